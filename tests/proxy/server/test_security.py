@@ -25,6 +25,7 @@ from tests.proxy.server.support import (
     run,
 )
 from wane.core.errors import ConfigError
+from wane.proxy.http.client import Client
 from wane.proxy.http.head import RequestHead
 from wane.proxy.server.managed import ManagedRequest
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
@@ -266,7 +267,8 @@ def test_listening_elsewhere_needs_a_token(listen: str) -> None:
 def test_a_request_in_an_error_shows_no_key() -> None:
     nothing: Any = None
     head = RequestHead("POST", "/v1/messages", b"/v1/messages", b"", [(b"x-api-key", KEY.encode())])
-    parts = (nothing, nothing, nothing, nothing, head, KEY.encode(), {"metadata": KEY}, nothing, False, nothing)
+    client = Client(nothing, nothing, nothing, head, nothing)
+    parts = (client, *[nothing] * 4, KEY.encode(), {"metadata": KEY}, (), False, False)
     assert KEY not in repr(ManagedRequest(*parts))
 
 

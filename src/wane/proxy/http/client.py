@@ -13,12 +13,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wane.proxy import jsons
-from wane.proxy.http.head import Headers, RefusedError, every, first, tokens
+from wane.proxy.http.head import Headers, RefusedError, RequestHead, every, first, tokens
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.settings import MAX_BODY, Timeouts
-
-Event = dict[str, Any]
-"""An ASGI event."""
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -106,26 +103,23 @@ def protocol(timeouts: Timeouts, largest: int) -> type[Protocol]:
 class Client:
     """One request of a client, over ASGI. Used by one task, which is cancelled when the client disconnects.
 
-    Args:
-        receive: receives the request's events.
-        send: sends the reply's events.
-        timeouts: how long to wait for the client.
-        exchange: counts bytes.
-
     Attributes:
+        request: the head of the request.
+        exchange: the request's counters.
+        timeouts: how long to wait for the client.
         gone: whether the client disconnected before the end.
         status: HTTP status of the reply; 0 before it starts.
         ended: whether the reply is complete.
         whole: whether the request's body is complete.
     """
 
-    __slots__ = ("_exchange", "_receive", "_send", "_task", "_watcher", "ended", "gone", "status", "timeouts", "whole")
-
-    def __init__(self, receive: Receive, send: Send, timeouts: Timeouts, exchange: Exchange) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, timeouts: Timeouts, request: RequestHead, exchange: Exchange
+    ) -> None:
+        self._receive, self._send = receive, send
+        self.timeouts, self.request, self.exchange = timeouts, request, exchange
         self.gone = self.ended = self.whole = False
         self.status = 0
-        self._receive, self._send = receive, send
-        self.timeouts, self._exchange = timeouts, exchange
         self._task: asyncio.Task[object] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -141,14 +135,14 @@ class Client:
         while not self.whole:
             try:
                 async with asyncio.timeout(self.timeouts.body):
-                    event: Event = await self._receive()
+                    event = await self._receive()
             except TimeoutError:
                 raise RefusedError(408, "the request's body takes too long to arrive", close=True) from None
             if event["type"] != "http.request":
                 raise ClientGoneError
             self.whole = not event.get("more_body", False)
             if piece := event.get("body", b""):
-                self._exchange.received(len(piece))
+                self.exchange.received(len(piece))
                 yield piece
         self.watch()
 
@@ -175,7 +169,7 @@ class Client:
     async def start(self, status: int, headers: Headers) -> None:
         """Start the reply."""
         self.status = status
-        await self._send_event({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the reply's body at once. Waits while the client reads nothing.
@@ -184,23 +178,20 @@ class Client:
             ClientGoneError: if it reads nothing for too long.
         """
         if data:
-            self._exchange.sent(len(data))
-            await self._send_event({"type": "http.response.body", "body": data, "more_body": True})
+            self.exchange.sent(len(data))
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
         """End the reply with a last piece."""
-        self._exchange.sent(len(data))
+        self.exchange.sent(len(data))
         # The server reports a disconnect after a complete reply too.
         self.ended = True
-        await self._send_event({"type": "http.response.body", "body": data, "more_body": False})
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole reply."""
         await self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
         await self.end(body)
-
-    async def _send_event(self, event: Event) -> None:
-        await self._send(event)
 
     def close(self) -> None:
         """Stop watching for a disconnect."""
@@ -209,80 +200,49 @@ class Client:
             self._watcher.cancel()
 
 
-class UnknownEncodingError(Exception):
-    """A body cannot be decoded: its encoding is unknown, or it is damaged."""
-
-
-async def read_body(client: Client, sent: Headers, most: int) -> bytes:
-    """Read a request's body.
-
-    Args:
-        client: the client.
-        sent: the request's headers.
-        most: bytes that it may have.
+async def read_body(client: Client, most: int) -> bytes:
+    """Read a request's body, of at most so many bytes.
 
     Raises:
         RefusedError: if it is longer, or takes too long.
         ClientGoneError: if the client disconnects.
     """
-    declared = first(sent, b"content-length")
-    if declared is not None and declared.isdigit() and int(declared) > most:
-        if first(sent, b"expect") is None:
-            await _linger(client)
-        raise _too_large(most)
-    pieces: list[bytes] = []
-    size, seconds = 0, client.timeouts.body
-    try:
-        async with asyncio.timeout(seconds):
-            async for piece in client.pieces():
-                size += len(piece)
-                if size > most:
-                    break
-                pieces.append(piece)
-    except TimeoutError:
-        raise RefusedError(408, f"the request's body did not arrive within {seconds:g} seconds", close=True) from None
-    if size > most:
+    headers, seconds = client.request.headers, client.timeouts.body
+    declared = first(headers, b"content-length")
+    too_large = declared is not None and declared.isdigit() and int(declared) > most
+    if not too_large:
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(seconds):
+                async for piece in client.pieces():
+                    size += len(piece)
+                    if size > most:
+                        break
+                    pieces.append(piece)
+        except TimeoutError:
+            why = f"the request's body did not arrive within {seconds:g} seconds"
+            raise RefusedError(408, why, close=True) from None
+        if size <= most:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
-        await _linger(client)
-        raise _too_large(most)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    if not too_large or first(headers, b"expect") is None:
+        # Read on for a moment: if the connection closed at once, the client would lose the answer.
+        try:
+            async with asyncio.timeout(_LINGER):
+                async for _ in client.pieces():
+                    pass
+        except (TimeoutError, RefusedError):
+            pass
+    raise _too_large(most)
 
 
-async def decode_body(body: bytes, sent: Headers, most: int) -> bytes:
-    """Undo a body's content encoding.
-
-    Args:
-        body: the body as received.
-        sent: the request's headers.
-        most: bytes that it may have decoded.
-
-    Raises:
-        UnknownEncodingError: if the encoding is unknown, or the body is not in it.
-        RefusedError: if it is longer.
-    """
-    names = [name for name in tokens(every(sent, b"content-encoding")) if name != b"identity"]
-    if not names:
-        return body
-    if len(names) > 1 or names[0] not in _DECODERS:
-        raise UnknownEncodingError(f"its content encoding {b', '.join(sorted(names)).decode('latin-1')!r} is unknown")
-    decode, name = _DECODERS[names[0]], names[0].decode()
-    try:
-        plain = await asyncio.to_thread(decode, body, most) if len(body) > LARGE // 16 else decode(body, most)
-    except UnknownEncodingError:
-        raise
-    except Exception as error:
-        raise UnknownEncodingError(f"it is not valid {name}") from error
-    if len(plain) > most:
-        raise _too_large(most)
-    return plain
-
-
-async def read_object(body: bytes, sent: Headers, most: int) -> dict[str, Any]:
-    """Return the JSON object in a body, which is parsed in a thread if it is long.
+async def read_object(body: bytes, headers: Headers, most: int) -> dict[str, Any]:
+    """Return the JSON object in a body, which is decoded and parsed in a thread if it is long.
 
     Args:
         body: the body as received.
-        sent: the request's headers.
+        headers: the request's headers, which may name a content encoding.
         most: bytes that it may have decoded.
 
     Raises:
@@ -290,9 +250,9 @@ async def read_object(body: bytes, sent: Headers, most: int) -> dict[str, Any]:
         RefusedError: if it is longer.
     """
     try:
-        data = await decode_body(body, sent, most)
+        data = await _decoded(body, headers, most)
         value = await asyncio.to_thread(jsons.loads, data) if len(data) > LARGE else jsons.loads(data)
-    except UnknownEncodingError as error:
+    except _UnknownEncodingError as error:
         raise ValueError(f"the body cannot be read: {error}") from error
     except ValueError:
         raise ValueError("the body is not JSON") from None
@@ -302,11 +262,7 @@ async def read_object(body: bytes, sent: Headers, most: int) -> dict[str, Any]:
 
 
 async def dumped(data: object, size: int) -> bytes:
-    """Return data as JSON, written in a thread if it is likely to be long.
-
-    Args:
-        data: JSON data.
-        size: bytes that it had when it was received.
+    """Return data as JSON, written in a thread if it had many bytes (`size`) when it was received.
 
     Raises:
         ValueError: if it is not JSON data.
@@ -314,18 +270,30 @@ async def dumped(data: object, size: int) -> bytes:
     return await asyncio.to_thread(jsons.dumps, data) if size > LARGE else jsons.dumps(data)
 
 
-async def _linger(client: Client) -> None:
-    """Read on for a moment: if the connection closed at once, the client would lose the answer."""
-    try:
-        async with asyncio.timeout(_LINGER):
-            async for _ in client.pieces():
-                pass
-    except (TimeoutError, RefusedError):
-        pass
-
-
 def _too_large(most: int) -> RefusedError:
     return RefusedError(413, f"the request's body has over {most:,} bytes, more than this proxy accepts", close=True)
+
+
+class _UnknownEncodingError(Exception):
+    """A body cannot be decoded: its encoding is unknown, or it is damaged."""
+
+
+async def _decoded(body: bytes, headers: Headers, most: int) -> bytes:
+    names = [name for name in tokens(every(headers, b"content-encoding")) if name != b"identity"]
+    if not names:
+        return body
+    if len(names) > 1 or names[0] not in _DECODERS:
+        raise _UnknownEncodingError(f"its content encoding {b', '.join(sorted(names)).decode('latin-1')!r} is unknown")
+    decode, name = _DECODERS[names[0]], names[0].decode()
+    try:
+        plain = await asyncio.to_thread(decode, body, most) if len(body) > LARGE // 16 else decode(body, most)
+    except _UnknownEncodingError:
+        raise
+    except Exception as error:
+        raise _UnknownEncodingError(f"it is not valid {name}") from error
+    if len(plain) > most:
+        raise _too_large(most)
+    return plain
 
 
 # Each decoder returns at most one byte more than is allowed, and takes no more memory than that.
@@ -348,7 +316,7 @@ def _inflated(body: bytes, most: int, form: int = _GZIP) -> bytes:
         if len(plain) > most:
             return bytes(plain)
         if not decoder.eof:
-            raise UnknownEncodingError("it is cut off")
+            raise _UnknownEncodingError("it is cut off")
         body = decoder.unused_data
         if not body or form != _GZIP:
             return bytes(plain)
@@ -365,7 +333,7 @@ def _brotli(body: bytes, most: int) -> bytes:
     plain = bytearray(decoder.process(body, output_buffer_limit=most + 1))
     while not decoder.is_finished() and len(plain) <= most:
         if decoder.can_accept_more_data():
-            raise UnknownEncodingError("it is cut off")
+            raise _UnknownEncodingError("it is cut off")
         plain += decoder.process(b"", output_buffer_limit=most + 1 - len(plain))
     return bytes(plain)
 
@@ -374,7 +342,7 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise UnknownEncodingError(f"the package {name}, which is needed to decode it, is not installed") from None
+        raise _UnknownEncodingError(f"the package {name}, which is needed to decode it, is not installed") from None
 
 
 _DECODERS: Final[dict[bytes, Callable[[bytes, int], bytes]]] = {

@@ -12,22 +12,27 @@ import httpx2
 
 from wane.core.errors import ConfigError
 from wane.proxy.http.client import Client
-from wane.proxy.http.head import LONGEST_HEAD, Headers, RefusedError, RequestHead, first, size, to_client, to_upstream
+from wane.proxy.http.head import LONGEST_HEAD, Headers, RefusedError, first, size, to_client, to_upstream
 from wane.proxy.http.network import Network
 from wane.proxy.server.traffic import Exchange, UpstreamFault
 from wane.proxy.settings import Timeouts, UpstreamUrl
 
-_KEPT: Final = 256
-"""Idle connections kept for reuse."""
-
-_IDLE: Final = 50.0
-"""Seconds for which they are kept; load balancers close them after a minute."""
-
-_SLICE: Final = 256 * 1024
-"""Bytes of a body written at once."""
-
-_HIGHEST_STATUS: Final = 599
+_KEPT: Final = 256  # idle connections kept for reuse
+_IDLE: Final = 50.0  # seconds for which they are kept; load balancers close them after a minute
+_SLICE: Final = 256 * 1024  # bytes of a body written at once
 _UNSENT: Final = (httpx2.PoolTimeout, httpx2.ConnectTimeout, httpx2.ConnectError, httpx2.ProxyError)
+
+# Why a request failed, the first that fits: for metrics, the HTTP status for the client, and the error for it. The text
+# of the HTTP client's own error may hold headers, so it is not used.
+_FAULTS: Final[tuple[tuple[type[httpx2.HTTPError], UpstreamFault, int, str], ...]] = (
+    (httpx2.PoolTimeout, "timeout", 504, "no connection to {} was free in time"),
+    (httpx2.ConnectTimeout, "timeout", 504, "{} could not be reached in time"),
+    (httpx2.TimeoutException, "timeout", 504, "{} did not answer in time"),
+    (httpx2.ConnectError, "connect", 502, "{} could not be reached"),
+    (httpx2.ProxyError, "connect", 502, "{} could not be reached"),
+    (httpx2.LocalProtocolError, "malformed", 502, "the request could not be sent to {}: it is not valid HTTP"),
+    (httpx2.HTTPError, "reset", 502, "{} closed the connection before it answered"),
+)
 
 STOPPED: Final = "the proxy was stopped"
 """The error for clients whose requests were still open."""
@@ -86,8 +91,6 @@ class UpstreamResponse:
         headers: the headers for the client.
         read: what was read of the body ahead of `pieces`.
     """
-
-    __slots__ = ("_broken", "_raw", "_response", "headers", "read", "status")
 
     def __init__(self, response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -169,12 +172,7 @@ class Upstream:
         self._prefix = url.prefix.encode()
         version = self._prefix[self._prefix.rfind(b"/") :]
         self._version = version + b"/" if version[:2] == b"/v" and version[2:].isdigit() else None
-        self._timeout = {
-            "connect": timeouts.connect,
-            "read": timeouts.read,
-            "write": timeouts.write,
-            "pool": timeouts.pool,
-        }
+        self._timeout = {name: getattr(timeouts, name) for name in ("connect", "read", "write", "pool")}
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT, keepalive_expiry=_IDLE)
         try:
             # Certificates take a while to read.
@@ -214,7 +212,7 @@ class Upstream:
             exchange: counts failures.
             method: the HTTP method.
             target: path and query, as the client sent them.
-            headers: all headers, including `Host` and the body's length.
+            headers: all headers, including `Host`; the length of a body in one piece is added.
             content: the body.
 
         Raises:
@@ -222,21 +220,23 @@ class Upstream:
                 body raises it too.
             ClientGoneError: if the client disconnects while it sends.
         """
-        if exchange.sending is not None and isinstance(content, bytes):
-            await exchange.sending(content, self.address(target))
+        if isinstance(content, bytes):
+            headers = [*headers, (b"content-length", b"%d" % len(content))]
+            if exchange.sending is not None:
+                await exchange.sending(content, self.address(target))
         extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.target(target)}
         request = httpx2.Request(method, self._url, headers=headers, stream=_Body(content), extensions=extensions)
         try:
             with self.stoppable():
                 response = await self._transport.handle_async_request(request)
-            if response.status_code > _HIGHEST_STATUS:
+            if response.status_code > 599:
                 await response.aclose()
                 raise httpx2.RemoteProtocolError("not an HTTP status")
         except httpx2.HTTPError as error:
-            kind, status, message = _fault(error, self.origin)
+            kind, status, message = next(fault[1:] for fault in _FAULTS if isinstance(error, fault[0]))
             exchange.upstream_error(kind)
             exchange.outcome = "unreachable"
-            raise RefusedError(status, message, unsent=isinstance(error, _UNSENT)) from error
+            raise RefusedError(status, message.format(self.origin), unsent=isinstance(error, _UNSENT)) from error
         if (length := size(response.headers.raw)) > LONGEST_HEAD:
             await response.aclose()
             exchange.upstream_error("malformed")
@@ -301,20 +301,13 @@ def streams_in(beginning: bytes, headers: Headers) -> bool | None:
 
 
 async def pass_on(
-    upstream: Upstream,
-    client: Client,
-    request: RequestHead,
-    exchange: Exchange,
-    body: bytes | None = None,
-    extra: Sequence[tuple[bytes, bytes]] = (),
+    upstream: Upstream, client: Client, body: bytes | None = None, extra: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
     """Send a request upstream unchanged, and relay the answer.
 
     Args:
         upstream: the provider.
         client: the client.
-        request: the head of its request.
-        exchange: the request's counters.
         body: the body if it has been read already; None to pass it on as it arrives.
         extra: headers to add to the reply.
 
@@ -323,23 +316,21 @@ async def pass_on(
         BrokenOffError: if its answer breaks off.
         ClientGoneError: if the client disconnects.
     """
+    request = client.request
     sent = to_upstream(request.headers, upstream.host)
-    content: bytes | AsyncIterator[bytes] = client.pieces()
-    if body is not None:
-        sent.append((b"content-length", b"%d" % len(body)))
-        content = body
-    elif (length := first(request.headers, b"content-length")) is not None:
-        sent.append((b"content-length", length))
-    elif first(request.headers, b"transfer-encoding") is not None:
-        sent.append((b"transfer-encoding", b"chunked"))
-    async with await upstream.send(exchange, request.method, request.target, sent, content) as answer:
+    if body is None:
+        if (length := first(request.headers, b"content-length")) is not None:
+            sent.append((b"content-length", length))
+        elif first(request.headers, b"transfer-encoding") is not None:
+            sent.append((b"transfer-encoding", b"chunked"))
+    content = client.pieces() if body is None else body
+    async with await upstream.send(client.exchange, request.method, request.target, sent, content) as answer:
         client.watch()
-        await relay(client, exchange, answer, extra)
+        await relay(client, answer, extra)
 
 
 async def relay(
     client: Client,
-    exchange: Exchange,
     answer: UpstreamResponse,
     extra: Sequence[tuple[bytes, bytes]] = (),
     watch: Callable[[bytes], object] | None = None,
@@ -348,7 +339,6 @@ async def relay(
 
     Args:
         client: the client.
-        exchange: the request's counters.
         answer: the answer.
         extra: headers to add to it.
         watch: gets each piece of its body too, which the client has by then.
@@ -364,8 +354,8 @@ async def relay(
             if watch is not None:
                 watch(piece)
     except httpx2.HTTPError as error:
-        exchange.upstream_error("timeout" if isinstance(error, httpx2.TimeoutException) else "reset")
-        exchange.outcome = "broken"
+        client.exchange.upstream_error("timeout" if isinstance(error, httpx2.TimeoutException) else "reset")
+        client.exchange.outcome = "broken"
         raise BrokenOffError from error
     await client.end()
 
@@ -379,21 +369,3 @@ def _environment_proxy(url: UpstreamUrl) -> str | None:
     if proxy and "://" not in proxy:
         return f"http://{proxy}"
     return proxy or None
-
-
-def _fault(error: httpx2.HTTPError, provider: str) -> tuple[UpstreamFault, int, str]:
-    """Why a request failed, for metrics; the HTTP status for the client; and the error for it.
-
-    The text of the HTTP client's error may hold headers, so it is not used.
-    """
-    if isinstance(error, httpx2.PoolTimeout):
-        return "timeout", 504, f"no connection to {provider} was free in time"
-    if isinstance(error, httpx2.ConnectTimeout):
-        return "timeout", 504, f"{provider} could not be reached in time"
-    if isinstance(error, httpx2.TimeoutException):
-        return "timeout", 504, f"{provider} did not answer in time"
-    if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
-        return "connect", 502, f"{provider} could not be reached"
-    if isinstance(error, httpx2.LocalProtocolError):
-        return "malformed", 502, f"the request could not be sent to {provider}: it is not valid HTTP"
-    return "reset", 502, f"{provider} closed the connection before it answered"

@@ -7,20 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from wane.proxy.http import head
-from wane.proxy.http.client import (
-    Client,
-    ClientGoneError,
-    Receive,
-    Send,
-    read_body,
-    read_object,
-)
+from wane.proxy.http.client import Client, ClientGoneError, Receive, Send, read_body, read_object
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.head import Guard, RefusedError, RequestHead, Scope, check, head_of
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import ManagedRequest, report
 from wane.proxy.server.spending import Allowance, allowance_of
-from wane.proxy.server.traffic import Exchange, Traffic
+from wane.proxy.server.traffic import Traffic
 from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import compacts
@@ -29,7 +22,7 @@ from wane.proxy.store.base import StoreError
 from wane.proxy.team.members import Member
 from wane.proxy.team.roster import Roster
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Body, Wire
+from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.gemini.protocol import VERBS, GeminiWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
@@ -48,12 +41,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Api(NamedTuple):
-    """The API of a request.
-
-    Attributes:
-        wire: its protocol.
-        counts: whether it only counts tokens, and asks no model.
-    """
+    """The protocol of a request, and whether it only counts tokens, and asks no model."""
 
     wire: Wire
     counts: bool
@@ -79,17 +67,8 @@ class ProxyApp:
     """The proxy, as a plain ASGI app.
 
     It uses no framework: routes cannot match any prefix, and streaming responses would delay each token by tasks and
-    queues.
-
-    Args:
-        settings: how it treats requests.
-        sessions: the sessions.
-        wires: the protocols.
-        upstream: the provider.
-        traffic: the counters.
-        status: the app below `/wane`.
-        roster: the members of a team; None if the proxy serves none.
-        failover: asks a second upstream while the provider is down; None if there is none.
+    queues. `status` is the app below `/wane`; `roster` has the members of a team, and `failover` asks a second upstream
+    while the provider is down, if there are any.
 
     Attributes:
         stopping: whether readiness checks fail, because the proxy is about to stop.
@@ -160,9 +139,9 @@ class ProxyApp:
         api = None if refusal else api_of(self._wires, request.method, request.path)
         with self._traffic.request(api.wire.name if api else "other", what) as exchange:
             exchange.owner = "" if member is None else member.name
-            client = Client(receive, send, self._settings.timeouts, exchange)
+            client = Client(receive, send, self._settings.timeouts, request, exchange)
             try:
-                await self._answer(api, refusal, request, client, exchange, member)
+                await self._answer(api, refusal, client, member)
             finally:
                 client.close()
                 if self._upstream.stopped and exchange.outcome == "passed":
@@ -180,40 +159,36 @@ class ProxyApp:
             except StoreError:
                 status, text = 503, "sessions cannot be stored"
         with self._traffic.request("other") as exchange:
-            client = Client(receive, send, self._settings.timeouts, exchange)
-            try:
-                await client.answer(status, [(b"content-type", b"text/plain")], text.encode() + b"\n")
-            finally:
-                client.close()
+            client = Client(receive, send, self._settings.timeouts, request, exchange)
+            await client.answer(status, [(b"content-type", b"text/plain")], text.encode() + b"\n")
 
     async def _answer(
-        self,
-        api: Api | None,
-        refusal: RefusedError | None,
-        request: RequestHead,
-        client: Client,
-        exchange: Exchange,
-        member: Member | None,
+        self, api: Api | None, refusal: RefusedError | None, client: Client, member: Member | None
     ) -> None:
         """Answer a request, whatever happens."""
+        exchange, roster = client.exchange, self._roster
         try:
             if refusal is not None:
                 raise refusal
-            asks = request.method == "POST" and not (api is not None and api.counts)
-            if self._roster is not None and member is not None and asks:
-                await self._roster.take_request(member)
-            allowances = self._allowances(member) if asks else ()
+            # What its cost counts for.
+            allowances: list[Allowance] = []
+            if client.request.method == "POST" and not (api is not None and api.counts):
+                if self._allowance is not None:
+                    allowances.append(self._allowance)
+                if roster is not None and member is not None:
+                    await roster.take_request(member)
+                    allowances.append(roster.allowance(member))
             if api is None:
                 uncounted = any(allowance.limited for allowance in allowances)
                 extra = [(head.WARNING, head.text(UNCOUNTED))] if uncounted else []
-                await pass_on(self._upstream, client, request, exchange, extra=extra)
+                await pass_on(self._upstream, client, extra=extra)
             else:
-                await self._model(api, request, client, exchange, allowances)
+                await self._ask_model(api, client, allowances)
         except RefusedError as error:
-            await self._refuse(request, client, exchange, error)
-            if self._roster is not None and exchange.outcome == "refused":
+            await self._refuse(client, error)
+            if roster is not None and exchange.outcome == "refused":
                 who = "?" if error.status == 401 else exchange.owner
-                await self._roster.note_refused(who, error.status, error.message)
+                await roster.note_refused(who, error.status, error.message)
         except BrokenOffError:
             pass  # the reply is incomplete, so the server closes the connection
         except ClientGoneError:
@@ -221,62 +196,44 @@ class ProxyApp:
         except asyncio.CancelledError:
             exchange.outcome = "client_gone" if client.gone else "broken"
             if self._upstream.stopped and not client.gone:
-                await self._refuse(request, client, exchange, RefusedError(503, STOPPED, close=True))
+                await self._refuse(client, RefusedError(503, STOPPED, close=True))
         except Exception as error:
-            report(exchange.what, error, request.secrets)
+            report(client, self._upstream, error)
             exchange.outcome = "broken"
-            await self._refuse(
-                request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")
-            )
+            await self._refuse(client, RefusedError(500, f"a defect in Wane: {type(error).__name__}"))
 
-    def _allowances(self, member: Member | None) -> Sequence[Allowance]:
-        """What the cost of a member's requests counts for."""
-        own = None if member is None or self._roster is None else self._roster.allowance(member)
-        return [allowance for allowance in (self._allowance, own) if allowance is not None]
-
-    async def _model(
-        self, api: Api, request: RequestHead, client: Client, exchange: Exchange, allowances: Sequence[Allowance]
-    ) -> None:
+    async def _ask_model(self, api: Api, client: Client, allowances: Sequence[Allowance]) -> None:
         """Answer a request to a model, or one that only counts its tokens."""
-        settings = self._settings
-        raw = await read_body(client, request.headers, settings.max_body)
-        sessions = self._sessions.of(exchange.owner)
-        body: Body | None = None
-        if allowances or not settings.shadow:
-            try:
-                data = await read_object(raw, request.headers, settings.max_body)
-            except ValueError as error:
-                limit = next((allowance.name for allowance in allowances if allowance.limited), "")
-                if limit:
-                    raise RefusedError(402, f"{error}, so {limit} cannot be kept") from error
-                extra = [(head.UNMANAGED, head.text(str(error)))]
-                await pass_on(self._upstream, client, request, exchange, raw, extra)
-                return
-            body = api.wire.received(data, request.path, request.query)
+        settings, request = self._settings, client.request
+        sessions = self._sessions.of(client.exchange.owner)
+        raw = await read_body(client, settings.max_body)
+        watched = None
         if settings.shadow:
-            parties = (self._upstream, sessions, api.wire, client, request, raw, exchange)
-            watched = WatchedRequest(*parties, allowances, settings.max_body, self._order)
+            watched = WatchedRequest(
+                client, self._upstream, sessions, api.wire, raw, allowances, settings.max_body, self._order
+            )
+        if watched is not None and not allowances:
+            await watched.answer(None, counts=api.counts)
+            return
+        try:
+            data = await read_object(raw, request.headers, settings.max_body)
+        except ValueError as error:
+            if limit := next((allowance.name for allowance in allowances if allowance.limited), ""):
+                raise RefusedError(402, f"{error}, so {limit} cannot be kept") from error
+            await pass_on(self._upstream, client, raw, [(head.UNMANAGED, head.text(str(error)))])
+            return
+        body = api.wire.received(data, request.path, request.query)
+        if watched is not None:
             await watched.answer(body, counts=api.counts)
             return
-        assert body is not None
-        managed = ManagedRequest(
-            self._upstream,
-            sessions,
-            api.wire,
-            client,
-            request,
-            raw,
-            body,
-            exchange,
-            settings.strict,
-            sums_usage(settings.usage, request.headers),
-            allowances,
-            self._failover,
-        )
+        sums = sums_usage(settings.usage, request.headers)
+        parties = (client, self._upstream, self._failover, sessions, api.wire)
+        managed = ManagedRequest(*parties, raw, body, allowances, settings.strict, sums)
         await managed.answer(counts=api.counts)
 
-    async def _refuse(self, request: RequestHead, client: Client, exchange: Exchange, refusal: RefusedError) -> None:
+    async def _refuse(self, client: Client, refusal: RefusedError) -> None:
         """Answer with an error of the proxy's own, in the error format of the client's API."""
+        exchange, request = client.exchange, client.request
         if self._upstream.stopped and exchange.outcome in ("passed", "managed"):
             exchange.outcome = "broken"
         elif exchange.outcome == "passed":
@@ -317,15 +274,8 @@ def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire:
 
 
 def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
-    """Whether a client is told the usage of all rounds of a reply, not that of the last one.
-
-    Args:
-        usage: the setting; `auto` depends on the client.
-        sent: the headers of the client's request, which name it.
-    """
-    if usage != "auto":
-        return usage == "sum"
-    return not compacts(sent)
+    """Whether a client, which its headers name, is told the usage of all rounds of a reply, not that of the last."""
+    return usage == "sum" or (usage == "auto" and not compacts(sent))
 
 
 def known_wires() -> dict[str, Wire]:

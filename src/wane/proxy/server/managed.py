@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -16,10 +15,9 @@ from wane.proxy import jsons
 from wane.proxy.http import head
 from wane.proxy.http.client import LARGE, Client, ClientGoneError, dumped
 from wane.proxy.http.failover import Failover
-from wane.proxy.http.head import RefusedError, RequestHead
+from wane.proxy.http.head import RefusedError
 from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, relay, streams_in
-from wane.proxy.server.spending import Allowance, Payment, ReplyReader, paying
-from wane.proxy.server.traffic import Exchange
+from wane.proxy.server.spending import Allowance, ReplyReader, paying
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.sessions.turn import SessionTurn
@@ -49,34 +47,31 @@ class ManagedRequest:
     """A model request whose view Wane decides.
 
     Attributes:
+        client: the client, with the head of its request.
         upstream: the provider.
+        failover: asks another upstream while the provider is down; None if there is none.
         sessions: the sessions.
         wire: the request's protocol.
-        client: the client.
-        request: the head of its request.
         raw: the body as received.
         body: the body, as its protocol reads it.
-        exchange: the request's counters.
+        allowances: what its cost counts for.
         strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
         sums: whether the client is told the usage of all rounds, not of the last one.
-        allowances: what its cost counts for.
-        failover: asks another upstream while the provider is down; None if there is none.
     """
 
+    client: Client
     upstream: Upstream
+    failover: Failover | None
     sessions: SessionIndex
     wire: Wire
-    client: Client
-    request: RequestHead
     raw: bytes
     body: Body
-    exchange: Exchange
+    allowances: Sequence[Allowance]
     strict: bool
     sums: bool
-    allowances: Sequence[Allowance] = ()
-    failover: Failover | None = None
 
     def __post_init__(self) -> None:
+        self.request, self.exchange = self.client.request, self.client.exchange
         self._head: tuple[int, head.Headers] = (200, [])
         self._warning = ""
         # Once the session has taken in the request; and whether the provider streams its reply.
@@ -100,8 +95,11 @@ class ManagedRequest:
             ClientGoneError: if the client disconnects.
         """
         try:
-            if await self._passed_unmanaged():
+            if reason := self.wire.unmanaged(self.body):
+                await self._relay(await self._shortened(), [(head.UNMANAGED, head.text(reason))])
                 return
+            if refusal := self.wire.refusal(self.body):
+                raise RefusedError(400, refusal)
             size = len(self.raw)
             if counts:
                 counted = await uninterrupted(self.sessions.peek(self.wire, self.body))
@@ -112,7 +110,7 @@ class ManagedRequest:
             sender = sender_of(self.request.headers, self.body)
             self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size, sender=sender))
             turn.large = size > LARGE
-            self.exchange.sending = self._recorded
+            self.exchange.sending = lambda body, url: uninterrupted(turn.sent(body, url))
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
             content = await self._dumped(turn.body, size)
@@ -124,60 +122,37 @@ class ManagedRequest:
         except Exception as error:
             await self._failed(error)
 
-    async def _recorded(self, body: bytes, url: str) -> None:
-        await uninterrupted(self._turn.sent(body, url))
-
     async def _dumped(self, body: Body, size: int, *, counts: bool = False) -> bytes:
         return await dumped(self.wire.outgoing(body, self.request.path, counts=counts), size)
 
-    async def _passed_unmanaged(self) -> bool:
-        """Pass the request on if it cannot or need not be managed; return whether it was."""
-        reason = self.wire.unmanaged(self.body)
-        if not reason and (refusal := self.wire.refusal(self.body)):
-            raise RefusedError(400, refusal)
-        if reason:
-            extra = [(head.UNMANAGED, head.text(reason))]
-            shortened = await self._shortened()
-            await (self._relay(self.raw, extra) if shortened is None else self._relay(shortened, extra))
-        return bool(reason)
+    async def _shortened(self) -> bytes:
+        """The client's body, with its history shortened if it continues a managed session without tools."""
+        try:
+            body = await self.sessions.shortened(self.wire, self.body)
+            if body is not None:
+                return await self._dumped(body, len(self.raw))
+        except Exception as error:
+            _LOGGER.debug("%s: passed on as it is: %s", self.exchange.what, brief(error))
+        return self.raw
 
     async def _relay(self, content: bytes, extra: head.Headers) -> None:
-        """Send the client's body or another one, and relay the answer."""
+        """Send the client's body or another one, relay the answer as it is, and read what it cost."""
         self.client.watch()
         own = content is self.raw
         # Usage can be read only in a reply that is not encoded.
         dropped = (ENCODINGS if self.allowances else frozenset()) | (frozenset() if own else head.REWRITTEN)
-        async with self._paying(content) as payment:
+        async with paying(self.allowances, self.body, len(content)) as payment:
             sent = head.to_upstream(self.request.headers, self.upstream.host, drop=dropped)
             async with await self._send(sent, content) as answer:
                 if not (answer.ok or own):
                     self.exchange.outcome = "provider_error"
-                await self._metered(answer, extra, payment)
-
-    def _paying(self, content: bytes) -> AbstractAsyncContextManager[Payment | None]:
-        """Send a request within the cost limits, if its cost counts."""
-        return paying(self.allowances, self.body, len(content)) if self.allowances else nullcontext()
-
-    async def _metered(self, answer: UpstreamResponse, extra: head.Headers, payment: Payment | None) -> None:
-        """Relay an answer as it is, and read what it cost."""
-        if payment is None:
-            await relay(self.client, self.exchange, answer, extra)
-            return
-        if not answer.ok:
-            payment.free()
-        reader = ReplyReader(self.wire, self.body, answer.headers)
-        await relay(self.client, self.exchange, answer, extra, reader.feed)
-        if answer.ok:
-            payment.used(reader.usage())
-
-    async def _shortened(self) -> bytes | None:
-        """The body with its history shortened, if an unmanaged request continues a managed session."""
-        try:
-            body = await self.sessions.shortened(self.wire, self.body)
-            return None if body is None else await self._dumped(body, len(self.raw))
-        except Exception as error:
-            _LOGGER.debug("%s: passed on as it is: %s", self.exchange.what, brief(error))
-            return None
+                if not answer.ok or not self.allowances:
+                    payment.free()
+                    await relay(self.client, answer, extra)
+                    return
+                reader = ReplyReader(self.wire, self.body, answer.headers)
+                await relay(self.client, answer, extra, reader.feed)
+                payment.used(reader.end())
 
     # The rounds
 
@@ -198,11 +173,14 @@ class ManagedRequest:
         """Send one request and relay the reply; return None if the client's reply is complete with it."""
         self.exchange.rounds += 1
         try:
-            async with self._paying(content) as payment, await self._ask(content) as answer:
+            async with paying(self.allowances, self.body, len(content)) as payment, await self._ask(content) as answer:
                 if not answer.ok:
-                    if payment is not None:
-                        payment.free()
-                    await self._refused(answer)
+                    payment.free()
+                    self.exchange.outcome = "provider_error"
+                    if self.client.started:
+                        await self._end(self._reply.fail(answer.status, await answer.peek(_LONGEST_ERROR)))
+                    else:
+                        await relay(self.client, answer)
                     return None
                 if answer.encoding not in _READABLE:
                     raise self._unusable("answered in an encoding that was not asked for")
@@ -210,13 +188,13 @@ class ManagedRequest:
                     self._head = answer.status, answer.headers
                 await self._feed(answer)
                 round_ = await self._end_round()
-                if payment is not None and round_ is not None:
-                    payment.used(round_.usage)
+                payment.used(round_)
                 return round_
         except RefusedError as refusal:
             if not self.client.started:
                 raise
-            await self._give_up(refusal.status, self.wire.error(refusal.status, refusal.message))
+            error = self.wire.error(refusal.status, refusal.message)
+            await self._end(self._reply.fail(refusal.status, error))
             return None
 
     async def _ask(self, content: bytes) -> UpstreamResponse:
@@ -262,29 +240,24 @@ class ManagedRequest:
         """Send a request to the provider, or to the second one while it is down.
 
         Args:
-            sent: the headers, without the length.
+            sent: the headers.
             content: the body.
             elsewhere: returns the body for the second provider; None for the same.
             target: path and query; None for the client's.
         """
         target, failover = target or self.request.target, self.failover
-        first = failover is None or not self._is_portable
-        # What a client has begun to read is never continued by another provider.
-        if first or (self.client.started and not self._is_elsewhere):
-            return await self.upstream.send(self.exchange, "POST", target, framed(sent, content), content)
-        assert failover is not None
+        # No other provider could answer if this one keeps a part of the history, and none continues what a client has
+        # begun to read.
+        bound = any(self.body.get(name) for name in _STORED) or (self.client.started and not self._is_elsewhere)
+        if failover is None or bound:
+            return await self.upstream.send(self.exchange, "POST", target, sent, content)
         if not self._is_elsewhere:
-            answer = await failover.send(self.exchange, target, framed(sent, content), content)
+            answer = await failover.send(self.exchange, target, sent, content)
             if answer is not None:
                 return answer
             self._answering = failover.second
         content = content if elsewhere is None else elsewhere(content)
-        return await failover.send_second(self.exchange, target, framed(sent, content), content)
-
-    @property
-    def _is_portable(self) -> bool:
-        """Whether another provider could answer: this one keeps no part of the history."""
-        return not any(self.body.get(name) for name in _STORED)
+        return await failover.send_second(self.exchange, target, sent, content)
 
     @property
     def _is_elsewhere(self) -> bool:
@@ -363,7 +336,7 @@ class ManagedRequest:
             if self.strict or round_.alone:
                 raise
             # The client's reply is complete; Wane just could not record it.
-            self._warn(error)
+            report(self.client, self.upstream, error)
             return None
 
     # What the client gets
@@ -371,14 +344,15 @@ class ManagedRequest:
     async def _start(self, length: int | None = None) -> None:
         status, headers = self._head
         facts = self._turn.facts
+        used = facts.used + self.exchange.used
         extra: head.Headers = [
             (head.SESSION, head.text(facts.session)),
             (head.VIEW, b"%d" % facts.view),
             (head.BUDGET, b"%d" % facts.budget),
             (head.EVICTED, b"%d" % facts.evicted),
+            (head.USED_INPUT, b"%d" % used.input),
+            (head.USED_OUTPUT, b"%d" % used.output),
         ]
-        used = facts.used + self.exchange.used
-        extra += [(head.USED_INPUT, b"%d" % used.input), (head.USED_OUTPUT, b"%d" % used.output)]
         if self._warning:
             extra.append((head.WARNING, head.text(self._warning)))
         if length is not None:
@@ -394,22 +368,9 @@ class ManagedRequest:
             await self._start(len(last))
         await self.client.end(last)
 
-    async def _refused(self, answer: UpstreamResponse) -> None:
-        """Relay the provider's error, or end a reply with it that has already started."""
-        self.exchange.outcome = "provider_error"
-        if not self.client.started:
-            await relay(self.client, self.exchange, answer)
-            return
-        await self._give_up(answer.status, await answer.peek(_LONGEST_ERROR))
-
-    async def _give_up(self, status: int, error: bytes) -> None:
-        """End a reply that has already started with an error."""
-        await self._end(self._reply.fail(status, error))
-
-    # When Wane fails
-
     async def _failed(self, error: BaseException) -> None:
-        self._warn(error)
+        """End a request that Wane could not manage: with an error, or passed on as it is."""
+        report(self.client, self.upstream, error)
         message = f"Wane could not manage this request: {brief(error)}"
         if self.client.started:
             self.exchange.outcome = "broken"
@@ -424,25 +385,12 @@ class ManagedRequest:
         self.exchange.failed_open()
         await self._relay(self.raw, [(head.WARNING, head.text(f"not managed: {brief(error)}"))])
 
-    def _warn(self, error: BaseException) -> None:
-        report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])
 
-
-def framed(sent: head.Headers, content: bytes) -> head.Headers:
-    """Return headers with the length of a body."""
-    return [*sent, (b"content-length", b"%d" % len(content))]
-
-
-def report(what: str, error: BaseException, secrets: Sequence[str]) -> None:
-    """Log a failure of Wane; a defect with its traceback.
-
-    Args:
-        what: the request.
-        error: what was raised.
-        secrets: those of the request, to be masked.
-    """
+def report(client: Client, upstream: Upstream, error: BaseException) -> None:
+    """Log a failure of Wane with a client's request, without its keys; a defect with its traceback."""
     detail = str(error) if isinstance(error, WaneError) else "".join(traceback.format_exception(error)).rstrip()
-    _LOGGER.warning("%s: %s", what, head.scrub(detail, secrets))
+    secrets = [*client.request.secrets, *head.secrets_of(upstream.url.prefix)]
+    _LOGGER.warning("%s: %s", client.exchange.what, head.scrub(detail, secrets))
 
 
 def brief(error: BaseException) -> str:

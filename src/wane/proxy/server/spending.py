@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from wane.money import dollars
-from wane.prices import CacheUse, TokenUsage, at_tier, cost_of, prices_of, tier_in
+from wane.prices import CacheUse, at_tier, cost_of, prices_of, tier_in
 from wane.proxy.http.head import Headers, RefusedError
 from wane.proxy.http.upstream import streams_in
 from wane.proxy.settings import COST_PERIODS, CostPeriod
@@ -45,8 +45,9 @@ class Payment:
         self.cost = amount
         self._model = model
 
-    def used(self, usage: TokenUsage | None) -> None:
-        """Note the usage that the provider reported; None if it reported none. A report of no input is no report."""
+    def used(self, round_: Round | None) -> None:
+        """Note the provider's answer; None if it cannot be read. A report of no input is no report."""
+        usage = None if round_ is None else round_.usage
         cost = None if usage is None or usage.input <= 0 else cost_of(usage, self._model)
         if cost is not None:
             self.cost = round(cost * _MILLION)
@@ -57,21 +58,13 @@ class Payment:
 
 
 @asynccontextmanager
-async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> AsyncIterator[Payment | None]:
-    """Reserve what a request may cost, and settle it afterwards; yield None if it counts for nothing.
-
-    Args:
-        allowances: what it counts for; `body` is not read if there are none.
-        body: its body.
-        size: its size in bytes.
+async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> AsyncIterator[Payment]:
+    """Reserve what a request with a body of some bytes may cost, and settle it afterwards.
 
     Raises:
         RefusedError: if a limit does not allow it, or cannot be kept: the model's price is unknown, or the store cannot
             be reached.
     """
-    if not allowances:
-        yield None
-        return
     model = str(body.get("model", ""))
     limit = next((allowance.name for allowance in allowances if allowance.limited), None)
     payment = Payment(model, 0 if limit is None else most(model, body, size, limit))
@@ -87,34 +80,19 @@ async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> Asyn
 
 
 class Allowance:
-    """What model requests have cost in all processes with one store: those of one member of a team, or all of them.
+    """What model requests have cost in all processes with one store, and a limit of it in dollars.
 
-    Args:
-        store: where the spend is recorded.
-        limit: dollars that they may cost; None for no limit.
-        period: what the limit is for.
-        owner: the member; empty for everyone.
+    They are those of one member of a team (`owner`), or all of them.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        limit: float | None,
-        period: CostPeriod,
-        owner: str = "",
-    ) -> None:
+    def __init__(self, store: Store, limit: float | None, period: CostPeriod, owner: str = "") -> None:
         self._store, self._owner = store, owner
         self._lock = asyncio.Lock()
         self._late: dict[str, int] = {}  # costs that the store could not be told
         self.allow(limit, period)
 
     def allow(self, limit: float | None, period: CostPeriod) -> None:
-        """Set the limit.
-
-        Args:
-            limit: dollars; None for no limit.
-            period: what it is for.
-        """
+        """Set the limit in dollars; None for no limit."""
         self._limit, self._period = None if limit is None else round(limit * _MILLION), period
 
     @property
@@ -162,7 +140,12 @@ class Allowance:
             return
         allows = f"{self.name} allows {_dollars(self._limit)} {COST_PERIODS[self._period]}"
         if spent >= self._limit:
-            raise RefusedError(402, f"{_dollars(spent)} has been spent, and {allows}{self._advice}")
+            advice = ""
+            if self._owner:
+                until = {"day": "Wait until 00:00 UTC, or ask", "month": "Wait until next month, or ask"}
+                command = f"wane proxy tokens limit {self._owner} --max-cost DOLLARS"
+                advice = f". {until.get(self._period, 'Ask')} whoever runs this proxy for a higher one: {command}"
+            raise RefusedError(402, f"{_dollars(spent)} has been spent, and {allows}{advice}")
         if spent + amount > self._limit:
             raise RefusedError(
                 402,
@@ -174,14 +157,6 @@ class Allowance:
             f"{_dollars(spent)} has been spent, open requests may cost {_dollars(ledger.reserved)}, and this one"
             f" {_dollars(amount)}, but {allows}. Try again when one of them has ended",
         )
-
-    @property
-    def _advice(self) -> str:
-        if not self._owner:
-            return ""
-        until = {"day": "Wait until 00:00 UTC, or ask", "month": "Wait until next month, or ask"}
-        whom = f"whoever runs this proxy for a higher one: wane proxy tokens limit {self._owner} --max-cost DOLLARS"
-        return f". {until.get(self._period, 'Ask')} {whom}"
 
     async def _settle(self) -> None:
         try:
@@ -211,14 +186,8 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     The input is at most half as many tokens as the body has bytes, all at the price of writing the cache; the output as
     many as the client allows, or `ASSUMED_OUTPUT`.
 
-    Args:
-        model: the requested model.
-        body: the request's body.
-        size: its size in bytes.
-        limit: name of the limit, for the error.
-
     Raises:
-        RefusedError: if the model's price is unknown.
+        RefusedError: if the model's price is unknown; it names the limit.
     """
     tier = tier_in(body)
     served = at_tier(model, "" if tier in _CHEAPER else tier)
@@ -238,13 +207,7 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
 
 
 class ReplyReader:
-    """Reads a reply that the client gets unchanged.
-
-    Args:
-        wire: its protocol.
-        body: the request's body.
-        headers: the reply's headers.
-    """
+    """Reads a reply with some headers, to a request with some body, which the client gets unchanged."""
 
     def __init__(self, wire: Wire, body: Body, headers: Headers) -> None:
         self._wire, self._body, self._headers = wire, body, headers
@@ -268,11 +231,6 @@ class ReplyReader:
             return self._reply.end() if self._reply is not None and self._readable else None
         except Exception:
             return None
-
-    def usage(self) -> TokenUsage | None:
-        """Return the usage at the end of the reply; None if it holds none that can be read."""
-        round_ = self.end()
-        return None if round_ is None else round_.usage
 
 
 def _dollars(amount: int) -> str:

@@ -56,12 +56,10 @@ _TOKENS: Final = (1e3, 5e3, 1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 4e5, 1e6)
 class Traffic:
     """The counters of one proxy, in their own registry.
 
-    Args:
-        clock: returns monotonic seconds.
-        telemetry: traces managed requests; None for no traces.
-
     Attributes:
+        telemetry: traces managed requests; None for no traces.
         registry: the registry; collectors added to it are part of `metrics`.
+        clock: returns monotonic seconds.
         peak: tokens of the largest view so far, as the provider counted it if it reported a plausible number.
     """
 
@@ -94,20 +92,18 @@ class Traffic:
         self.history = self._histogram("wane_history_tokens", "Tokens of its history, evicted or not.", _TOKENS)
 
     def request(self, api: str, what: str = "") -> Exchange:
-        """Start counting a request.
-
-        Args:
-            api: name of its wire; anything else counts as `other`.
-            what: its method and path, for the log.
-
-        Returns:
-            The request's counters, a context manager.
-        """
+        """Start counting a request by the name of its wire, and its method and path for the log (`what`)."""
         return Exchange(self, api if api in APIS else "other", what)
 
     def metrics(self) -> bytes:
-        """Return all metrics in Prometheus' text format (version 0.0.4)."""
-        return generate_latest(_WithoutCreated(self.registry))
+        """Return all metrics in Prometheus' text format (version 0.0.4).
+
+        They are without the `_created` samples, which double the lines and are of no use.
+        """
+        metrics = list(self.registry.collect())
+        for metric in metrics:
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+        return as_text(metrics)
 
     def outcomes(self) -> dict[str, int]:
         """Return the number of requests so far, by outcome."""
@@ -146,23 +142,6 @@ class Exchange:
         sending: called with the body of each request that is about to be sent, and where it goes; None for nobody.
     """
 
-    __slots__ = (
-        "_api",
-        "_in",
-        "_out",
-        "_ready",
-        "_started",
-        "_traffic",
-        "facts",
-        "largest",
-        "outcome",
-        "owner",
-        "rounds",
-        "sending",
-        "used",
-        "what",
-    )
-
     def __init__(self, traffic: Traffic, api: str, what: str) -> None:
         self.outcome: Outcome = "passed"
         self.what = what
@@ -176,11 +155,7 @@ class Exchange:
         traffic.open.labels(api).inc()
 
     def received(self, size: int) -> None:
-        """Count bytes of the request's body. The proxy's own time runs from the last call.
-
-        Args:
-            size: bytes of the body, or of a piece of it.
-        """
+        """Count bytes of the request's body. The proxy's own time runs from the last call."""
         self._in += size
         self._ready = self._traffic.clock()
 
@@ -206,12 +181,7 @@ class Exchange:
             self._traffic.rewritten_dollars.labels(*labels).inc(rewritten.dollars or 0.0)
 
     def round(self, round_: Round, model: str) -> None:
-        """Count a round of a managed request.
-
-        Args:
-            round_: the provider's answer.
-            model: the model that was requested.
-        """
+        """Count a round of a managed request for a model."""
         traffic, api, usage = self._traffic, self._api, round_.usage
         traffic.rounds.labels(api).inc()
         if usage is not None:
@@ -225,19 +195,14 @@ class Exchange:
                 traffic.tokens.labels(api, kind).inc(getattr(usage, kind))
 
     def upstream_error(self, what: int | UpstreamFault) -> None:
-        """Count a failed upstream request.
-
-        Args:
-            what: the provider's HTTP status, or the fault if there is none.
-        """
+        """Count a failed upstream request, by the provider's HTTP status or, if there is none, the fault."""
         labelled = what in get_args(UpstreamFault) or (isinstance(what, int) and 400 <= what < 600)
         self._traffic.faults.labels(self._api, str(what) if labelled else "other").inc()
 
     def fell_back(self, reason: str) -> None:
         """Note that the second upstream is asked.
 
-        Args:
-            reason: the first one's HTTP status, `connect` or `timeout`, or `down` if it was not asked.
+        The reason is the first one's HTTP status, `connect` or `timeout`, or `down` if it was not asked.
         """
         self._traffic.fallbacks.labels(self._api, reason).inc()
 
@@ -253,11 +218,7 @@ class Exchange:
         self._out += size
 
     def log(self, status: int) -> None:
-        """Write the line of the access log.
-
-        Args:
-            status: the HTTP status that the client got; 0 for none.
-        """
+        """Write the line of the access log, with the HTTP status that the client got; 0 for none."""
         parts = [*filter(None, [self.owner]), self.what, str(status or "-")]
         if (facts := self.facts) is not None and self.outcome != "failed_open":
             parts.append(f"{facts.session} view {facts.view}/{facts.budget} evicted {facts.evicted}")
@@ -284,16 +245,19 @@ class Exchange:
         traffic.bytes.labels(api, "out").inc(self._out)
 
 
-class _WithoutCreated:
-    """A registry without the `_created` samples, which double the lines and are of no use."""
+class _Collected:
+    """What `generate_latest` takes for a registry."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        for metric in self._registry.collect():
-            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
-            yield metric
+        return self._metrics
+
+
+def as_text(metrics: Iterable[Metric]) -> bytes:
+    """Return metrics in Prometheus' text format (version 0.0.4)."""
+    return generate_latest(_Collected(metrics))
 
 
 def _samples(of: MetricWrapperBase) -> Iterable[Sample]:

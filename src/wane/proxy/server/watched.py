@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from wane.proxy.http import head
 from wane.proxy.http.client import LARGE, Client, read_object
-from wane.proxy.http.head import RequestHead
 from wane.proxy.http.upstream import Upstream, relay
-from wane.proxy.server.managed import ENCODINGS, framed, report
+from wane.proxy.server.managed import ENCODINGS, report
 from wane.proxy.server.spending import Allowance, ReplyReader, paying
-from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.store.base import uninterrupted
@@ -25,25 +23,21 @@ class WatchedRequest:
     """A model request that passes unchanged. It is not read before it is sent, unless a limit of cost applies.
 
     Attributes:
+        client: the client, with the head of its request.
         upstream: the provider.
         sessions: the sessions.
         wire: the request's protocol.
-        client: the client.
-        request: the head of its request.
         raw: the body as received.
-        exchange: the request's counters.
         allowances: what its cost counts for.
         max_body: bytes that the decoded body may have.
         order: held while a request is recorded, so that they are recorded in the order in which their replies ended.
     """
 
+    client: Client
     upstream: Upstream
     sessions: SessionIndex
     wire: Wire
-    client: Client
-    request: RequestHead
     raw: bytes
-    exchange: Exchange
     allowances: Sequence[Allowance]
     max_body: int
     order: asyncio.Lock
@@ -60,30 +54,29 @@ class WatchedRequest:
             BrokenOffError: if the provider's reply breaks off after the client's has started.
             ClientGoneError: if the client disconnects.
         """
-        pieces: list[bytes] = []
-        self.client.watch()
-        sent = framed(head.to_upstream(self.request.headers, self.upstream.host, drop=ENCODINGS), self.raw)
-        target = self.request.target
+        client, pieces = self.client, list[bytes]()
+        client.watch()
+        sent, target = (
+            head.to_upstream(client.request.headers, self.upstream.host, drop=ENCODINGS),
+            client.request.target,
+        )
         async with paying(self.allowances, body or {}, len(self.raw)) as payment:
-            async with await self.upstream.send(self.exchange, "POST", target, sent, self.raw) as answer:
-                await relay(self.client, self.exchange, answer, watch=pieces.append)
+            async with await self.upstream.send(client.exchange, "POST", target, sent, self.raw) as answer:
+                await relay(client, answer, watch=pieces.append)
             if counts or not answer.ok:
-                if payment is not None:
-                    payment.free()
+                payment.free()
                 return
             try:
-                round_ = await uninterrupted(self._recorded(body, answer.headers, pieces))
+                payment.used(await uninterrupted(self._recorded(body, answer.headers, pieces)))
             except Exception as error:
-                round_ = None
-                report(self.exchange.what, error, [*self.request.secrets, *head.secrets_of(self.upstream.url.prefix)])
-            if payment is not None:
-                payment.used(None if round_ is None else round_.usage)
+                report(client, self.upstream, error)
 
     async def _recorded(self, body: Body | None, headers: head.Headers, pieces: Sequence[bytes]) -> Round | None:
         """Record the request and its reply; return the reply, None if it cannot be read."""
+        request, exchange = self.client.request, self.client.exchange
         if body is None:
-            data = await read_object(self.raw, self.request.headers, self.max_body)
-            body = self.wire.received(data, self.request.path, self.request.query)
+            data = await read_object(self.raw, request.headers, self.max_body)
+            body = self.wire.received(data, request.path, request.query)
         reader = ReplyReader(self.wire, body, headers)
         for piece in pieces:
             reader.feed(piece)
@@ -91,14 +84,14 @@ class WatchedRequest:
         if self.wire.unmanaged(body):
             return round_
         async with self.order:
-            sender = sender_of(self.request.headers, body)
+            sender = sender_of(request.headers, body)
             turn = await self.sessions.turn(self.wire, body, size=len(self.raw), sender=sender)
             turn.asked, turn.large = body, len(self.raw) > LARGE
-            self.exchange.watched(turn.facts)
-            self.exchange.rounds = 1
-            await turn.sent(self.raw, self.upstream.address(self.request.target))
+            exchange.watched(turn.facts)
+            exchange.rounds = 1
+            await turn.sent(self.raw, self.upstream.address(request.target))
             if round_ is not None:
                 await turn.answered(round_)
-                self.exchange.round(round_, str(body.get("model", "")))
-                self.exchange.paid_again(turn.rewritten)
+                exchange.round(round_, str(body.get("model", "")))
+                exchange.paid_again(turn.rewritten)
         return round_

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 
-from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from wane.proxy import jsons
+from wane.proxy.server.traffic import as_text
 from wane.proxy.store.base import Store, StoreError
 from wane.rewrites import merged_totals
 
@@ -24,8 +26,7 @@ WORKERS: Final = "worker"
 EVERY: Final = 2.0
 """Seconds between two looks whether the figures have changed, and should be published."""
 
-_HEARTBEAT: Final = 20.0
-"""Seconds after which a process publishes its figures again even if they are the same."""
+_HEARTBEAT: Final = 20.0  # seconds after which a process publishes its figures again even if they are the same
 
 GONE: Final = 60.0
 """Seconds after which a process that has published nothing counts as gone, and its figures are left out."""
@@ -140,7 +141,7 @@ def merged_sessions(all_figures: Iterable[Figures]) -> list[dict[str, Any]]:
     views and rewritten prefixes of all of them.
     """
     sessions: dict[str, dict[str, Any]] = {}
-    for session in (session for figures in all_figures for session in figures["sessions"]):
+    for session in chain.from_iterable(figures["sessions"] for figures in all_figures):
         known = sessions.get(session["id"])
         if known is None:
             sessions[session["id"]] = session
@@ -149,11 +150,13 @@ def merged_sessions(all_figures: Iterable[Figures]) -> list[dict[str, Any]]:
         views = sorted([*known["views"], *session["views"]])[-_MOST_VIEWS:]
         created = min(known["created"], session["created"])
         rewritten = merged_totals([known["rewritten"], session["rewritten"]])
-        sums = {
+        sessions[session["id"]] = {
+            **latest,
+            "views": views,
+            "created": created,
             "requests": known["requests"] + session["requests"],
             "rewritten": {cause: totals.to_dict() for cause, totals in rewritten.items()},
         }
-        sessions[session["id"]] = {**latest, "views": views, "created": created, **sums}
     return sorted(sessions.values(), key=lambda row: _time(row["last"]), reverse=True)
 
 
@@ -171,15 +174,14 @@ def with_agents(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             yield child
             yield from descendants(child["id"])
 
-    return [{**row, "agents": _sums([*descendants(row["id"])])} for row in rows]
+    def sums(agents: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+        if not agents:
+            return None
+        used = {name: sum(row["used"][name] for row in agents) for name in agents[0]["used"]}
+        calls = sum(row["calls"] for row in agents)
+        return {"sessions": len(agents), "calls": calls, "used": used, "money": merged_money(agents)}
 
-
-def _sums(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    if not rows:
-        return None
-    used = {name: sum(row["used"][name] for row in rows) for name in rows[0]["used"]}
-    calls = sum(row["calls"] for row in rows)
-    return {"sessions": len(rows), "calls": calls, "used": used, "money": merged_money(rows)}
+    return [{**row, "agents": sums([*descendants(row["id"])])} for row in rows]
 
 
 def merged_money(sessions: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -196,11 +198,10 @@ def merged_money(sessions: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None
 
 def merged_counts(all_figures: Iterable[Figures]) -> dict[str, int]:
     """Return the number of requests of all processes, by outcome."""
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for figures in all_figures:
-        for outcome, count in figures["requests"].items():
-            counts[outcome] = counts.get(outcome, 0) + count
-    return counts
+        counts.update(figures["requests"])
+    return dict(counts)
 
 
 def merged_metrics(all_figures: Sequence[Figures]) -> bytes:
@@ -215,17 +216,7 @@ def merged_metrics(all_figures: Sequence[Figures]) -> bytes:
             for sample in family.samples:
                 labels = {**sample.labels, "worker": figures["worker"]}
                 merged.add_sample(sample.name, labels, sample.value)
-    return generate_latest(_Families(families.values()))
-
-
-class _Families:
-    """What `generate_latest` takes for a registry."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+    return as_text(families.values())
 
 
 def _time(text: str) -> datetime:
