@@ -16,8 +16,7 @@ from wane.proxy.store.ledger import LEDGER
 from wane.proxy.team.audit import AuditLog
 from wane.proxy.team.deletion import delete_name, delete_sessions
 from wane.proxy.team.members import MEMBERS, Limits, Member, Team, digest_of
-from wane.proxy.team.rate import wait_before
-from wane.proxy.team.roster import FRESH, Roster
+from wane.proxy.team.roster import FRESH, Roster, wait_before
 
 
 async def test_a_token_is_stored_as_its_digest_alone(place: Place) -> None:

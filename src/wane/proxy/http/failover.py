@@ -23,9 +23,7 @@ REST: Final = 30.0
 """Seconds for which an upstream that is down is not asked; then one request tries it again."""
 
 _PAUSE: Final = 1.0  # seconds before an error of the first upstream is tried once more
-
-_DOWN: Final = (502, 503, 504, 529)
-"""Statuses of an upstream that is down or overloaded."""
+_DOWN: Final = (502, 503, 504, 529)  # statuses of an upstream that is down or overloaded
 
 _FAILED: Final = (500, *_DOWN)
 """Statuses with which another upstream is asked. A 500 may be about this request, so it is the request's alone."""
@@ -33,19 +31,13 @@ _FAILED: Final = (500, *_DOWN)
 _KEYS: Final = {b"authorization": b"Bearer %b", b"x-api-key": b"%b", b"api-key": b"%b", b"x-goog-api-key": b"%b"}
 """Headers with a client's key, and how each holds one."""
 
-_KEY_IN_QUERY: Final = re.compile(rb"(?<=[?&]key=)[^&]*")
-"""A key of Gemini's API in a query."""
+_KEY_IN_QUERY: Final = re.compile(rb"(?<=[?&]key=)[^&]*")  # a key of Gemini's API in a query
 
 
 class Failover:
-    """Two upstreams: requests go to the first one, and to the second while the first is down.
+    """Two upstreams for the same requests: they go to the first one, and to the second while the first is down.
 
-    Args:
-        first: the provider.
-        second: another one, which takes the same requests.
-        key: the key for the second, in place of the client's and in the client's form; None to pass the client's on.
-        clock: returns monotonic seconds.
-        pause: seconds before an error of the first is tried once more.
+    The second gets `key` in place of the client's and in the client's form; without one, the client's.
     """
 
     def __init__(
@@ -90,7 +82,9 @@ class Failover:
                 self._mark_down(why)
                 break
             if answer.status not in _FAILED:
-                self._mark_up()
+                if self.down:
+                    _LOGGER.warning("%s answers again", self._first.url)
+                self._down_until = None
                 return answer
             why = kind = str(answer.status)
             # The last attempt's status decides: an upstream that is down says so again.
@@ -111,10 +105,10 @@ class Failover:
         """
         if exchange.outcome == "unreachable":
             exchange.outcome = "passed"  # whatever became of the request at the first one
-        headers = [(name, self._value(name, value)) for name, value in sent]
-        if self._key is not None:
-            key = quote(self._key, safe="").encode()
-            target = _KEY_IN_QUERY.sub(lambda _: key, target)
+        headers = [(name, self.second.host if name == b"host" else value) for name, value in sent]
+        if (key := self._key) is not None:
+            headers = [(name, _KEYS[name] % key.encode() if name in _KEYS else value) for name, value in headers]
+            target = _KEY_IN_QUERY.sub(lambda _: quote(key, safe="").encode(), target)
         try:
             answer = await self.second.send(exchange, "POST", target, headers, content)
         except RefusedError as error:
@@ -124,17 +118,7 @@ class Failover:
         answer.headers.append((ANSWERED_BY, str(self.second.url).encode()))
         return answer
 
-    def _value(self, name: bytes, value: bytes) -> bytes:
-        if name == b"host":
-            return self.second.host
-        return _KEYS[name] % self._key.encode() if self._key is not None and name in _KEYS else value
-
     def _mark_down(self, why: str) -> None:
         if not self.down:
             _LOGGER.warning("%s is down, so %s is asked: %s", self._first.url, self.second.url, why)
         self._down_until = self._clock() + REST
-
-    def _mark_up(self) -> None:
-        if self.down:
-            _LOGGER.warning("%s answers again", self._first.url)
-        self._down_until = None

@@ -69,7 +69,6 @@ _PLAIN: Final = frozenset(_WORDS.split())
 _VERB: Final = re.compile(r"[\w.-]{1,80}:(?:\w*[gG]enerateContent|countTokens|\w*[eE]mbedContents?)", re.ASCII)
 """A model and what is asked of it, the last segment of a path of Gemini's API."""
 _LONGEST_WARNING: Final = 300  # characters
-_DOTS: Final = (b".", b"..")
 _MARKED: Final = re.compile(rb"/+(?:~|%7[Ee])([^/]*)")
 """The beginning of a path with the token, for clients that only take a base URL: `/~TOKEN/v1/messages`.
 
@@ -95,55 +94,29 @@ class RefusedError(Exception):
         self, status: int, message: str, *, close: bool = False, unsent: bool = False, retry_after: int = 0
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.message = message
-        self.close = close
-        self.unsent = unsent
-        self.retry_after = retry_after
+        self.status, self.message = status, message
+        self.close, self.unsent, self.retry_after = close, unsent, retry_after
 
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Collection[bytes] = ()) -> Headers:
-    """Return a client's headers for the provider, without those that frame the body.
-
-    Args:
-        headers: names in lower case.
-        host: the value of `Host`.
-        drop: further names to leave out.
-    """
+    """Return a client's headers for the provider at `host`, without those that frame the body, and some others."""
     received = list(headers)
-    named = tokens(every(received, b"connection"))
-    sent: Headers = [(b"host", host)]
-    sent += [
-        (name, value)
-        for name, value in received
-        if not (name in _REQUEST or name in drop or name in named or name.startswith(OWN))
-    ]
-    return sent
+    dropped = {*_REQUEST, *drop, *tokens(every(received, b"connection"))}
+    kept = [(name, value) for name, value in received if not (name in dropped or name.startswith(OWN))]
+    return [(b"host", host), *kept]
 
 
 def to_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return a provider's headers for the client.
-
-    Args:
-        headers: names in any case.
-    """
+    """Return a provider's headers, in any case, for the client."""
     received = [(name.lower(), value) for name, value in headers]
-    named = tokens(every(received, b"connection"))
-    chunked = any(name == b"transfer-encoding" for name, _ in received)
-    return [
-        (name, value)
-        for name, value in received
-        if not (name in _RESPONSE or name in named or name.startswith(OWN) or (chunked and name == b"content-length"))
-    ]
+    dropped = {*_RESPONSE, *tokens(every(received, b"connection"))}
+    if first(received, b"transfer-encoding") is not None:
+        dropped.add(b"content-length")
+    return [(name, value) for name, value in received if not (name in dropped or name.startswith(OWN))]
 
 
 def added(sent: Headers, values: Mapping[str, str]) -> Headers:
-    """Return headers with values appended to comma-separated ones.
-
-    Args:
-        sent: names in lower case.
-        values: a value for each name; one that is present already is not repeated.
-    """
+    """Return headers with values appended to comma-separated ones; a value that is there is not repeated."""
     result = list(sent)
     for name, value in values.items():
         key, entry = name.lower().encode(), value.encode()
@@ -196,11 +169,8 @@ def shown_path(path: str) -> str:
 
 def secrets_of(path: str) -> set[str]:
     """Return the segments of a path that could be keys: those of no known API."""
-    return {part for part in path.split("/") if not _is_plain(part)}
-
-
-def _is_plain(part: str) -> bool:
-    return not part or part in _PLAIN or bool(_VERSION.fullmatch(part) or _VERB.fullmatch(part))
+    parts = {part for part in path.split("/") if part} - _PLAIN
+    return {part for part in parts if not (_VERSION.fullmatch(part) or _VERB.fullmatch(part))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +238,7 @@ def check(request: RequestHead, version: str) -> None:
     # An absolute URL, the target of CONNECT, or the asterisk of OPTIONS.
     if not request.raw_path.startswith(b"/"):
         raise RefusedError(400, "the request's target is not a path; this proxy serves one provider only", close=True)
-    if any(part in _DOTS for part in unquote_to_bytes(request.raw_path).replace(b"\\", b"/").split(b"/")):
+    if any(part in (b".", b"..") for part in unquote_to_bytes(request.raw_path).replace(b"\\", b"/").split(b"/")):
         raise RefusedError(400, "the path has a segment . or .., which could lead out of the provider's address")
     if b"websocket" in tokens(every(request.headers, b"upgrade")):
         raise RefusedError(426, "WebSocket is not supported; use HTTP with server-sent events", close=True)
@@ -294,7 +264,8 @@ class Guard(Generic[Holder]):
         self._host = host
         self._holder = holder
         # Finds the token anywhere, however its characters are percent-encoded.
-        self._pattern = None if token is None else re.compile("".join(map(_any_spelling, token)))
+        spellings = (f"(?:{re.escape(character)}|(?i:%(?:25)*{ord(character):02x}))" for character in token or "")
+        self._pattern = None if token is None else re.compile("".join(spellings))
 
     async def admit(self, request: RequestHead) -> tuple[RequestHead, Holder | None]:
         """Return an admitted request, without a token in its path, and who has the token if it is not the proxy's own.
@@ -314,8 +285,10 @@ class Guard(Generic[Holder]):
             elif token and self._holder is not None and (holder := await self._holder(token)) is not None:
                 accepted[token] = holder
         if not accepted:
+            team = "a token that is not revoked (wane proxy tokens add NAME)"
+            needed = "its token" if self._holder is None else team
             where = "in the header x-wane-token, or in the base URL as /~TOKEN before the path"
-            raise RefusedError(401, f"this proxy needs {self._needed}: {where}")
+            raise RefusedError(401, f"this proxy needs {needed}: {where}")
         if len(accepted) > 1:
             raise RefusedError(400, "the header x-wane-token and the path have different tokens; send one")
         ((token, holder),) = accepted.items()
@@ -325,10 +298,6 @@ class Guard(Generic[Holder]):
             raw_path = raw_path[match.end() :] or b"/"
         path = unquote_to_bytes(raw_path).decode("utf-8", "replace")
         return replace(request, raw_path=raw_path, path=path), holder
-
-    @property
-    def _needed(self) -> str:
-        return "its token" if self._holder is None else "a token that is not revoked (wane proxy tokens add NAME)"
 
     def for_log(self, request: RequestHead) -> str:
         """Return method and path for the log, without the query, the token, or segments that could be keys."""
@@ -341,12 +310,13 @@ class Guard(Generic[Holder]):
         for value in every(request.headers, b"host"):
             host = _host_name(value)
             if host is None or not (is_loopback(host) or host == self._host):
-                raise RefusedError(
-                    421,
-                    "the header Host does not name this machine; use the proxy's own address, 127.0.0.1",
-                )
+                why = "the header Host does not name this machine; use the proxy's own address, 127.0.0.1"
+                raise RefusedError(421, why)
         for value in every(request.headers, b"origin"):
-            if not _is_program(value):
+            # An application or a page of this machine may ask, but not `null`: a page that hides its origin.
+            scheme, _, site = value.partition(b"://")
+            is_page = not site or scheme.lower() in (b"http", b"https")
+            if is_page and not is_loopback(_host_name(site) or ""):
                 raise RefusedError(403, "this proxy accepts no requests from web pages; set a token to allow them")
 
 
@@ -363,20 +333,8 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def _any_spelling(character: str) -> str:
-    return f"(?:{re.escape(character)}|(?i:%(?:25)*{ord(character):02x}))"
-
-
 def _host_name(value: bytes) -> str | None:
     try:
         return urlsplit(f"//{value.decode('latin-1')}").hostname
     except ValueError:
         return None
-
-
-def _is_program(origin: bytes) -> bool:
-    """Whether an origin is an application, or a page of this machine."""
-    scheme, _, host = origin.decode("latin-1").partition("://")
-    if not host:
-        return False  # `null`: a page that hides its origin
-    return scheme.lower() not in ("http", "https") or is_loopback(_host_name(host.encode("latin-1")) or "")

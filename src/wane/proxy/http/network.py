@@ -19,9 +19,7 @@ from httpcore2 import (
     WriteTimeout,
 )
 
-_MOST_UNREAD: Final = 256 * 1024
-"""Bytes of a connection above which no more are received until some are read."""
-
+_MOST_UNREAD: Final = 256 * 1024  # bytes of a connection above which no more are received until some are read
 _NEXT_ADDRESS: Final = 0.25  # seconds until a host's next address is tried too (RFC 8305)
 
 
@@ -33,7 +31,7 @@ class Network(AsyncNetworkBackend):
         host: str,
         port: int,
         timeout: float | None = None,
-        local_address: str | None = None,
+        local_address: str | None = None,  # noqa: ARG002 - nobody asks for one
         socket_options: Iterable[Any] | None = None,  # noqa: ARG002 - asyncio sets TCP_NODELAY, and no other is asked for
     ) -> AsyncNetworkStream:
         """Return a connection.
@@ -43,12 +41,9 @@ class Network(AsyncNetworkBackend):
             ConnectTimeout: if it takes too long.
         """
         loop = asyncio.get_running_loop()
-        local = None if local_address is None else (local_address, 0)
         with _as_connect_errors():
             async with asyncio.timeout(timeout):
-                _, stream = await loop.create_connection(
-                    _Stream, host, port, local_addr=local, happy_eyeballs_delay=_NEXT_ADDRESS
-                )
+                _, stream = await loop.create_connection(_Stream, host, port, happy_eyeballs_delay=_NEXT_ADDRESS)
         return stream
 
     async def sleep(self, seconds: float) -> None:

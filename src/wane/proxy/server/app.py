@@ -27,14 +27,9 @@ from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.gemini.protocol import VERBS, GeminiWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
-STATUS: Final = "/wane"
-"""The path of the status pages."""
-
-HEALTH: Final = f"{STATUS}/health"
-"""Path of the liveness check."""
-
-READY: Final = f"{STATUS}/ready"
-"""Path of the readiness check: status 503 while the proxy stops, or sessions cannot be stored."""
+STATUS: Final = "/wane"  # the path of the status pages
+HEALTH: Final = f"{STATUS}/health"  # of the liveness check
+READY: Final = f"{STATUS}/ready"  # of the readiness check: 503 while the proxy stops, or sessions cannot be stored
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 """An ASGI app."""

@@ -25,10 +25,8 @@ from wane.proxy.store.base import uninterrupted
 from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_RETRIES: Final = 2
-"""How often a request that was refused for its reasoning is corrected and sent again."""
-_LONGEST_ERROR: Final = 1024 * 1024
-"""Bytes of a provider's error that are read ahead; the rest is passed on unread."""
+_RETRIES: Final = 2  # how often a request that was refused for its reasoning is corrected and sent again
+_LONGEST_ERROR: Final = 1024 * 1024  # bytes of a provider's error that are read ahead; the rest is passed on unread
 
 ENCODINGS: Final = frozenset({b"accept-encoding"})
 """What is left out of a request, so that its reply can be read as it passes."""
@@ -37,8 +35,7 @@ _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
 _STORED: Final = ("previous_response_id", "conversation", "cachedContent", "cached_content")
 """What in a body refers to something that only its provider has."""
 
-_READABLE: Final = (b"", b"gzip", b"deflate")
-"""Content encodings of replies that can be decoded; none is asked for."""
+_READABLE: Final = (b"", b"gzip", b"deflate")  # content encodings of replies that can be decoded; none is asked for
 
 
 # Not shown: it holds keys of the client, and what was said.

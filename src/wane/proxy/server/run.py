@@ -14,7 +14,6 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final
 
 import uvicorn
@@ -38,19 +37,8 @@ from wane.proxy.team.roster import Roster
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _BACKLOG: Final = 2048  # connections that may wait to be accepted
-_KEEP_ALIVE: Final = 120
-"""Seconds for which clients' idle connections are kept: longer than clients keep them, so that the proxy never closes
-one just as a request arrives on it."""
 _SWEEP: Final = 10.0  # seconds
 _ABORT: Final = 2.0  # seconds for aborted requests to end
-
-# Warnings of the server about the ordinary: replies cut short when the client or the provider has gone, and upgrades
-# that were offered and not taken.
-_ORDINARY: Final = (
-    "ASGI callable returned without",
-    "No supported WebSocket library",
-    "Unsupported upgrade request",
-)
 
 
 class ListenError(WaneError):
@@ -116,15 +104,15 @@ class Running:
 
     Attributes:
         address: where it listens.
+        grace: seconds that open requests get to finish once it stops.
         sessions: its sessions.
         traffic: its counters.
     """
 
-    def __init__(self, address: Address, server: _Server, app: ProxyApp, sessions: SessionIndex, traffic: Traffic):
-        self.address = address
-        self.sessions = sessions
-        self.traffic = traffic
-        self._server, self._app = server, app
+    def __init__(self, address: Address, grace: float, app: ProxyApp, sessions: SessionIndex, traffic: Traffic):
+        self.address, self.grace = address, grace
+        self.sessions, self.traffic = sessions, traffic
+        self._app = app
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -132,11 +120,6 @@ class Running:
     def url(self) -> str:
         """Its base URL, without a token."""
         return self.address.url
-
-    @property
-    def grace(self) -> float:
-        """Seconds that open requests get to finish once it stops."""
-        return self._server.grace
 
     def finish(self) -> None:
         """Wait in another thread until the open requests are answered and recorded, for at most `grace` seconds."""
@@ -146,12 +129,13 @@ class Running:
 
     def stop(self) -> None:
         """Accept no more requests, let the open ones finish for a moment, and stop. A second call stops at once."""
-        self._loop.call_soon_threadsafe(self._stop)
 
-    def _stop(self) -> None:
-        if self._stopping.is_set():
-            self._app.abandon()
-        self._stopping.set()
+        def stop() -> None:
+            if self._stopping.is_set():
+                self._app.abandon()
+            self._stopping.set()
+
+        self._loop.call_soon_threadsafe(stop)
 
     async def stopped(self) -> None:
         """Wait until it is asked to stop."""
@@ -170,20 +154,17 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
         WaneError: if it cannot listen, its store cannot be reached, or an option cannot work.
     """
     _raise_limits()
-    store, strict = await opened_store(options), options.server.strict
     sessions = SessionIndex(
-        store,
+        await opened_store(options),
         options.context,
-        strict=strict,
+        strict=options.server.strict,
         idle=options.idle,
         agent_budget=options.agent_budget,
         keep_requests=options.keep_requests,
     )
-    wires = known_wires()
+    wires, predict = known_wires(), options.predict
     with exporting(os.environ) as telemetry:
-        async with serving(
-            options.server, sessions, wires, sock=sock, telemetry=telemetry, predict=options.predict
-        ) as proxy:
+        async with serving(options.server, sessions, wires, sock=sock, telemetry=telemetry, predict=predict) as proxy:
             yield proxy
 
 
@@ -218,14 +199,6 @@ async def serving(
 ) -> AsyncIterator[Running]:
     """Serve sessions in this event loop, until the block ends; then close them.
 
-    Args:
-        settings: how it treats requests.
-        sessions: the sessions.
-        wires: the protocols.
-        sock: a listening socket; None for a new one.
-        telemetry: traces managed requests; None for no traces.
-        predict: see `ProxyOptions`.
-
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
     """
@@ -259,11 +232,16 @@ async def serving(
         )
         app = ProxyApp(settings, sessions, wires, upstream, traffic, status, roster, failover)
         server = _Server(app, settings)
-        proxy = Running(settings.listen, server, app, sessions, traffic)
-        # A filter of its own, because another proxy of this process may end before this one.
-        logger, quiet = logging.getLogger("uvicorn.error"), partial(_is_unusual)
-        logger.addFilter(quiet)
-        stack.callback(logger.removeFilter, quiet)
+
+        def is_unusual(record: logging.LogRecord) -> bool:
+            # A client or provider that has gone cuts a reply short; upgrades are offered and need not be taken.
+            ordinary = ("ASGI callable returned", "No supported WebSocket library", "Unsupported upgrade request")
+            return record.levelno >= logging.WARNING and not str(record.msg).startswith(ordinary)
+
+        # A filter of this proxy's own, because another one of this process may end before it.
+        logger = logging.getLogger("uvicorn.error")
+        logger.addFilter(is_unusual)
+        stack.callback(logger.removeFilter, is_unusual)
         tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions, roster))]
         if workers is not None:
             tasks.append(asyncio.create_task(workers.publish_changes()))
@@ -272,7 +250,7 @@ async def serving(
                 await asyncio.sleep(0.002)
             if tasks[0].done():
                 await tasks[0]
-            yield proxy
+            yield Running(settings.listen, settings.timeouts.grace, app, sessions, traffic)
         finally:
             server.stop.set()
             for task in tasks[1:]:
@@ -314,12 +292,7 @@ def in_thread(options: ProxyOptions) -> Iterator[Running]:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to its caller, and waits for an event to stop instead of polling.
-
-    Attributes:
-        stop: set it to stop the server.
-        grace: seconds that open requests then get to finish.
-    """
+    """A server that leaves signals to its caller, and waits for the event `stop` instead of polling."""
 
     def __init__(self, app: ProxyApp, settings: ServerSettings) -> None:
         config = uvicorn.Config(
@@ -334,13 +307,13 @@ class _Server(uvicorn.Server):
             server_header=False,
             date_header=False,
             backlog=_BACKLOG,
-            timeout_keep_alive=_KEEP_ALIVE,
+            # Seconds: longer than clients keep idle connections, so that none is closed just as a request arrives.
+            timeout_keep_alive=120,
             h11_max_incomplete_event_size=LONGEST_HEAD,
         )
         super().__init__(config)
         self.stop = asyncio.Event()
-        self.grace = settings.timeouts.grace
-        self._app = app
+        self._app, self._grace = app, settings.timeouts.grace
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -356,7 +329,7 @@ class _Server(uvicorn.Server):
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        for patience in (self.grace, _ABORT):
+        for patience in (self._grace, _ABORT):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._app.drained(), patience)
             self._app.abandon()
@@ -372,11 +345,6 @@ def _raise_limits() -> None:
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _is_unusual(record: logging.LogRecord) -> bool:
-    message: Any = record.msg
-    return record.levelno >= logging.WARNING and not str(message).startswith(_ORDINARY)
 
 
 async def _sweep(sessions: SessionIndex, roster: Roster | None) -> None:

@@ -54,10 +54,6 @@ _HEADERS: Final = {
     "x-content-type-options": "nosniff",
 }
 
-_SCRIPTS: Final = ("base", "bar", "session", "live")
-"""The page's scripts, in order; together they are one."""
-
-
 Predict = Callable[[Iterable[str]], list[str]]
 """Tells in sentences what Wane would have done in the sessions with some ids; it may take seconds."""
 
@@ -75,16 +71,8 @@ def status_app(
     """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It does not authenticate.
 
     The state of a request's scope names the member of a team who sent it: they see their own sessions, and no metrics.
-
-    Args:
-        sessions: the sessions.
-        traffic: the counters; metrics of the sessions in memory and of the process are added to its registry.
-        upstream: the provider.
-        started: when the proxy started, in UTC.
-        now: the time, in UTC.
-        predict: tells what a proxy that only watches would have done; None for one that manages sessions.
-        roster: the members of a team; None if the proxy serves none.
-        workers: the processes that share the store; None to show this one alone.
+    Metrics of the sessions in memory and of the process are added to those of `traffic`. With `predict`, the proxy only
+    watches; with `workers`, other processes share its store.
     """
     traffic.registry.register(_Sessions(sessions))
     ProcessCollector(registry=traffic.registry)
@@ -131,16 +119,11 @@ def status_app(
         return Response(text, media_type="text/plain; version=0.0.4", headers=_HEADERS)
 
     routes = [Route("/", page), Route("/status", status), Route("/shadow", shadow), Route("/metrics", metrics)]
-    return _with_slash(Starlette(routes=routes))
-
-
-def _with_slash(app: ASGIApp) -> ASGIApp:
-    """Redirect from `/wane` to `/wane/`, because the page's links are relative.
-
-    The redirect is relative too: the browser's address may have more before it, such as a token.
-    """
+    app = Starlette(routes=routes)
 
     async def slashed(scope: Scope, receive: Receive, send: Send) -> None:
+        # The page's links are relative, so `/wane` leads to `/wane/`. The redirect is relative too: the browser's
+        # address may have more before it, such as a token.
         path, root = scope.get("path", ""), scope.get("root_path", "")
         answer = RedirectResponse(f"{root.rpartition('/')[2]}/") if root and path == root else app
         await answer(scope, receive, send)
@@ -229,12 +212,9 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _script() -> str:
-    body = "\n".join(_read(f"{name}.js") for name in _SCRIPTS)
-    return f'"use strict";\n(() => {{\n{body}}})();\n'
-
-
-_PARTS: Final = {"style": _read("page.css"), "script": _script()}
+# The page's scripts, in order; together they are one.
+_SCRIPTS: Final = "\n".join(_read(f"{name}.js") for name in ("base", "bar", "session", "live"))
+_PARTS: Final = {"style": _read("page.css"), "script": f'"use strict";\n(() => {{\n{_SCRIPTS}}})();\n'}
 
 PAGE: Final = re.sub(r"\{\{([a-z]+)\}\}", lambda match: _PARTS[match[1]], _read("page.html")).encode()
 """The page, as HTML in UTF-8."""

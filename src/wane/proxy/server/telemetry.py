@@ -24,12 +24,7 @@ _SECONDS: Final = tuple(0.01 * 2.0**power for power in range(14))
 
 
 class Telemetry:
-    """Records spans and measurements of model requests.
-
-    Args:
-        tracers: makes the tracer.
-        meters: makes the meter.
-    """
+    """Records spans and measurements of model requests."""
 
     def __init__(self, tracers: TracerProvider, meters: MeterProvider) -> None:
         self._tracer = tracers.get_tracer("wane.proxy")

@@ -39,14 +39,9 @@ and `metrics`, in Prometheus' text format."""
 
 
 class Workers:
-    """The processes that share a store.
+    """The processes that share a store; this one's name is unlike any other's.
 
-    Args:
-        store: the store.
-        name: name of this process, unlike any other's.
-        figures: returns the present figures of this process.
-        stamp: returns something that changes whenever the figures do, and takes no time.
-        now: returns the time, in UTC.
+    `figures` returns its present figures, `stamp` something that changes whenever they do, and takes no time.
     """
 
     def __init__(

@@ -14,10 +14,9 @@ from wane.proxy.sessions.parentage import AGENTS
 from wane.proxy.store.base import SessionBusyError, Store, StoredSession, StoreError
 from wane.proxy.store.ledger import LEDGER
 from wane.proxy.team.members import MEMBERS, Member
-from wane.proxy.team.rate import RATES
+from wane.proxy.team.roster import RATES
 
-_SETTLED: Final = 2.0
-"""Seconds after its end in which a token may still have begun sessions."""
+_SETTLED: Final = 2.0  # seconds after its end in which a token may still have begun sessions
 
 
 async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSession], int]:
@@ -43,7 +42,7 @@ async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSessi
         except SessionBusyError:
             busy += 1
         except StoreError:
-            if await _exists(store, session.id):
+            if any(left.id == session.id for left in await store.unwritten(0)):
                 raise
     return deleted, busy
 
@@ -63,7 +62,3 @@ async def delete_name(store: Store, name: str) -> None:
     for process, document in (await store.documents(WORKERS)).items():
         if any(session.get("owner") == name for session in jsons.loads(document.encode()).get("sessions", ())):
             await store.replace_document(WORKERS, process, document, None)
-
-
-async def _exists(store: Store, session_id: str) -> bool:
-    return any(session.id == session_id for session in await store.unwritten(0))

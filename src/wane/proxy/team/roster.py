@@ -1,9 +1,15 @@
-"""The members of a team as a running proxy knows them, and what each of them may do."""
+"""The members of a team as a running proxy knows them, and what each of them may do.
+
+Requests a minute are limited by a bucket that all processes of a store take from. It holds as many requests as the
+limit allows a minute, and fills again evenly. A store has only the time at which it is full (the generic cell rate
+algorithm).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -15,15 +21,18 @@ from wane.proxy.server.spending import Allowance
 from wane.proxy.store.base import Store, StoreError
 from wane.proxy.team.audit import AuditLog
 from wane.proxy.team.members import OPERATOR, Member, Team
-from wane.proxy.team.rate import wait_before
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
+
+RATES: Final = "rate"
+"""Kind of the documents with a member's bucket each."""
 
 FRESH: Final = 1.0
 """Seconds for which the members are not read again: so long a revoked token may still be admitted."""
 
-_REPEAT: Final = 60.0
-"""Seconds in which a refusal of one kind is noted in the log only once, however often it comes."""
+_REPEAT: Final = 60.0  # seconds in which a refusal of one kind is noted in the log only once
+_MINUTE: Final = 60.0
+_LEAST: Final = 1e-6  # seconds worth waiting
 
 
 class Roster:
@@ -106,26 +115,42 @@ class Roster:
     async def note_refused(self, name: str, status: int, why: str) -> None:
         """Note a refused request, unless one like it was noted within the last minute.
 
-        Args:
-            name: the member's name; empty for the operator, `?` for a request without a valid token.
-            status: the HTTP status of the answer.
-            why: the error.
+        An empty name is the operator's, `?` that of a request without a valid token.
         """
         now = self._clock()
         self._refused = {key: at for key, at in self._refused.items() if now - at < _REPEAT}
-        kind = (name, status)
-        if kind not in self._refused:
-            self._refused[kind] = now
+        if (name, status) not in self._refused:
+            self._refused[name, status] = now
             await self.log.note(name or OPERATOR, "refused", why)
 
     async def note_shown(self, name: str, sessions: list[str]) -> None:
-        """Note sessions that someone reads about, unless this process has noted it already.
-
-        Args:
-            name: the member's name; empty for the operator.
-            sessions: ids of the sessions.
-        """
+        """Note sessions that someone reads about, unless this process has noted it already."""
         fresh = [session for session in sessions if (name, session) not in self._shown]
         if fresh:
             self._shown |= {(name, session) for session in fresh}
             await self.log.note(name or OPERATOR, "sessions shown", " ".join(fresh))
+
+
+async def wait_before(store: Store, name: str, requests: int, clock: Callable[[], float] = time.time) -> int:
+    """Take a request from a bucket; return the whole seconds to wait if it is empty, and 0 if the request may go.
+
+    Raises:
+        StoreError: if the store cannot be reached.
+    """
+    interval = _MINUTE / requests
+    wait = 0.0
+
+    def taken(document: str | None) -> str | None:
+        nonlocal wait
+        now = clock()
+        try:
+            stored = float(document or 0)
+        except ValueError:
+            stored = 0.0
+        # A clock that was ahead must not close the bucket for longer than it takes to fill.
+        full_at = min(max(stored, now), now + _MINUTE)
+        wait = full_at + interval - _MINUTE - now
+        return document if wait > _LEAST else repr(full_at + interval)
+
+    await store.change_document(RATES, name, taken, "the number of requests")
+    return math.ceil(wait) if wait > _LEAST else 0
