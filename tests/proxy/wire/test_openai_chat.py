@@ -128,6 +128,11 @@ def test_the_tier_that_served_a_request_belongs_to_its_usage() -> None:
     usage = {"prompt_tokens": 3, "completion_tokens": 1}
     reply.feed(sse(chunk({"content": "A"}, service_tier="flex"), chunk(finish="stop"), {**HEAD, "usage": usage}))
     assert reply.end().usage == TokenUsage(3, 1, tier="flex")
+    said = [{"message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}]
+    kept = {"cache_write_tokens": 3, "cache_write_tokens_details": {"ttl_12h_tokens": 3, "ttl_30m_tokens": 0}}
+    reply = WIRE.reply(body(stream=False), OWN)
+    reply.feed(json.dumps({"choices": said, "usage": {**usage, "prompt_tokens_details": kept}}).encode())
+    assert reply.end().usage == TokenUsage(3, 1, 0, 3, tier="12h")
 
 
 def test_usage_in_every_chunk_adds_up() -> None:

@@ -109,7 +109,10 @@ def token_usage(reply: Mapping[str, Any], input_word: str, output_word: str) -> 
     read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
     write = count(usage, details, "cache_write_tokens")
     total, output = count(usage, f"{input_word}_tokens"), count(usage, f"{output_word}_tokens")
-    return TokenUsage(total, output, read, write, tier=tier_in(reply))
+    # No price of writes that are kept for half a day is published.
+    kept = count(usage, details, "cache_write_tokens_details", "ttl_12h_tokens")
+    tier = ", ".join(filter(None, (tier_in(reply), "12h" if kept else "")))
+    return TokenUsage(total, output, read, write, tier=tier)
 
 
 def _error(status: int, message: str) -> dict[str, Any]:
