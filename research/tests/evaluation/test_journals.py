@@ -19,6 +19,7 @@ from wane_research.evaluation.running.journals import (
     SESSIONS,
     STORE,
     JournalFigures,
+    estimate_of,
     explored_first,
     figures_of,
     journals_in,
@@ -92,6 +93,7 @@ def test_what_a_trial_did_is_what_its_session_did_after_the_trial_before(tmp_pat
     # Of what cannot be read nothing is known.
     whole.write_text("damaged\n")
     assert attempt.figures() == (Usage(), None)
+    assert (usage_of(whole), estimate_of(whole)) == (Usage(), 0)
 
 
 def test_summaries_are_paid_for_and_take_from_the_view(tmp_path: Path) -> None:
