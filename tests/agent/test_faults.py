@@ -25,7 +25,17 @@ from tests.agent.provider import APIS, serve
 from tests.agent.work import Work, read_long, working
 from tests.marks import cross_quick, first_quick
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
-from wane.agent.faults import LONGEST_WAIT, BrokenAnswerError, Fault, Patience, check_whole, fitting_budget, pause
+from wane.agent.faults import (
+    LONGEST_WAIT,
+    OUTAGES,
+    PATIENCE,
+    BrokenAnswerError,
+    Fault,
+    Patience,
+    check_whole,
+    fitting_budget,
+    pause,
+)
 from wane.agent.models import explain
 from wane.agent.session import AgentSession
 from wane.journal import UsageRecord
@@ -407,5 +417,7 @@ def test_a_server_that_was_never_reached_is_given_up_sooner(repository: Path) ->
         clock.begin()
         clock.called()
         assert clock.failed(refused) is not None
+        clock.lost = OUTAGES * PATIENCE
+        assert clock.failed(refused) is None, "a task does not wait for ever for outages that end"
 
     asyncio.run(fails())

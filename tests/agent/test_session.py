@@ -23,7 +23,7 @@ from wane.agent.session import AgentSession, Outcome, TurnResult
 from wane.conversation.events import PassRan
 from wane.core import Policy
 from wane.core.errors import ConfigError, JournalError, UnknownEpisodeError
-from wane.journal import read
+from wane.journal import NoteRecord, read
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
 
 NOTE = re.compile(r"\[Automatic note[^]]*")
@@ -231,6 +231,15 @@ def test_settings_outlive_the_session_unless_chosen_anew(served: Serve, project:
         chosen = at.resume(budget=80_000, strategy="cwl")
         assert (chosen.window.budget, chosen.settings.context.strategy) == (80_000, "cwl")
         assert chosen.conversation.settings.manage
+
+
+def test_the_model_is_on_record_and_outlives_the_session(served: Serve, project: Path) -> None:
+    with working(served, project, [Reply("ok")]) as at:
+        at.run()
+        assert [record.data for record in at.records if isinstance(record, NoteRecord)] == [{"model": "openai:gpt-4.1"}]
+        at.session.set_model("test")
+        at.given = config(project, None)
+        assert at.resume().settings.model == "test"
 
 
 @pytest.mark.parametrize(("chosen", "lifetimes"), [(None, (1_800.0, 300.0)), (60.0, (60.0, 60.0))])
