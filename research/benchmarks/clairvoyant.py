@@ -73,7 +73,7 @@ class Future:
         for call in range(len(index.session.calls)):
             for word, count in index.uses(call):
                 self._uses[word].append((call, count))
-            for item in index.needed_reads(call):
+            for item in index.needed_reads[call]:
                 self._edits[item].append(call)
 
     def use(self, word: int, call: int, before: int) -> float:

@@ -17,7 +17,7 @@ from statistics import fmean
 
 from frame import parser_of_sessions, recorded_sessions, table_row
 from wane import Policy
-from wane.lab.cache.lineage import common_prefix
+from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import count
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded

@@ -109,7 +109,7 @@ def _rest(episodes: Sequence[Burst], subject: Subject) -> None:
         numbers = {owners[item] for item in range(call.first, call.stop) if owners[item] != NONE}
         acts = [episodes[owner] for owner in sorted(numbers)]
         acts = [act for act in acts if any(call.first <= edit < call.stop for edit in act.edits)]
-        for read in index.needed_reads(number):
+        for read in index.needed_reads[number]:
             owner = owners[index.partner[read]]
             for act in acts:
                 if owner != NONE and owner < act.number and episodes[owner].type is EpisodeType.EXPL:
@@ -253,7 +253,7 @@ def structure(subjects: Sequence[Subject]) -> None:
         marked = bursts(subject)
         acting = [episode for episode in marked if episode.type is EpisodeType.ACT]
         acts, episodes = acts + len(acting), episodes + len(marked)
-        needed += sum(len(subject.index.needed_reads(call)) for call in range(len(subject.material.session.calls)))
+        needed += sum(len(subject.index.needed_reads[call]) for call in range(len(subject.material.session.calls)))
         for act in filter(attrgetter("rests_on"), acting):
             resting.append(act)
             whole += sum(_weight(subject, range(marked[it].first, marked[it].stop)) for it in act.rests_on)
@@ -321,7 +321,7 @@ def sessions(subjects: Sequence[Subject], curves: Mapping[Way, list[Curve]]) -> 
     columns = [f"grounding: {names[0]}", *names[1:], f"recall: {names[0]}", *names[1:]]
     print("", table_head(["session", "edits", "mean view", *columns], words=1), sep="\n")
     for number, subject in enumerate(subjects):
-        edits = sum(len(subject.index.needed_reads(call)) for call in range(len(subject.material.session.calls)))
+        edits = sum(len(subject.index.needed_reads[call]) for call in range(len(subject.material.session.calls)))
         cells = [subject.material.session.name, f"{edits}", f"{read_off[0][number].view / 1000:.1f}k"]
         cells += [f"{own[number].grounding:.3f}" for own in read_off] + [
             f"{own[number].recall:.3f}" for own in read_off

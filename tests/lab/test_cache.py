@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.strategies import times
 from wane.core import Kind
 from wane.lab.cache import GENERIC, CacheRules, PrefixCache, rules_for
-from wane.lab.cache.lineage import common_prefix
+from wane.lab.cache.prefix import common_prefix
 from wane.prices import CacheUse
 from wane.strategies.base import Slot, Substitute
 

@@ -32,7 +32,6 @@ from wane.lab.tune import (
     choose,
     departures,
     grid,
-    kept_of,
     knee,
     tune,
     unbeaten,
@@ -390,7 +389,7 @@ class TestTune:
 
     def test_what_is_kept_is_the_mean_of_recall_and_grounding(self) -> None:
         loss = LossTotals(uses=10, in_view=9, edits=10, grounded=5)
-        assert kept_of(Totals(loss=loss)) == pytest.approx(0.7)
+        assert Totals(loss=loss).kept == pytest.approx(0.7)
 
     def test_no_budget(self) -> None:
         with pytest.raises(ConfigError, match="no budget to try"):

@@ -26,9 +26,8 @@ from wane.lab.counting import Material
 from wane.lab.replaying.compare import Comparison, compare
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.report import TEXT_LIMIT, Simulated, write_report, write_sweep_report, write_view
-from wane.lab.report.page import render
+from wane.lab.report.page import LEAST, Texts, render, shorten, size_of, texts_within, to_json
 from wane.lab.report.sessions import outline_of
-from wane.lab.report.texts import LEAST, Texts, shorten, size_of, texts_within, to_json
 from wane.lab.session import Compaction, RecordedSession, Usage
 from wane.lab.sweep import sweep
 from wane.strategies.base import Settings

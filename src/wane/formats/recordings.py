@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-_LOOKED_AT: Final = 30
+LOOKED_AT: Final = 30
 """Number of lines at the beginning of a file that are looked at."""
 
 # Tuples, because the values looked up in them may be any JSON, which need not be hashable.
@@ -22,7 +22,7 @@ def recording_agent(values: Sequence[object]) -> str | None:
     Args:
         values: JSON values, one per line; only the first ones are looked at.
     """
-    head = values[:_LOOKED_AT]
+    head = values[:LOOKED_AT]
     return next((agent for agent, recognises in _RECORDINGS.items() if recognises(head)), None)
 
 

@@ -65,13 +65,9 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The parts between two calls, and the growth reported for them.
+    """The parts between two calls, and the growth reported for them; the earlier call's output is among the parts.
 
-    Attributes:
-        first: index of the first part; the earlier call's output is among the parts.
-        stop: index after the last.
-        estimate: their tokens by the counter.
-        growth: how much larger the later request was; None if that says nothing about the parts.
+    `growth` is how much larger the later request was; None if that says nothing about the parts.
     """
 
     first: int
@@ -91,12 +87,8 @@ class _Span:
 def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool = True) -> Material:
     """Count the tokens of a session's parts, its overhead and its calls' outputs.
 
-    The same session and counter give the same tokens. The time is linear in the session.
-
-    Args:
-        session: the session; it is not changed.
-        counter: estimates the tokens of a text.
-        calibrate: whether to fit the estimates to recorded usage.
+    Unless told otherwise, the counter's estimates are fitted to recorded usage. The same session and counter give the
+    same tokens. The time is linear in the session, which is not changed.
     """
     raw = [part.item(counter, message) for part, message in zip(session.parts, session.messages, strict=True)]
     estimates = [item.tokens for item in raw]

@@ -67,7 +67,6 @@ class _Source:
     """Where an agent keeps its sessions.
 
     Attributes:
-        agent: its name.
         variable: environment variable that names its directory.
         default: the directory if the variable is not set, below the user's home.
         patterns: its session files, or its database, below the directory.

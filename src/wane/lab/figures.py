@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from wane.lab.loss import CallLoss, LossTotals
@@ -77,8 +77,7 @@ class Totals:
     loss: LossTotals = field(default_factory=LossTotals)
 
     def __add__(self, other: Totals) -> Totals:
-        names = [column.name for column in fields(self)]
-        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
         return Totals(**{**sums, "peak": max(self.peak, other.peak)})
 
     @property
@@ -107,6 +106,11 @@ class Totals:
         return self.read / self.input if self.input else 0.0
 
     @property
+    def kept(self) -> float:
+        """Mean of reference recall and edit grounding: the share of content needed later that was in view."""
+        return (self.loss.reference_recall + self.loss.edit_grounding) / 2
+
+    @property
     def mean_view(self) -> float:
         """Mean tokens of the session's requests."""
         return self.viewed / self.calls if self.calls else 0.0
@@ -118,10 +122,9 @@ class Totals:
             baseline: totals of `none` on the same sessions, for `ratio`, which is null without them.
         """
         calls, loss = max(self.calls, 1), self.loss
-        ratio = self.dollars / baseline.dollars if baseline and baseline.dollars else None
         return {
             "cost_usd": self.dollars,
-            "ratio": ratio,
+            "ratio": self.dollars / baseline.dollars if baseline and baseline.dollars else None,
             "cost_parts_usd": {
                 "input_read": self.cost.read,
                 "input_written": self.cost.written,

@@ -8,8 +8,8 @@ the byte certainly held nothing new.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -46,7 +46,7 @@ class Rereads:
     identical_tokens: int = 0
 
     def __add__(self, other: Rereads) -> Rereads:
-        return Rereads(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return Rereads(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     def describe(self) -> str:
         """Return the counts in words."""
@@ -89,11 +89,6 @@ class _Result:
     call: str
     text: str
     at: float | None
-
-    @property
-    def tokens(self) -> int:
-        """Its tokens, by characters."""
-        return chars(self.text)
 
     def is_after(self, other: _Result) -> bool | None:
         """Whether its call was made after another one; None if that is not known."""
@@ -138,17 +133,6 @@ class _Known:
             same += self._by_file.get(path) or ()
         after = [result.is_after(other) for other in same]
         repeats = True in after
-        identical = _any_earlier(result, [other for other in same if other.text == result.text])
-        return Rereads(
-            1,
-            int(repeats),
-            int(identical),
-            int(not repeats and None in after),
-            result.tokens,
-            result.tokens if repeats else 0,
-            result.tokens if identical else 0,
-        )
-
-
-def _any_earlier(result: _Result, others: Sequence[_Result]) -> bool:
-    return any(result.is_after(other) for other in others)
+        identical = any(result.is_after(other) for other in same if other.text == result.text)
+        undated, tokens = not repeats and None in after, chars(result.text)
+        return Rereads(1, repeats, identical, undated, tokens, repeats * tokens, identical * tokens)

@@ -60,10 +60,7 @@ class TightSession:
 def room_of(material: Material, budget: int, pricing: Pricing) -> Room | None:
     """Return the room at a session's last call; None if nothing had to be evicted.
 
-    Args:
-        material: the session, counted.
-        budget: tokens that a view may hold.
-        pricing: names the model's window, if the session does not.
+    If the session does not name the model's window, the prices do.
     """
     window = ContextWindow(budget, overhead=material.overhead)
     window.extend(material.items[: max((call.first for call in material.session.calls), default=0)])
@@ -72,15 +69,9 @@ def room_of(material: Material, budget: int, pricing: Pricing) -> Room | None:
 
 
 def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engine | None = None) -> list[TightSession]:
-    """Return the sessions for which a budget leaves too little room, the tightest first.
+    """Return the sessions for which the settings' budget leaves OURS too little room, the tightest first.
 
-    Args:
-        studied: the sessions.
-        settings: settings of `OURS`, with the budget.
-        engine: replays these sessions at both budgets; None for no replays.
-
-    Raises:
-        WaneError: whatever a replay raised.
+    An engine replays these at both budgets; without one, there are no replays.
     """
     rooms = [
         (prepared, room_of(prepared.subject.material, prepared.under(settings).budget, prepared.pricing))
@@ -105,12 +96,7 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
 
 
 def tight_lines(tight: Sequence[TightSession], sessions: int) -> list[str]:
-    """Return what to say of sessions with too little room.
-
-    Args:
-        tight: these sessions, the tightest first.
-        sessions: number of all sessions.
-    """
+    """Return what to say of the sessions with too little room, the tightest first, of so many sessions."""
     if sessions == 1:
         return [str(session) for session in tight]
     lines = [f"  {session.name}: {session}" for session in tight[:NAMED]]

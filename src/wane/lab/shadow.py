@@ -17,12 +17,7 @@ from wane.strategies.base import AnnotateChoice, Settings
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a strategy would have done in some sessions.
-
-    Attributes:
-        strategy: its name.
-        comparison: the replay under it, and under `none`.
-    """
+    """What a strategy would have done in some sessions: the replay under it, and under `none`."""
 
     strategy: str
     comparison: Comparison
@@ -51,12 +46,8 @@ def predict(
 ) -> Prediction | None:
     """Replay sessions as `wane replay` does; None if no model answered in any.
 
-    Args:
-        sessions: the sessions; those without an answer are left out.
-        strategy: the strategy.
-        settings: its settings; overhead and annotation come from each session.
-        price: the model whose prices count for calls of models without known prices, as for `Pricing.of`.
-        annotate: who marks episodes.
+    Sessions without an answer are left out. Overhead and annotation come from each session, and so do prices if they
+    are known; else they are those of `price`.
 
     Raises:
         WaneError: for a strategy or settings that cannot work.

@@ -29,13 +29,7 @@ _RANGE: Final = re.compile(r"(.+?)\.\.(.+)")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One strategy at one budget, over all sessions.
-
-    Attributes:
-        strategy: its name.
-        budget: tokens that a view may hold; None if the strategy ignores budgets.
-        totals: the figures.
-    """
+    """One strategy at one budget over all sessions; without a budget if the strategy ignores it."""
 
     strategy: str
     budget: int | None
@@ -54,12 +48,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Strategies over the same sessions at several budgets.
+    """Strategies over the same sessions at several budgets, ascending.
 
     Attributes:
-        budgets: the budgets, ascending.
         names: the strategies asked for.
-        studied: the sessions.
         points: by strategy in the order of `names`, then by budget, ascending.
         baseline: the figures of BASELINE.
     """
@@ -114,11 +106,6 @@ def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[
 
     A point beats another if it is as cheap and worth more, or worth as much and cheaper. Of equal points the first
     counts.
-
-    Args:
-        points: the points.
-        cost: cost of a point; less is better.
-        value: value of a point; more is better.
     """
     best: list[_T] = []
     for point in sorted(points, key=lambda point: (cost(point), -value(point))):
@@ -136,14 +123,6 @@ def sweep(
     progress: Progress | None = None,
 ) -> Sweep:
     """Replay sessions under strategies at several budgets, and once under BASELINE, which has no budget.
-
-    Args:
-        studied: the sessions.
-        names: the strategies.
-        budgets: the budgets.
-        settings: settings of the strategies; their budget is ignored.
-        engine: does the replays.
-        progress: called after each replay.
 
     Raises:
         ConfigError: without a budget, or for settings that cannot work.

@@ -48,8 +48,6 @@ GAIN: Final = 0.002
 CLOSE: Final = 0.005
 """Differences of cost up to this share count as none."""
 
-_CENT: Final = 0.01
-
 _ROUNDS: Final = 3
 """How often the chosen policy is tried at all budgets, if each time another one turns out better."""
 
@@ -72,8 +70,8 @@ class Candidate:
 
     @property
     def kept(self) -> float:
-        """Share of the content needed later that was in view, from 0 to 1; see `kept_of`."""
-        return kept_of(self.totals)
+        """Share of the content needed later that was in view, from 0 to 1."""
+        return self.totals.kept
 
     def setting(self, name: str) -> Any:
         """Return the budget, or a field of the policy."""
@@ -87,13 +85,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """An alternative to compare the choice with.
-
-    Attributes:
-        what: the field that differs, such as `budget` or `low_water`, or `strategy`.
-        value: its value.
-        totals: the figures.
-    """
+    """An alternative to the choice: the field that differs, or `budget` or `strategy`; its value and figures."""
 
     what: str
     value: Any
@@ -105,9 +97,6 @@ class Tuning:
     """The recommendation for some sessions, and its reasons.
 
     Attributes:
-        studied: the sessions.
-        chosen: the recommended budget and policy.
-        candidates: all candidates.
         frontier: candidates that no other beats, cheapest first.
         alternatives: the alternatives to compare the choice with.
         baseline: the figures of BASELINE.
@@ -132,9 +121,8 @@ class Tuning:
     @property
     def default(self) -> Candidate | None:
         """The defaults, if they were tried."""
-        default = (DEFAULT_BUDGET, Policy())
         tried = {(candidate.budget, candidate.policy): candidate for candidate in self.candidates}
-        return tried.get(default)
+        return tried.get((DEFAULT_BUDGET, Policy()))
 
     @property
     def unfilled(self) -> bool:
@@ -173,7 +161,10 @@ class Tuning:
                 {
                     "what": alternative.what,
                     "value": alternative.value,
-                    **self._against(alternative.totals),
+                    "cost_and_again_usd": alternative.totals.full_cost,
+                    "kept": alternative.totals.kept,
+                    "costs_more_usd": alternative.totals.full_cost - self.chosen.cost,
+                    "keeps_more": alternative.totals.kept - self.chosen.kept,
                     **alternative.totals.to_dict(self.baseline),
                 }
                 for alternative in self.alternatives
@@ -186,21 +177,12 @@ class Tuning:
         }
 
     def _candidate(self, candidate: Candidate) -> dict[str, Any]:
-        measures = {"cost_and_again_usd": candidate.cost, "kept": candidate.kept}
         return {
             "budget": candidate.budget,
             "policy": asdict(candidate.policy),
-            **measures,
+            "cost_and_again_usd": candidate.cost,
+            "kept": candidate.kept,
             **candidate.totals.to_dict(self.baseline),
-        }
-
-    def _against(self, totals: Totals) -> dict[str, float]:
-        chosen = self.chosen
-        return {
-            "cost_and_again_usd": totals.full_cost,
-            "kept": kept_of(totals),
-            "costs_more_usd": totals.full_cost - chosen.cost,
-            "keeps_more": kept_of(totals) - chosen.kept,
         }
 
 
@@ -211,20 +193,13 @@ def tune(
     budgets: Iterable[int] = BUDGETS,
     progress: Progress | None = None,
 ) -> Tuning:
-    """Try budgets and policies on sessions, and recommend one of each.
+    """Try budgets and policies on sessions, and recommend one of each; budget and policy of the settings are ignored.
 
     The first round tries budgets with DEPTHS and takes the knee of the frontier of cost (with fetching again) against
     the kept share. The second tries KNOBS there, and takes the policy that keeps most of those about as cheap as the
     cheapest. To compare the choice, that policy is also tried at the other budgets, and other strategies at its budget.
     If anything that was tried is better than the choice, it is taken instead. The same sessions and prices give the
     same answer.
-
-    Args:
-        studied: the sessions.
-        settings: settings of the strategy; their budget and policy are ignored.
-        engine: does the replays.
-        budgets: the budgets to try.
-        progress: called after each replay.
 
     Raises:
         ConfigError: without a budget to try.
@@ -267,14 +242,11 @@ def tune(
 
 
 def knee(points: Sequence[Candidate]) -> Candidate:
-    """Return the point of a frontier that lies farthest above the line between its ends.
+    """Return the point of a frontier, cheapest first, that lies farthest above the line between its ends.
 
     Up to that point, spending more keeps much more; beyond it, hardly any more. Cost and kept share are scaled to 0..1
     between the ends, so that their units do not matter. A frontier of two points has no knee; the cheaper point is
     returned.
-
-    Args:
-        points: a frontier, cheapest first; at least one point.
     """
     first, last = points[0], points[-1]
     width, height = last.cost - first.cost, last.kept - first.kept
@@ -302,7 +274,7 @@ def unbeaten(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
         chosen = max(
             better,
             key=lambda candidate: (
-                candidate.kept / GAIN - log(max(candidate.cost, _CENT)) / CLOSE,
+                candidate.kept / GAIN - log(max(candidate.cost, 0.01)) / CLOSE,
                 -len(candidate.departures),
             ),
         )
@@ -311,9 +283,9 @@ def unbeaten(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
 
 def beats(totals: Totals, rival: Totals) -> bool:
     """Return whether figures are better than others: clearly in cost or kept share, and not clearly worse in either."""
-    cost, kept_share = totals.full_cost, kept_of(totals)
-    as_good = cost <= (1 + CLOSE) * rival.full_cost and kept_share >= kept_of(rival) - GAIN
-    return as_good and (cost < (1 - CLOSE) * rival.full_cost or kept_share > kept_of(rival) + GAIN)
+    cost, share = totals.full_cost, totals.kept
+    as_good = cost <= (1 + CLOSE) * rival.full_cost and share >= rival.kept - GAIN
+    return as_good and (cost < (1 - CLOSE) * rival.full_cost or share > rival.kept + GAIN)
 
 
 def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> list[Policy]:
@@ -331,11 +303,6 @@ def departures(policy: Policy) -> dict[str, Any]:
     default = Policy()
     values = {field.name: getattr(policy, field.name) for field in fields(policy)}
     return {name: value for name, value in values.items() if value != getattr(default, name)}
-
-
-def kept_of(totals: Totals) -> float:
-    """Return the mean of reference recall and edit grounding: the share of content needed later that was in view."""
-    return (totals.loss.reference_recall + totals.loss.edit_grounding) / 2
 
 
 class _Trial:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from wane.lab.counting import Material
@@ -50,34 +50,19 @@ class Baselines:
 
     @classmethod
     def of(cls, material: Material, pricing: Pricing, unevicted: Replay) -> Baselines:
-        """Return the baselines of one session.
-
-        Args:
-            material: the session, counted.
-            pricing: prices and cache rules.
-            unevicted: its replay under `none`, at the budget of the comparison.
-        """
+        """Return the baselines of one session, by its replay under `none` at the budget of the comparison."""
         # The agent knows its window best: a price list names the largest that a model offers.
         window, peak = material.session.window or pricing.prices.window, unevicted.totals.peak
-        managed = bool(material.session.evictions)
-        baselines = cls(
-            Recorded.of(material, pricing, unevicted.budget), unevicted.totals.dollars, 1, managed=int(managed)
-        )
-        return (
-            baselines if window is None or peak <= window else replace(baselines, unfit=1, largest=peak, window=window)
-        )
+        recorded = Recorded.of(material, pricing, unevicted.budget)
+        managed = int(bool(material.session.evictions))
+        if window is None or peak <= window:
+            return cls(recorded, unevicted.totals.dollars, 1, managed=managed)
+        return cls(recorded, unevicted.totals.dollars, 1, 1, peak, window, managed)
 
     def __add__(self, other: Baselines) -> Baselines:
         larger = other if other.largest > self.largest else self
-        return Baselines(
-            self.recorded + other.recorded,
-            self.unevicted + other.unevicted,
-            self.sessions + other.sessions,
-            self.unfit + other.unfit,
-            larger.largest,
-            larger.window,
-            self.managed + other.managed,
-        )
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return Baselines(**{**sums, "largest": larger.largest, "window": larger.window})
 
     @property
     def possible(self) -> bool:
@@ -129,14 +114,7 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A cost without Wane.
-
-    Attributes:
-        cost: dollars.
-        label: what it is.
-        bound: whether it is only a lower bound.
-        covers: whether it covers every call that a replay makes.
-    """
+    """A cost without Wane, in dollars: its label, whether it is only a lower bound, and whether it covers each call."""
 
     cost: float
     label: str
@@ -150,10 +128,7 @@ class Baseline:
 def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
     """Return a sentence, without its period, that compares a strategy with the lowest cost without Wane.
 
-    Args:
-        baselines: what the sessions cost without Wane.
-        totals: the strategy's figures on them.
-        who: the strategy and its budget, such as `cwl at 80,000 tokens`.
+    `who` is the strategy with its budget, such as `cwl at 80,000 tokens`.
     """
     twice = f"; {baselines.twice}" if baselines.managed and totals.reread_cost else ""
     return f"{capital(_compared(baselines, totals, who))}{twice}"

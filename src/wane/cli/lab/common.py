@@ -47,11 +47,7 @@ class Setup:
 
 
 def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, bar: Bar) -> Setup:
-    """Check the options, then read the sessions.
-
-    Raises:
-        WaneError: for options that cannot work, or paths without a session with a model call.
-    """
+    """Check the options, then read the sessions."""
     if options.summary_tokens is not None and options.summary_tokens < 1:
         raise ConfigError(f"the length of a summary is {options.summary_tokens} tokens; it must be at least 1")
     get_strategy("none", settings)
@@ -80,11 +76,7 @@ def gathered_from(names: Sequence[str], form: str, bar: Bar, *, sidechains: bool
 
 
 def with_agent_budget(studied: Sequence[Studied], budget: int | None) -> list[Studied]:
-    """Return sessions of which those of sub-agents have a budget of their own; None for no such budget.
-
-    Raises:
-        UsageError: if there is such a budget, but no session of a sub-agent.
-    """
+    """Return sessions of which those of sub-agents have a budget of their own; None for no such budget."""
     if budget is not None and not any(prepared.recording.parent for prepared in studied):
         raise UsageError("--agent-budget is for sub-agents, and there is no session of one here (see --sidechains)")
     return [replace(prepared, budget=budget if prepared.recording.parent else None) for prepared in studied]
@@ -197,11 +189,7 @@ def print_lines(lines: Iterable[str], style: str = "") -> None:
 
 
 def check_report(path: str | None) -> None:
-    """Check that a report can be written, before any work is done for it.
-
-    Raises:
-        UsageError: if its directory does not exist, or its name is empty or a directory.
-    """
+    """Check that a report can be written, before any work is done for it."""
     if path == "":
         raise UsageError("the report has no name; give the file to write it to")
     if path is not None and not Path(path).absolute().parent.is_dir():

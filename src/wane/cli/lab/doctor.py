@@ -73,12 +73,7 @@ def _usages(session: RecordedSession) -> Counter[tuple[int | None, ...]]:
 
 
 def _run_live(options: DoctorOptions) -> int:
-    """Print what broke the cache in the sessions of a running proxy.
-
-    Raises:
-        InputError: if no proxy answers.
-        UsageError: if sessions are named, too.
-    """
+    """Print what broke the cache in the sessions of a running proxy."""
     if options.sessions:
         raise failure.UsageError("--live asks a running proxy: give no SESSION with it")
     base = options.live or os.environ.get("WANE_PROXY_URL") or _PROXY
@@ -104,11 +99,7 @@ def _run_live(options: DoctorOptions) -> int:
 
 
 def _sessions_here(cwd: Path) -> list[str]:
-    """Return the files of the sessions of a directory, of any agent.
-
-    Raises:
-        SessionNotFoundError: if there are none.
-    """
+    """Return the files of the sessions of a directory, of any agent."""
     own = [str(info.path) for info in SessionStore(default_root(os.environ)).sessions(cwd)]
     others = [str(file.path) for file in find_sessions(os.environ, Path.home()) if look_into(file).cwd == str(cwd)]
     if not own and not others:
@@ -149,11 +140,8 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
     if unknown:
         names = ", ".join(map(printable, unknown[:3])) + (", …" if len(unknown) > 3 else "")
         lines.append(f"Not known for {counted(len(unknown), 'session')} that recorded no cache reads: {names}.")
-    return [*lines, *problem_lines(entry.session for entry in examinations), *_unread(gathered)]
-
-
-def _unread(gathered: Gathered) -> list[str]:
-    return [f"skipped: {printable(file.why)}" for file in gathered.unread]
+    skipped = [f"skipped: {printable(file.why)}" for file in gathered.unread]
+    return [*lines, *problem_lines(entry.session for entry in examinations), *skipped]
 
 
 def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:

@@ -16,14 +16,7 @@ _WIDE: Final = 5.0  # from this ratio of the largest to the smallest cost, the c
 
 @dataclass(frozen=True, slots=True)
 class PlottedPoint:
-    """One point.
-
-    Attributes:
-        name: its series; all marks of a name share a letter.
-        cost: its place to the right, above 0.
-        value: its height.
-        best: whether it is on the frontier, and drawn as a capital.
-    """
+    """A point of a series, all of whose marks share a letter; a capital if it is on the frontier."""
 
     name: str
     cost: float

@@ -32,11 +32,9 @@ _IDS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages in a format of `wane.formats`.
+    """Messages in a format of `wane.formats`, as its `load` takes them.
 
     Attributes:
-        data: JSON data, as the format's `load` takes it.
-        format: the format's name.
         overhead: tokens that every request carried in addition, as far as recorded.
         marks: marks of the program around the agent (R18), by index of the item after them.
     """
@@ -51,10 +49,6 @@ def located(name: str) -> str:
     """Return the path of a session of Wane or another agent for its id, and any path unchanged.
 
     The beginning of an id is enough, if no other session's id begins with it.
-
-    Raises:
-        SessionNotFoundError: if it is neither a path nor the id of one session.
-        JournalError: if Wane's sessions cannot be listed.
     """
     if not name or set(name) & set(_OF_PATHS) or name == STDIN or Path(name).exists():
         return name
@@ -89,7 +83,7 @@ def usable_counter(name: str) -> Counter:
 
 
 def read_one(name: str, format: str) -> Messages | RecordedSession:  # noqa: A002 - the field's word
-    """Return the one session that a name stands for: its messages if it holds messages, or else the recorded session.
+    """Return the one session that a name stands for: its messages if it holds any, else the recorded session.
 
     Args:
         name: a file, an id of one of Wane's own sessions, `-` for standard input, or a folder or pattern with one
@@ -98,11 +92,8 @@ def read_one(name: str, format: str) -> Messages | RecordedSession:  # noqa: A00
         format: one of their formats, or `auto`.
 
     Raises:
-        SessionNotFoundError: if there is no such file or session.
         InputError: if it is neither JSON nor a session, or holds several.
-        FormatError: if it is of an unknown format, or not of the one asked for.
-        JournalError: if it cannot be read, or is a damaged session of Wane's own.
-        MissingExtraError: if its format needs an extra that is not installed.
+        WaneError: if there is no such file or session, or it cannot be read.
     """
     path = located(name)
     files = find_files(path)

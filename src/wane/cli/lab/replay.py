@@ -86,13 +86,7 @@ def _print_replay(result: Comparison, read: list[str]) -> None:
 
 
 def _cells(values: Mapping[str, Any], columns: Iterable[Column], bounded: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the cells of a row.
-
-    Args:
-        values: figures by key, as in JSON; a dash stands for those that are missing.
-        columns: the columns.
-        bounded: keys of the figures that are lower bounds.
-    """
+    """Yield the cells of a row: a dash where a figure is missing, and a sign where it is only a lower bound."""
     for column in columns:
         value = values.get(column.key)
         if value is None:

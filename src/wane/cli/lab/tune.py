@@ -13,7 +13,7 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
 from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
-from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, kept_of, tune
+from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
 from wane.lab.verdict import OURS, capital, in_view, verdict
 from wane.money import dollars, share
 from wane.strategies.base import Settings
@@ -69,7 +69,10 @@ def reasons(result: Tuning) -> Iterator[str]:
         f"({share(chosen.totals.loss.reference_recall)} of {chosen.totals.loss.uses:,} uses of names) and grounding "
         f"({share(chosen.totals.loss.edit_grounding)} of {chosen.totals.loss.edits:,} edits)."
     )
-    yield from _of_the_defaults(result)
+    if result.default is chosen:
+        yield "These are the defaults."
+    elif result.default is not None:
+        yield f"The defaults, {_brief(result.default)}: {_against(chosen, result.default)}."
     yield _of_the_frontier(result)
     yield from _of_the_edges(result)
     for alternative in result.alternatives:
@@ -90,15 +93,6 @@ def reasons(result: Tuning) -> Iterator[str]:
             f"This rests on only {counted(len(result.studied), 'session')}: settings that differ by so little may turn "
             "out the other way round on the next one. Add more sessions for an answer that holds for other work."
         )
-
-
-def _of_the_defaults(result: Tuning) -> Iterator[str]:
-    """Yield how the choice compares with the defaults."""
-    default, chosen = result.default, result.chosen
-    if default is chosen:
-        yield "These are the defaults."
-    elif default is not None:
-        yield f"The defaults, {_brief(default)}: {_against(chosen, default)}."
 
 
 def _of_the_frontier(result: Tuning) -> str:
@@ -154,7 +148,7 @@ def _value_text(value: Any) -> str:
 
 
 def _against(chosen: Candidate, candidate: Alternative | Candidate) -> str:
-    extra_cost, gain = candidate.totals.full_cost - chosen.cost, kept_of(candidate.totals) - chosen.kept
+    extra_cost, gain = candidate.totals.full_cost - chosen.cost, candidate.totals.kept - chosen.kept
     differs = abs(extra_cost) > CLOSE * chosen.cost
     parts = [f"{dollars(abs(extra_cost))} {'more' if extra_cost > 0 else 'less'}" if differs else "about as much"]
     points = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"

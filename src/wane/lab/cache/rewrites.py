@@ -168,11 +168,7 @@ class SentRequest:
 
 
 class Comparison:
-    """Compares the requests of a session, each with the one before.
-
-    Attributes:
-        sent: the requests with usage.
-    """
+    """Compares the requests of a session that have usage, each with the one before."""
 
     def __init__(self, session: RecordedSession, sent: Sequence[SentRequest]) -> None:
         self.sent = sent

@@ -6,6 +6,7 @@ import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,12 +28,7 @@ _DEEPEST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """The effect of one call on files.
-
-    Attributes:
-        read: files whose content its result shows.
-        edited: files whose content it writes, in whole or in part.
-    """
+    """The files whose content the result of a call shows, and those whose content it writes, in whole or in part."""
 
     read: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()
@@ -73,25 +69,17 @@ class Files:
 
     def reads_needed(self, call: ModelCall) -> list[int]:
         """Return, for each file that a call edits and that had been read before, the result that read it last."""
-        self._walk(call.first)
-        edited = [
-            path
-            for part in self._parts[call.first : call.stop]
-            if part.kind is Kind.CALL
-            for path in touched(part).edited
-        ]
-        reads = ((path, self._latest.get(path)) for path in dict.fromkeys(edited))
-        return [read for _, read in reads if read is not None]
-
-    def _walk(self, stop: int) -> None:
-        for index in range(self._walked, stop):
+        for index in range(self._walked, call.first):
             part = self._parts[index]
             if part.kind is Kind.CALL:
                 self._asked[part.call_id] = touched(part).read
             elif part.kind is Kind.RESULT:
                 for path in self._asked.pop(part.call_id, ()):
                     self._latest[path] = index
-        self._walked = stop
+        self._walked = call.first
+        calls = [part for part in self._parts[call.first : call.stop] if part.kind is Kind.CALL]
+        edited = dict.fromkeys(path for part in calls for path in touched(part).edited)
+        return [read for path in edited if (read := self._latest.get(path)) is not None]
 
 
 def _named(path: str) -> bool:
@@ -141,6 +129,10 @@ class Index:
         results: items that are results, ascending.
         is_result: by item, 1 for a result, else 0.
         partner: by item, a call's result or a result's call; `NONE` for other items and open calls.
+        needed_reads: by model call, for each file that it edits and that had been read before, the item that showed it
+            last.
+        repeats: by model call, for each of its calls of a tool that had been made before, the item of the latest result
+            that it had then.
         lengths: by identifier, its length in characters.
         postings: by identifier, the items that hold it, ascending.
     """
@@ -159,31 +151,15 @@ class Index:
         self._use_ids = array("i")
         self._use_counts = array("i")
         self._use_bounds = array("q", [0])
-        self._reads = array("i")
-        self._read_bounds = array("q", [0])
         self._index_words()
         files = Files(session)
-        for call in session.calls:
-            self._reads.extend(files.reads_needed(call))
-            self._read_bounds.append(len(self._reads))
-        self._repeats = _repeats(session, self.partner)
+        self.needed_reads = [files.reads_needed(call) for call in session.calls]
+        self.repeats = _repeats(session, self.partner)
 
     def uses(self, call: int) -> Iterator[tuple[int, int]]:
-        """Return the identifiers that a model call uses and that occurred before it.
-
-        Returns:
-            Pairs of an identifier and the number of its postings before the call.
-        """
+        """Yield the identifiers that a model call uses and that occurred before, with the number of these postings."""
         start, stop = self._use_bounds[call], self._use_bounds[call + 1]
         return zip(self._use_ids[start:stop], self._use_counts[start:stop], strict=True)
-
-    def needed_reads(self, call: int) -> Sequence[int]:
-        """Return, for each file that a call edits and that had been read before, the item that showed it last."""
-        return self._reads[self._read_bounds[call] : self._read_bounds[call + 1]]
-
-    def repeated(self, call: int) -> Sequence[int]:
-        """Return, for each call of a tool that had been made before, the item of the latest result that it had then."""
-        return self._repeats.get(call, ())
 
     def holds(self, text: str) -> frozenset[int]:
         """Return the identifiers in a text that any call uses."""
@@ -221,10 +197,7 @@ class Index:
 
 
 def _repeats(session: RecordedSession, partner: Sequence[int]) -> dict[int, list[int]]:
-    """By model call, the earlier results of calls that were made again: of the same tool, with the same arguments.
-
-    Calls that change what they name, such as edits, are made again on purpose, and so are marks.
-    """
+    # Calls that change what they name, such as edits, are made again on purpose, and so are marks: they do not count.
     latest: dict[tuple[str, str], int] = {}
     repeats: dict[int, list[int]] = {}
     for number, call in enumerate(session.calls):
@@ -233,20 +206,16 @@ def _repeats(session: RecordedSession, partner: Sequence[int]) -> dict[int, list
             tool = (part.tool or "").lower()
             if part.kind is not Kind.CALL or DEFAULT_TOOL_CLASSES.get(tool) is ToolClass.DURABLE or tool == DELIMITER:
                 continue
-            key = tool, _canonical(part.arguments or "")
+            arguments = part.arguments or ""
+            with suppress(ValueError, RecursionError):
+                # Spaces and the order of keys make no difference.
+                arguments = json.dumps(json.loads(arguments), sort_keys=True)
+            key = tool, arguments
             if (earlier := latest.get(key)) is not None:
                 repeats.setdefault(number, []).append(earlier)
             if partner[index] != NONE:
                 latest[key] = partner[index]
     return repeats
-
-
-def _canonical(arguments: str) -> str:
-    """Arguments in a form that does not depend on spaces and the order of keys."""
-    try:
-        return json.dumps(json.loads(arguments), sort_keys=True)
-    except (ValueError, RecursionError):
-        return arguments
 
 
 def _partners(session: RecordedSession) -> array[int]:

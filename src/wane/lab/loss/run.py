@@ -5,12 +5,91 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
-from wane.lab.cache.lineage import common_prefix
-from wane.lab.loss.figures import CallLoss, LossTotals, Reread
+from wane.lab.cache.prefix import common_prefix
 from wane.lab.loss.index import NONE, Index
 from wane.strategies.base import Slot, Substitute
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Content to fetch again: the results, each a call that costs the agent a turn, and the tokens that they add."""
+
+    results: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: Reread) -> Reread:
+        return Reread(self.results + other.results, self.tokens + other.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class CallLoss:
+    """The content that one model call needed, and how much of it the view held; see docs/lab/loss.md.
+
+    Attributes:
+        uses: identifiers in its output that occurred in the history before it, each once.
+        in_view: identifiers of these that the view held.
+        edits: files that it edits and that had been read before.
+        grounded: files of these whose latest read the view held unchanged.
+        reread: content to fetch again.
+        repeats: calls of tools that had been made before, with the same arguments.
+        faults: calls of these whose earlier result the view did not hold unchanged.
+        user_turns: user turns before the call.
+        invalid_pairs: calls in view without their result, and results without their call.
+    """
+
+    uses: int = 0
+    in_view: int = 0
+    edits: int = 0
+    grounded: int = 0
+    reread: Reread = Reread()
+    repeats: int = 0
+    faults: int = 0
+    user_turns: int = 0
+    invalid_pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LossTotals(CallLoss):
+    """The loss over all model calls: sums, but of `user_turns` those before the last call. Sessions add up with `+`.
+
+    Attributes:
+        in_view_at_best: `in_view` if each summary without text held the most useful identifiers that fit its length.
+        user_turns_lost: user turns that were missing or changed at some call.
+    """
+
+    in_view_at_best: float = 0
+    user_turns_lost: int = 0
+
+    def __add__(self, other: LossTotals) -> LossTotals:
+        names = [field.name for field in fields(self)]
+        return LossTotals(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+    @property
+    def reference_recall(self) -> float:
+        """Share of the uses that the view held; 1.0 if there were none."""
+        return _share(self.in_view, self.uses)
+
+    @property
+    def reference_recall_at_best(self) -> float:
+        """The same if each summary without text were the best of its length; equal if all summaries had texts."""
+        return _share(self.in_view_at_best, self.uses)
+
+    @property
+    def edit_grounding(self) -> float:
+        """Share of the edits whose file's latest read the view held; 1.0 if there were none."""
+        return _share(self.grounded, self.edits)
+
+    @property
+    def user_turns_intact(self) -> float:
+        """Share of the user turns that every view held unchanged; 1.0 if there were none."""
+        return _share(self.user_turns - self.user_turns_lost, self.user_turns)
+
+
+def _share(part: float, total: int) -> float:
+    return part / total if total else 1.0
 
 
 class ViewContents:
@@ -43,12 +122,9 @@ class ViewContents:
         self.broken: set[int] = set()
 
     def show(self, view: Sequence[Slot], before: int, same: int = 0) -> None:
-        """Take the view of the next model call.
+        """Take the view of the next model call, which has `before` items ahead of it.
 
-        Args:
-            view: its slots.
-            before: number of items before the call.
-            same: leading slots that are known to be those of the last view.
+        `same` leading slots are known to be those of the last view.
         """
         same = common_prefix(self._view, view, same)
         removed, removed_texts = _split(self._view[same:])
@@ -99,7 +175,6 @@ def _split(slots: Sequence[Slot]) -> tuple[set[int], list[Substitute]]:
     return {slot for slot in slots if not isinstance(slot, Substitute)}, texts
 
 
-_NOTHING: Final = Reread()
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
@@ -126,39 +201,15 @@ class Loss:
             same: leading slots that are known to be those of the last view.
         """
         before = self._index.session.calls[call].first
-        self._contents.show(view, before, same)
-        loss = self._judge(call, before)
-        self._judged.append(loss)
-        return loss
-
-    def totals(self) -> LossTotals:
-        """Return the figures over all calls observed, without those that count for another session."""
-        calls = self._index.session.calls
-        judged = [loss for loss, call in zip(self._judged, calls, strict=False) if not call.inherited]
-        in_view = sum(loss.in_view for loss in judged)
-        return LossTotals(
-            uses=sum(loss.uses for loss in judged),
-            in_view=in_view,
-            in_view_at_best=in_view + self._summaries.held_at_best(),
-            edits=sum(loss.edits for loss in judged),
-            grounded=sum(loss.grounded for loss in judged),
-            reread=_sum(loss.reread for loss in judged),
-            repeats=sum(loss.repeats for loss in judged),
-            faults=sum(loss.faults for loss in judged),
-            user_turns=judged[-1].user_turns if judged else 0,
-            user_turns_lost=len(self._contents.lost_users),
-            invalid_pairs=sum(loss.invalid_pairs for loss in judged),
-        )
-
-    def _judge(self, call: int, before: int) -> CallLoss:
         contents = self._contents
+        contents.show(view, before, same)
         uses, missing = self._missing(call)
         if missing and contents.summaries and not self._index.session.calls[call].inherited:
             self._summaries.want(contents.summaries, [word for word, _ in missing])
-        needed = self._index.needed_reads(call)
+        needed = self._index.needed_reads[call]
         gone = [item for item in needed if not contents.unchanged[item]]
-        repeated = self._index.repeated(call)
-        return CallLoss(
+        repeated = self._index.repeats.get(call, ())
+        loss = CallLoss(
             uses=uses,
             in_view=uses - len(missing),
             edits=len(needed),
@@ -169,6 +220,20 @@ class Loss:
             user_turns=bisect_left(self._index.users, before),
             invalid_pairs=len(contents.broken),
         )
+        self._judged.append(loss)
+        return loss
+
+    def totals(self) -> LossTotals:
+        """Return the figures over all calls observed, without those that count for another session."""
+        calls = self._index.session.calls
+        judged = [loss for loss, call in zip(self._judged, calls, strict=False) if not call.inherited]
+        sums: dict[str, Any] = {
+            field.name: sum((getattr(loss, field.name) for loss in judged), getattr(CallLoss(), field.name))
+            for field in fields(CallLoss)
+        }
+        sums["user_turns"] = judged[-1].user_turns if judged else 0
+        best = sums["in_view"] + self._summaries.held_at_best()
+        return LossTotals(**sums, in_view_at_best=best, user_turns_lost=len(self._contents.lost_users))
 
     def _missing(self, call: int) -> tuple[int, list[tuple[int, int]]]:
         """Return how many identifiers a call uses, and those that its view does not hold."""
@@ -212,7 +277,7 @@ class _Rereading:
             missing: identifiers that the view does not hold, each with the number of its postings before the call.
         """
         if not self._back and not reads and not missing:
-            return _NOTHING
+            return Reread()
         self._back = {
             item: companion
             for item, companion in self._back.items()
@@ -258,20 +323,14 @@ class _Summaries:
         An identifier takes its characters and one separator, at four characters per token. The last one that fits in
         part counts in part, which only raises the bound.
         """
-        return sum(self._served(summaries, counts) for summaries, counts in self._wanted.values())
-
-    def _served(self, summaries: Sequence[Substitute], counts: Counter[int]) -> float:
-        room = _CHARACTERS_PER_TOKEN * sum(summary.tokens for summary in summaries)
         served = 0.0
-        costs = {word: self._index.lengths[word] + 1 for word in counts}
-        for word in sorted(counts, key=lambda word: (-counts[word] / costs[word], word)):
-            share = min(1.0, room / costs[word])
-            served += share * counts[word]
-            room -= costs[word]
-            if room <= 0:
-                break
+        for summaries, counts in self._wanted.values():
+            room = _CHARACTERS_PER_TOKEN * sum(summary.tokens for summary in summaries)
+            costs = {word: self._index.lengths[word] + 1 for word in counts}
+            best_first = sorted((-number / costs[word], word) for word, number in counts.items())
+            for _, word in best_first:
+                served += min(1.0, room / costs[word]) * counts[word]
+                room -= costs[word]
+                if room <= 0:
+                    break
         return served
-
-
-def _sum(fetched: Iterable[Reread]) -> Reread:
-    return sum((reread for reread in fetched if reread.results), Reread())

@@ -15,8 +15,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.lab.readers.building.answer import Answer
-from wane.lab.readers.building.blocks import Content
+from wane.lab.readers.building.blocks import Answer, Content
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of

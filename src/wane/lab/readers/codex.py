@@ -16,14 +16,12 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.response_items import SEAL, is_harness_made, part_of
 from wane.formats.values import compact, raw_text, sealed_tokens
-from wane.lab.readers.building.answer import couple_items
-from wane.lab.readers.building.blocks import content, image_tokens
+from wane.lab.readers.building.blocks import content, couple_items, image_tokens
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems, records
-from wane.lab.readers.building.tree import name_left
+from wane.lab.readers.building.lines import Problems, name_left, records
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
-from wane.lab.session import ModelCall, RecordedSession, Usage
+from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "codex"
 
@@ -304,7 +302,6 @@ class _Assembly:
         self._after: list[_RolloutLine] = []  # items between the output and its cost
         parts = [step.what for step in steps if isinstance(step.what, Part)]
         self._coming = {part.call_id or "" for part in parts if part.kind is Kind.RESULT}
-        self._context: int | None = None  # tokens of the last call's request and output
 
     def run(self) -> None:
         for step in self._steps:
@@ -320,7 +317,7 @@ class _Assembly:
             elif isinstance(step.what, _Compacted):
                 self._flush(None)
                 self._builder.settle(_ABORTED, coming=self._coming)
-                self._builder.compaction(step.what.summary, tokens_before=self._context, at=step.at)
+                self._builder.compaction(step.what.summary, tokens_before=self._builder.context, at=step.at)
             elif self._output:
                 self._after.append(step)
             else:
@@ -330,7 +327,7 @@ class _Assembly:
     def _flush(self, cost: _Cost | None, model: str | None = None) -> None:
         """End the model call. A cost without output is that of a summary, which is not part of the history."""
         if cost is not None:
-            self._context = cost.usage.total_input + (cost.usage.output or 0)
+            self._builder.context = cost.usage.total_input + (cost.usage.output or 0)
         if self._output:
             self._builder.settle(_ABORTED, coming=self._coming)
             last = self._output[-1]
@@ -338,8 +335,7 @@ class _Assembly:
             usage, call = (cost.usage, cost.id) if cost else (None, "")
             self._builder.answer(parts, usage=usage, at=last.at, model=last.model, line=self._output[0].line, id=call)
         elif cost is not None:
-            at = self._builder.position
-            self._builder.aside(ModelCall(at, at, cost.usage, model=model))
+            self._builder.aside(cost.usage, model=model)
         for step in self._after:
             self._take(step)
         self._output.clear()

@@ -12,11 +12,9 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.lab.readers.building.answer import Answer
-from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import records
-from wane.lab.readers.building.tree import name_left
+from wane.lab.readers.building.lines import name_left, records
 from wane.lab.readers.building.values import count, items, mapping, seconds, text
 from wane.lab.session import RecordedSession
 

@@ -24,15 +24,7 @@ _NAMES: Final = ("opencode", "goose")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A session of a database.
-
-    Attributes:
-        id: its id.
-        title: its title; empty if it has none.
-        cwd: its working directory, if recorded.
-        modified: when it was last written, in seconds since 1970 UTC.
-        size: characters of its content.
-    """
+    """A session of a database, with the time of its last change (seconds since 1970 UTC) and its size (characters)."""
 
     id: str
     title: str
@@ -61,11 +53,7 @@ class DatabaseReader(Protocol):
 
 
 def is_database(path: Path) -> bool:
-    """Return whether a path is a SQLite database, or one session of it.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return whether a path is a SQLite database, or one session of it."""
     file = path if is_file(path) else path.parent
     if not is_file(file):
         return False

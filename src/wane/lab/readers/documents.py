@@ -32,7 +32,13 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
         OSError: if the file cannot be read.
         FormatError: if it holds no JSON.
     """
-    text = _decoded(path.read_bytes(), problems)
+    raw = path.read_bytes()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        problems.add(line, "holds bytes that are not UTF-8; they were read as U+FFFD", "bytes that are not UTF-8")
+        text = raw.decode("utf-8-sig", errors="replace")
     if not text.strip():
         raise FormatError("it is empty")
     try:
@@ -47,15 +53,6 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
     except ValueError:
         # Python does not read whole numbers of thousands of digits.
         raise FormatError("it holds a number of too many digits") from None
-
-
-def _decoded(raw: bytes, problems: Problems) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        problems.add(line, "holds bytes that are not UTF-8; they were read as U+FFFD", "bytes that are not UTF-8")
-        return raw.decode("utf-8-sig", errors="replace")
 
 
 def _in_a_row(text: str) -> tuple[list[Value], int]:
@@ -139,18 +136,13 @@ def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A run of messages.
-
-    Attributes:
-        messages: JSON data of the messages, each with its line.
-        body: the object that held them, if any; a request body names the model and the tools.
-    """
+    """A run of messages: JSON data with lines, and the object that held them, such as a request body, if any."""
 
     messages: list[Value]
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-def is_answer(message: Mapping[str, Any]) -> bool:
+def is_model_message(message: Mapping[str, Any]) -> bool:
     """Return whether a model wrote a message, given as JSON data in any format."""
     if isinstance(items := message.get("items"), list):
         return bool(items) and is_model_made(items[0])
@@ -158,12 +150,7 @@ def is_answer(message: Mapping[str, Any]) -> bool:
 
 
 def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list[Chat]:
-    """Return the chats of a file.
-
-    Args:
-        values: its values.
-        is_message: whether JSON data looks like a message. A chat without any is left out.
-    """
+    """Return the chats of a file's values, without those in which nothing is a message."""
     wrapped: list[Chat] = []
     loose: list[Value] = []
     for line, value in values:

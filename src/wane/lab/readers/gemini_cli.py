@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from wane.formats.values import compact
-from wane.lab.readers.building.answer import Answer
-from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.tree import LEFT
+from wane.lab.readers.building.lines import LEFT, Problems
 from wane.lab.readers.building.values import items, mapping, seconds, text, usage_of
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wane.formats.values import compact
-from wane.lab.readers.building.answer import Answer
-from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import count, decoded, items, mapping, seconds, text, usage_of
@@ -113,7 +112,6 @@ class _Assembly:
         self._model = model
         self._answer: list[_Data] = []  # the messages of one answer
         self._results: list[_Data] = []  # messages between and after them
-        self._context: int | None = None  # tokens of the last call's request and output
 
     def run(self, messages: Sequence[_Data]) -> None:
         summaries = {number for number in range(1, len(messages)) if _is_summary(messages, number)}
@@ -135,7 +133,7 @@ class _Assembly:
         self._flush()
         self._builder.settle()
         summary = content(_blocks(message)).text
-        self._builder.compaction(summary, tokens_before=self._context, at=seconds(message.get("created")))
+        self._builder.compaction(summary, tokens_before=self._builder.context, at=seconds(message.get("created")))
 
     def _add(self, message: _Data) -> None:
         blocks = [mapping(block) for block in items(message.get("content"))]
@@ -168,8 +166,6 @@ class _Assembly:
                 written=tokens.get("cacheWriteTokens"),
                 output=tokens.get("outputTokens"),
             )
-            if usage is not None:
-                self._context = usage.total_input + (usage.output or 0)
             model = text(mapping(about.get("inference")).get("requestedModel")) or self._model
             self._builder.answer(answer.coupled(), usage=usage, at=seconds(first.get("created")), model=model)
         for block in self._results:

@@ -11,11 +11,9 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from wane.lab.readers.building.answer import Answer
-from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.tree import LEFT
+from wane.lab.readers.building.lines import LEFT, Problems
 from wane.lab.readers.building.values import decoded, items, mapping, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
@@ -180,7 +178,6 @@ class _Assembly:
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._places: dict[str, int] = {}  # by message, its first part
-        self._context: int | None = None  # tokens of the last call's request and output
         self._tail = ""  # the first message that the coming summary leaves in view
 
     def run(self, messages: Sequence[_Data]) -> None:
@@ -215,7 +212,7 @@ class _Assembly:
         if summary:
             self._builder.settle()
             first_kept = self._places.get(self._tail) if self._tail else None
-            self._builder.compaction(summary, first_kept=first_kept, tokens_before=self._context, at=at)
+            self._builder.compaction(summary, first_kept=first_kept, tokens_before=self._builder.context, at=at)
 
     def _answers(self, info: _Data, parts: Sequence[_Data]) -> None:
         """Take a message: one model call, or in older versions several, each up to its `step-finish`."""
@@ -249,8 +246,6 @@ class _Assembly:
             reasoning=tokens.get("reasoning"),
             apart=True,
         )
-        if usage is not None:
-            self._context = usage.total_input + (usage.output or 0)
         time = mapping(info.get("time"))
         at = seconds(time.get("completed")) or seconds(time.get("created"))
         model = text(info.get("modelID")) or None

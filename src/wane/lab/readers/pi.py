@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.formats.base import Part
-from wane.lab.readers.building.answer import Answer, couple_items
-from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.blocks import Answer, Content, content, couple_items
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import records
-from wane.lab.readers.building.tree import name_left, path_to
+from wane.lab.readers.building.lines import name_left, path_to, records
 from wane.lab.readers.building.values import count, items, mapping, seconds, text
 from wane.lab.session import RecordedSession, Usage
 

@@ -19,7 +19,7 @@ from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import items, text
-from wane.lab.readers.documents import Chat, Value, chats, is_answer
+from wane.lab.readers.documents import Chat, Value, chats, is_model_message
 from wane.lab.session import RecordedSession
 
 PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini")
@@ -51,19 +51,17 @@ class ProviderReader:
                 "it holds no messages: objects with a role, in a list, in a request body (messages, input or contents),"
                 " or one per line"
             )
-        formats = [_format_of(chat) if self.NAME == "auto" else self.NAME for chat in several]
+        formats = [self.NAME] * len(several)
+        if self.NAME == "auto":
+            telling = [telling_format(chat.body or [message for _, message in chat.messages]) for chat in several]
+            # OpenAI chat if it could be several.
+            formats = [name if name in PROVIDERS else PROVIDERS[0] for name in telling]
         making = builders(name, formats, problems)
         sessions = [_session(*triple) for triple in zip(several, formats, making, strict=True)]
         unread = [problem.what for session in sessions for problem in session.problems]
         if unread and not any(session.parts for session in sessions):
             raise FormatError(f"none of its messages can be read as {', '.join(sorted(set(formats)))}: {unread[0]}")
         return sessions
-
-
-def _format_of(chat: Chat) -> str:
-    """Return the format of a chat; OpenAI chat if it could be several."""
-    name = telling_format(chat.body or [message for _, message in chat.messages])
-    return name if name in PROVIDERS else PROVIDERS[0]
 
 
 def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
@@ -80,7 +78,7 @@ def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
             builder.problems.add(line, f"{where}{error}", "a message that cannot be read", unread=True)
             continue
         builder.title = builder.title or title_of(message) or ""
-        if is_answer(message):
+        if is_model_message(message):
             builder.settle(line=line)
             builder.answer(parts, model=model, line=line)
         else:

@@ -11,7 +11,7 @@ from typing import Final, Protocol, cast
 
 from wane.core.errors import FormatError, JournalError
 from wane.formats.detection import shape
-from wane.formats.recordings import recording_agent
+from wane.formats.recordings import LOOKED_AT, recording_agent
 from wane.lab.names import READER_NAMES
 from wane.lab.readers import aider, databases
 from wane.lab.readers.building.lines import Problems, head
@@ -28,8 +28,6 @@ _OF_LINES: Final = {
     "GitHub Copilot CLI": "copilot-cli",
 }
 _OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "gemini-cli", "opencode", "goose", "auto")
-_LOOKED_AT: Final = 30
-"""Values at the start of a file that tell its format."""
 _BEGINNING: Final = 256
 """Bytes at the start of a file that tell aider's history."""
 _SHORT: Final = 1 << 20
@@ -59,12 +57,9 @@ class DocumentReader(Protocol):
         ...
 
     def sessions(self, values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
-        """Return the sessions among JSON values.
+        """Return the sessions among the JSON values of a file; several are numbered from 1.
 
-        Args:
-            values: the values of a file.
-            name: name of a session; several are numbered from 1.
-            problems: what was wrong with the file; the first session reports it.
+        The first one reports the problems with the file.
 
         Raises:
             FormatError: if there is none in this format.
@@ -79,13 +74,7 @@ def briefly(error: Exception) -> str:
 
 
 def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
-    """Read the sessions of one file; see `wane.lab.readers.read_session`.
-
-    Raises:
-        JournalError: if it cannot be read.
-        FormatError: if it is of an unknown format, or not of the one asked for.
-        MissingExtraError: if its format needs an extra that is not installed.
-    """
+    """Read the sessions of one file; see `wane.lab.readers.read_session` for its errors."""
     with plain_file(path) as plain:
         return read_plain(plain, format, shown_path(path))
 
@@ -94,7 +83,10 @@ def read_plain(plain: Path, format: str, name: str) -> list[RecordedSession]:  #
     """Read the sessions of a file from `plain_file`, which errors call `name`; see `read_file`."""
     try:
         if is_foreign(plain):
-            sessions = _read_foreign(plain, format)
+            sessions = databases.read(plain) if databases.is_database(plain) else aider.read(plain)
+            sources = {session.source for session in sessions}
+            if format != "auto" and sources - {_reader_name(format)}:
+                raise FormatError(f"it holds no session of the format {format!r}, but of {', '.join(sorted(sources))}")
         else:
             sessions = _read_any(plain) if format == "auto" else _read_as(plain, format)
     except FormatError as error:
@@ -116,14 +108,6 @@ def is_foreign(path: Path) -> bool:
         return True
     with path.open("rb") as file:
         return aider.is_history(file.read(_BEGINNING))
-
-
-def _read_foreign(path: Path, format_: str) -> list[RecordedSession]:
-    sessions = databases.read(path) if databases.is_database(path) else aider.read(path)
-    sources = {session.source for session in sessions}
-    if format_ != "auto" and sources - {_reader_name(format_)}:
-        raise FormatError(f"it holds no session of the format {format_!r}, but of {', '.join(sorted(sources))}")
-    return sessions
 
 
 def _reader_name(name: str) -> str:
@@ -158,7 +142,7 @@ def _document_reader(name: str) -> DocumentReader:
 def _read_any(path: Path) -> list[RecordedSession]:
     with path.open("rb") as file:
         short_lines = len(file.readline(_SHORT)) < _SHORT
-    if short_lines and (agent := recording_agent(head(path, _LOOKED_AT))):
+    if short_lines and (agent := recording_agent(head(path))):
         return _line_reader(_OF_LINES[agent]).read(path)
     problems = Problems()
     try:
@@ -167,12 +151,18 @@ def _read_any(path: Path) -> list[RecordedSession]:
         raise FormatError(f"{error}. {_EXPECTED}") from None
     values = [value for _, value in numbered]
     for name in _OF_DOCUMENTS:
-        if (documents := _document_reader(name)).recognises(values[:_LOOKED_AT]):
+        if (documents := _document_reader(name)).recognises(values[:LOOKED_AT]):
             return documents.sessions(numbered, path.stem, problems)
     inner = values[0] if len(values) == 1 and isinstance(values[0], list) else values
     if agent := recording_agent(inner):
         lines = _line_reader(_OF_LINES[agent])
-        return lines.read(path) if inner is values and _is_by_lines(path) else _read_lines(lines, inner, path)
+        if inner is values and _is_by_lines(path):
+            return lines.read(path)
+        # Records that stand in one list or over several lines, as `jq` writes them.
+        with TemporaryDirectory(prefix="wane-") as folder:
+            copy = Path(folder) / path.name
+            copy.write_text("".join(f"{json.dumps(value)}\n" for value in inner), encoding="utf-8")
+            return lines.read(copy)
     raise FormatError(
         f"it is JSON, but of no known format: {shape(values[0] if len(values) == 1 else inner)}. {_EXPECTED}"
     )
@@ -186,14 +176,6 @@ def _is_by_lines(path: Path) -> bool:
         return isinstance(json.loads(first), dict)
     except ValueError:
         return False
-
-
-def _read_lines(reader: LineReader, values: Sequence[object], path: Path) -> list[RecordedSession]:
-    """Read records that stand in one list or over several lines, as `jq` writes them."""
-    with TemporaryDirectory(prefix="wane-") as folder:
-        copy = Path(folder) / path.name
-        copy.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
-        return reader.read(copy)
 
 
 _EXPECTED: Final = (

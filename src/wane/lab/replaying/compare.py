@@ -87,16 +87,9 @@ class Comparison:
 
     def _figures(self, session: int | None = None) -> dict[str, Any]:
         pick = slice(None) if session is None else slice(session, session + 1)
-        return {
-            **to_dict(self.baselines(session), total(self.replays[BASELINE][pick])),
-            "strategies": self._rows(session),
-        }
-
-    def _rows(self, session: int | None = None) -> list[dict[str, Any]]:
-        """Return the strategies' figures for one session, or over all."""
-        pick = slice(None) if session is None else slice(session, session + 1)
         baseline = total(self.replays[BASELINE][pick])
-        return [{"name": name, **total(self.replays[name][pick]).to_dict(baseline)} for name in self.names]
+        rows = [{"name": name, **total(self.replays[name][pick]).to_dict(baseline)} for name in self.names]
+        return {**to_dict(self.baselines(session), baseline), "strategies": rows}
 
 
 def compare(
@@ -108,11 +101,11 @@ def compare(
     trace: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Replay sessions under strategies.
+    """Replay sessions under strategies; BASELINE is added for the ratio.
 
     Args:
         studied: the sessions.
-        names: the strategies; BASELINE is added for the ratio.
+        names: the strategies.
         settings: settings of the strategies; overhead, annotation and prices come from each session.
         engine: does the replays.
         trace: whether to record what left the view, and when.
@@ -132,9 +125,6 @@ def compare(
 
 def parse_strategies(text: str) -> tuple[str, ...]:
     """Return the strategies named in a text such as `all,peers` or `cwl,truncate`, in the order of reports.
-
-    Args:
-        text: names of strategies or of GROUPS, separated by commas.
 
     Raises:
         ConfigError: for an unknown name; it lists the known ones.
@@ -158,11 +148,7 @@ def run_each(
     *,
     trace: bool = False,
 ) -> list[tuple[Replay, ...]]:
-    """Replay all sessions under each of some strategies with their settings, and return the replays of each.
-
-    Raises:
-        WaneError: whatever a replay raised.
-    """
+    """Replay all sessions under each of some strategies with their settings, and return the replays of each."""
     jobs = [
         Job(number, name, prepared.under(settings), prepared.pricing, trace)
         for name, settings in strategies
@@ -175,11 +161,7 @@ def run_each(
 def run_all(
     engine: Engine, studied: Sequence[Studied], jobs: Sequence[Job], progress: Progress | None = None
 ) -> list[Replay]:
-    """Run jobs, and return their results in the order of the jobs.
-
-    Raises:
-        WaneError: whatever a job raised.
-    """
+    """Run jobs, and return their results in the order of the jobs."""
     subjects = [prepared.subject for prepared in studied]
     # The longest first, so that none of them starts when the others are nearly done.
     order = sorted(range(len(jobs)), key=lambda at: -len(subjects[jobs[at].subject].material.session.calls))

@@ -1,4 +1,4 @@
-"""Runs many replays: in this process, over processes that end when nobody waits for them, or on a Ray cluster."""
+"""Runs many replays: in this process, over processes of this machine, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -42,12 +42,8 @@ def run_in_processes(
 ) -> Generator[tuple[_JobT, _ResultT], None, None]:
     """Run jobs in other processes, and yield each with its result when it is done.
 
-    Closing the generator ends the processes immediately; so does an error.
-
-    Args:
-        work: does one job; must be picklable where processes are not forked.
-        jobs: the jobs; they and their results must be picklable.
-        workers: maximum number of processes.
+    Closing the generator ends the processes immediately; so does an error. The work must be picklable where processes
+    are not forked, and the jobs and their results always.
 
     Raises:
         WorkerLostError: if a process ended by itself.
@@ -181,11 +177,7 @@ class InProcess:
 
 
 class Processes:
-    """Spreads jobs over processes of this machine.
-
-    Args:
-        workers: number of processes; None for one per core.
-    """
+    """Spreads jobs over processes of this machine, one per core if their number is not given."""
 
     def __init__(self, workers: int | None = None) -> None:
         self._workers = workers or cores()
@@ -202,10 +194,8 @@ class Processes:
 class OnRay:
     """Spreads jobs over a Ray cluster: the one of `RAY_ADDRESS`, or else one started on this machine.
 
-    A cluster started here reports no usage statistics and ends with the last job.
-
-    Args:
-        workers: number of processes of a cluster started here; None for one per core.
+    A cluster started here has `workers` processes, or one per core, reports no usage statistics and ends with the last
+    job.
 
     Raises:
         MissingExtraError: without the extra `ray`.
@@ -228,7 +218,10 @@ class OnRay:
         running: dict[Any, Job] = {}
         try:
             if started:
-                self._start()
+                # Without an address, Ray would join any cluster on this machine.
+                address = os.environ.get("RAY_ADDRESS") or "local"
+                own = {"num_cpus": self._workers, "include_dashboard": False} if address == "local" else {}
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
             references = [ray.put(subject) for subject in subjects]
             work = ray.remote(Job.run)
             running.update((work.remote(job, references[job.subject]), job) for job in jobs)
@@ -242,12 +235,6 @@ class OnRay:
                 for reference in running:
                     ray.cancel(reference, force=True)
 
-    def _start(self) -> None:
-        # Without an address, Ray would join any cluster on this machine.
-        address = os.environ.get("RAY_ADDRESS") or "local"
-        own: dict[str, Any] = {"num_cpus": self._workers, "include_dashboard": False} if address == "local" else {}
-        self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
-
     def _result(self, reference: Any) -> Replay:
         try:
             result: Replay = self._ray.get(reference)
@@ -258,11 +245,7 @@ class OnRay:
 
 
 def get_engine(name: str, workers: int | None = None) -> Engine:
-    """Return an engine by name.
-
-    Args:
-        name: one of ENGINES.
-        workers: number of processes; None for one per core.
+    """Return an engine by its name in ENGINES, with a number of processes; None for one per core.
 
     Raises:
         ConfigError: for another name, or fewer than one process.

@@ -17,7 +17,7 @@ from typing import Final
 
 from wane.core import Kind, chars
 from wane.lab.cache import CacheRules, PrefixCache, rules_for
-from wane.lab.cache.lineage import common_prefix
+from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import Material
 from wane.lab.figures import CallFigures, Totals
 from wane.lab.loss import CallLoss, Index, Loss
@@ -52,11 +52,7 @@ class Pricing:
 
     @classmethod
     def of(cls, model: str, *, hour: bool = False) -> Pricing:
-        """Return the prices and cache rules of a model.
-
-        Args:
-            model: `provider:model`.
-            hour: whether the cache is written for an hour, if the provider offers that.
+        """Return the prices and cache rules of a `provider:model`, cached for an hour if the provider offers that.
 
         Raises:
             ConfigError: for a model without known prices.
@@ -83,9 +79,7 @@ class Pricing:
     def recorded(cls, session: RecordedSession, otherwise: Pricing) -> Pricing:
         """Return the prices of the models that a session recorded; that with the most calls is the usual one.
 
-        Args:
-            session: the session.
-            otherwise: what replays take if the usual model was not recorded, or its prices are not known.
+        If that was not recorded, or its prices are not known, replays take those of `otherwise`.
         """
         calls = Counter(call.priced_as for call in [*session.calls, *session.asides] if call.priced_as)
         models = tuple((model, _resolved(model)) for model, _ in calls.most_common())
@@ -103,13 +97,7 @@ class Pricing:
         return self.prices if self.models is None else dict(self.models).get(call.priced_as or "")
 
     def cost(self, use: CacheUse, output: int, call: ModelCall | None = None) -> Cost:
-        """Return the cost of one simulated call.
-
-        Args:
-            use: its input.
-            output: its output tokens.
-            call: the recorded call, whose model and time count; None for the usual model.
-        """
+        """Return the cost of one simulated call, by the recorded one's model and time; None for the usual model."""
         prices = self.prices if call is None else self.prices_for(call) or self.prices
         timed = replace(use, hour=use.written) if self.hour else use
         return prices.cost(timed, output, at=None if call is None else moment(call))
@@ -144,12 +132,7 @@ class Subject:
 
     @classmethod
     def of(cls, material: Material, summary_tokens: int | None = None) -> Subject:
-        """Prepare a session.
-
-        Args:
-            material: the session, counted.
-            summary_tokens: length of a summary; None for the median of recorded ones, or else SUMMARY_TOKENS.
-        """
+        """Prepare a session. Summaries are as long as the median of recorded ones, or SUMMARY_TOKENS, if not told."""
         recorded = [chars(compaction.summary) for compaction in material.session.compactions if compaction.summary]
         length = summary_tokens or (round(median(recorded)) if recorded else SUMMARY_TOKENS)
         return cls(material, Index(material.session, [item.tokens for item in material.items]), length)
@@ -157,16 +140,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The outcome of one strategy on one session.
-
-    Attributes:
-        session: the session's name.
-        strategy: the strategy's name.
-        budget: tokens that a view may hold.
-        totals: the figures.
-        calls: the figures of each model call.
-        trace: the evictions and when they happened, if asked for.
-    """
+    """The outcome of one strategy on one session, in sum and by model call; with a trace of evictions if asked for."""
 
     session: str
     strategy: str

@@ -50,16 +50,11 @@ class Recorded:
 
     @classmethod
     def of(cls, material: Material, pricing: Pricing, budget: int) -> Recorded:
-        """Return the account of a session.
-
-        Args:
-            material: the session, counted.
-            pricing: prices and cache rules.
-            budget: tokens that a request may hold.
-        """
+        """Return the account of a session, with the requests over a budget."""
         session = material.session
         sizes = [call.usage.total_input for call in session.own_calls if call.usage and call.usage.total_input]
         counted = [*session.own_calls, *session.asides]
+        priced = [(call, pricing.prices_for(call)) for call in counted if _to_price(call, pricing)]
         return cls(
             account=account_of(material, pricing),
             summaries=max(0, len(session.compactions) - len(session.asides)),
@@ -68,26 +63,15 @@ class Recorded:
             viewed=sum(sizes),
             peak=max(sizes, default=0),
             over=sum(size > budget for size in sizes),
-            unpriced=Counter(call.priced_as or "" for call in counted if _unpriced(call, pricing)),
-            undated=sum(_undated(call, pricing) for call in counted),
+            unpriced=Counter(call.priced_as or "" for call, prices in priced if prices is None),
+            undated=sum(call.at is None and prices is not None and len(prices.periods) > 1 for call, prices in priced),
             abandoned=session.abandoned,
             unread=session.unread,
         )
 
     def __add__(self, other: Recorded) -> Recorded:
-        return Recorded(
-            self.account + other.account,
-            self.summaries + other.summaries,
-            self.calls + other.calls,
-            self.reported + other.reported,
-            self.viewed + other.viewed,
-            max(self.peak, other.peak),
-            self.over + other.over,
-            self.unpriced + other.unpriced,
-            self.undated + other.undated,
-            self.abandoned + other.abandoned,
-            self.unread + other.unread,
-        )
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return Recorded(**{**sums, "peak": max(self.peak, other.peak)})
 
     @property
     def complete(self) -> bool:
@@ -139,10 +123,7 @@ class Recorded:
         """Return its figures by column of a comparison; without those that a recording does not have.
 
         Recall and grounding are among these: the model could only use what it saw. So is fetching again, which is in
-        the cost. Those in `bounded` are lower bounds.
-
-        Args:
-            baseline: totals of `none` on the same sessions.
+        the cost. Those in `bounded` are lower bounds. The ratio is to the totals of `none` on the same sessions.
         """
         account, priced = self.account, self.account.priced
         return {
@@ -190,11 +171,7 @@ def calls_of(number: int) -> str:
 
 
 def unknown_prices(models: Mapping[str, int]) -> str:
-    """Return which calls no prices are known for, in words.
-
-    Args:
-        models: number of calls by model, with an empty name for calls without a recorded model.
-    """
+    """Return in words which calls no prices are known for, by model; an empty name if no model was recorded."""
     parts = []
     for model, number in models.items():
         calls = calls_of(number)
@@ -205,15 +182,6 @@ def unknown_prices(models: Mapping[str, int]) -> str:
 def _to_price(call: ModelCall, pricing: Pricing) -> bool:
     """Whether a call's recorded usage must be priced, because no cost is stated that counts."""
     return bool(call.usage and call.usage.total_input) and (call.cost is None or pricing.models is None)
-
-
-def _unpriced(call: ModelCall, pricing: Pricing) -> bool:
-    return _to_price(call, pricing) and pricing.prices_for(call) is None
-
-
-def _undated(call: ModelCall, pricing: Pricing) -> bool:
-    prices = pricing.prices_for(call)
-    return call.at is None and _to_price(call, pricing) and prices is not None and len(prices.periods) > 1
 
 
 def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> Account:

@@ -6,7 +6,7 @@ A headline claims only what the figures say: `wane.lab.verdict` says what is com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from wane.core import Kind
@@ -104,40 +104,39 @@ class Headline:
 
 def headline_of(material: Material, simulated: Simulated) -> Headline:
     """Return the headline of a session."""
-    headline = _headline_of(material, simulated)
-    return replace(headline, detail=" ".join(filter(None, (headline.detail, simulated.tight))))
+    text, details = _text_and_details(material, simulated)
+    return Headline(text, " ".join(filter(None, (*details, simulated.tight))))
 
 
-def _headline_of(material: Material, simulated: Simulated) -> Headline:
+def _text_and_details(material: Material, simulated: Simulated) -> tuple[str, tuple[str, ...]]:
     baselines = Baselines.of(material, simulated.pricing, simulated.baseline)
     prices = f"By prices of {prices_used([(material.session, simulated.pricing)])}."
+    detail = f"{capital(baselines.describe())}. {prices}"
     if material.session.evictions:
-        return _of_managed(material, baselines, prices)
+        return _of_managed(material, baselines), (detail,)
     totals, budget = simulated.replay.totals, f"{simulated.replay.budget:,} tokens"
     if not totals.passes:
-        recorded = f"{capital(baselines.describe())}. {prices}" if baselines.recorded.account.priced else ""
-        return Headline(f"This session fits into {budget}: Wane would have evicted nothing", recorded)
-    text = f"{verdict(baselines, totals, f'Wane at {budget}')}. {in_view(totals)}"
-    return Headline(text, " ".join(filter(None, (f"{capital(baselines.describe())}. {prices}", needs(totals)))))
+        text = f"This session fits into {budget}: Wane would have evicted nothing"
+        return text, ((detail,) if baselines.recorded.account.priced else ())
+    return f"{verdict(baselines, totals, f'Wane at {budget}')}. {in_view(totals)}", (detail, needs(totals))
 
 
-def _of_managed(material: Material, baselines: Baselines, prices: str) -> Headline:
+def _of_managed(material: Material, baselines: Baselines) -> str:
     """Return the headline of a session that Wane managed: its cost, and the cost without Wane."""
     recorded = baselines.recorded
     passes = len(material.session.evictions)
     ran = "one pass" if passes == 1 else f"{passes:,} passes"
     in_view = _in_view(material)
-    detail = f"{capital(baselines.describe())}. {prices}"
     if not recorded.complete or not baselines.possible:
         account = recorded.account
         spent = f"at least {dollars(account.at_least)}" if account.priced and not recorded.complete else account.brief
         cost = f", {spent} {RECORDED}" if account.priced else "; its usage is not recorded whole"
-        return Headline(f"Wane ran {ran}{cost}. {in_view}", detail)
+        return f"Wane ran {ran}{cost}. {in_view}"
     before, after = baselines.unevicted, recorded.account.at_least
     sides = f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} {RECORDED}, with {ran}"
     if after >= NOTABLE * before:
-        return Headline(f"No saving here: {sides}. {in_view}", detail)
-    return Headline(f"{sides}: {share(1 - after / before)} less. {in_view}", detail)
+        return f"No saving here: {sides}. {in_view}"
+    return f"{sides}: {share(1 - after / before)} less. {in_view}"
 
 
 def _in_view(material: Material) -> str:

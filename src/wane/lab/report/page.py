@@ -1,16 +1,17 @@
-"""Puts a page together: template, style, script and data in one file."""
+"""Puts a page together: template, style, script and data in one file, with texts as long as its size limit allows."""
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _PAGE: Final = files("wane.lab.report") / "page"
 
@@ -27,15 +28,9 @@ _SCRIPTS: Final = (*SHARED, *(_PAGE / f"{name}.js" for name in _LOOKING))
 def render(
     title: str, data: str, scripts: Sequence[Traversable] = _SCRIPTS, styles: Sequence[Traversable] = (STYLE,)
 ) -> str:
-    """Return a page.
+    """Return a page of some data (see `to_json`) with these scripts, which it holds as one, and styles, both in order.
 
-    Its content policy allows only these styles and scripts; the page fetches nothing.
-
-    Args:
-        title: its title.
-        data: its data, from `wane.lab.report.texts.to_json`.
-        scripts: its scripts, in order; the page holds them as one.
-        styles: its styles, in order.
+    Its content policy allows only these; the page fetches nothing.
     """
     style = "\n".join(map(_read, styles))
     body = "\n".join(map(_read, scripts))
@@ -78,3 +73,109 @@ def _read(file: Traversable) -> str:
 def _hash(text: str) -> str:
     """Return the hash by which a content policy allows an inline element."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+TEXT_LIMIT: Final = 2_000
+"""Characters of an item's text on a page, at most."""
+
+SIZE_LIMIT: Final = 10_000_000
+"""Bytes of a page, as far as shortening texts can achieve it."""
+
+LEAST: Final = 40
+"""Characters to which texts are shortened at most; below that they are left out."""
+
+_ESCAPED: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029", "\x7f": "\\u007f"}
+)
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_HEAD: Final = 0.75
+_STEP: Final = 0.7
+
+Shortened = str | list[Any]
+"""A text; if it was shortened, its beginning, the number of characters left out, and its end."""
+
+
+class Texts:
+    """Takes the contents of a session, to be shortened once the size of the page is known.
+
+    Args:
+        included: whether the page holds contents at all; sessions may be private.
+        limit: characters of a text, at most.
+    """
+
+    def __init__(self, *, included: bool = True, limit: int = TEXT_LIMIT) -> None:
+        self.included = included
+        self._limit = limit
+        self._all: list[str] = []
+        self._notes: dict[str, int] = {}
+
+    def take(self, text: str) -> int:
+        """Take a text, and return its number."""
+        self._all.append(text)
+        return len(self._all) - 1
+
+    def take_all(self, texts: Iterable[str]) -> int:
+        """Take several texts, numbered in a row, and return the first number."""
+        first = len(self._all)
+        self._all.extend(texts)
+        return first
+
+    def note(self, text: str) -> int:
+        """Take a text that may occur often, and return its number; equal texts share one."""
+        if text not in self._notes:
+            self._notes[text] = self.take(text)
+        return self._notes[text]
+
+    def private(self, text: str, limit: int = 200) -> str:
+        """Return a short text, such as a name that the agent chose; empty if contents are left out."""
+        if not self.included:
+            return ""
+        return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+    def shortened(self, limit: int) -> list[Shortened]:
+        """Return the texts by number, each with at most `limit` characters."""
+        limit = min(limit, self._limit)
+        return [shorten(text, limit) for text in self._all]
+
+
+def texts_within(sessions: Sequence[Texts], room: int) -> list[list[Shortened]] | None:
+    """Return the texts of sessions, shortened to the greatest common length at which they fit into so much JSON.
+
+    It is None if contents are left out or do not fit.
+    """
+    limit = TEXT_LIMIT
+    while all(session.included for session in sessions) and limit >= LEAST:
+        shortened = [session.shortened(limit) for session in sessions]
+        if sum(map(size_of, shortened)) <= room:
+            return shortened
+        limit = int(limit * _STEP)
+    return None
+
+
+def shorten(text: str, limit: int) -> Shortened:
+    """Return a text of at most `limit` characters unchanged, and both ends of a longer one."""
+    if len(text) <= limit:
+        return text
+    head = int(limit * _HEAD)
+    tail = limit - head
+    return [text[:head], len(text) - limit, text[-tail:]]
+
+
+def size_of(texts: Sequence[Shortened]) -> int:
+    """Return the bytes that texts take on a page."""
+    return sum(len(to_json(text).encode()) + 1 for text in texts) + 2
+
+
+def to_json(data: object) -> str:
+    """Return JSON that is safe inside a script element of HTML, whatever its texts hold.
+
+    Without `<`, no text can end the element or begin a comment; without `&`, none is an entity. Lone surrogates, which
+    UTF-8 cannot encode, are escaped.
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = text.translate(_ESCAPED)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return text

@@ -15,10 +15,8 @@ from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.spent import RECORDED, Recorded
 from wane.lab.replaying.studying import annotator_of, budgets_told
 from wane.lab.report.headline import Fact, Simulated, facts_of, facts_of_all, headline_of
-from wane.lab.report.page import frame_size, render, write_page
-from wane.lab.report.runs import LEVELS, recorded_run, run_of
-from wane.lab.report.sessions import Outline, episodes_of, outline_of, session_of
-from wane.lab.report.texts import SIZE_LIMIT, Texts, texts_within, to_json
+from wane.lab.report.page import SIZE_LIMIT, Texts, frame_size, render, texts_within, to_json, write_page
+from wane.lab.report.sessions import LEVELS, Outline, episodes_of, outline_of, recorded_run, run_of, session_of
 from wane.lab.room import tight_lines
 from wane.lab.sweep import Sweep
 from wane.strategies.base import traits
@@ -33,7 +31,18 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: 
 
     Only strategies whose mean request kept the budget compete: showing more than allowed makes it easy to lose less.
     """
-    table = [_recorded(recorded, baseline)]
+    values = recorded.row(baseline)
+    what = "The sessions as their agents ran them, by the usage that was recorded"
+    table: list[dict[str, Any]] = [
+        {
+            "name": RECORDED,
+            "what": f"{what}{f': {recorded.bounds}' if recorded.bounds else ''}.",
+            "kept": False,
+            "over": False,
+            "bounds": recorded.bounded,
+            "values": {column.key: values.get(column.key) for column in COLUMNS},
+        }
+    ]
     for name, figures in totals.items():
         values = figures.to_dict(baseline)
         table.append(
@@ -50,19 +59,6 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: 
     for row in rivals:
         row["best"] = [column.key for column in COLUMNS if column.better and _is_best(row, column, rivals)]
     return table
-
-
-def _recorded(recorded: Recorded, baseline: Totals) -> dict[str, Any]:
-    values = recorded.row(baseline)
-    what = "The sessions as their agents ran them, by the usage that was recorded"
-    return {
-        "name": RECORDED,
-        "what": f"{what}{f': {recorded.bounds}' if recorded.bounds else ''}.",
-        "kept": False,
-        "over": False,
-        "bounds": recorded.bounded,
-        "values": {column.key: values.get(column.key) for column in COLUMNS},
-    }
 
 
 def _is_best(row: dict[str, Any], column: Column, rivals: list[dict[str, Any]]) -> bool:

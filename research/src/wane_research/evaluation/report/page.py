@@ -6,9 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from wane.lab.report.page import SHARED, STYLE, render
+from wane.lab.report.page import SHARED, STYLE, render, to_json
 from wane.lab.report.page import write_page as write
-from wane.lab.report.texts import to_json
 from wane.strategies.base import traits
 from wane.strategies.registry import STRATEGY_NAMES
 from wane_research.evaluation.report.building import Report

@@ -23,13 +23,7 @@ UNKNOWN_TOOL: Final = "unknown"
 
 
 class SessionBuilder:
-    """Builds one recorded session.
-
-    Args:
-        name: its name, from its file.
-        source: the format that it is read from.
-        problems: takes the omissions, if the caller notes problems too.
-    """
+    """Builds one recorded session; `problems` takes the omissions, if the caller notes problems too."""
 
     def __init__(self, name: str, source: str, problems: Problems | None = None) -> None:
         self.problems = Problems() if problems is None else problems
@@ -38,6 +32,7 @@ class SessionBuilder:
         self.effort = self.version = ""  # of the calls to come
         self.system_tokens: int | None = None
         self.window: int | None = None
+        self.context: int | None = None  # tokens of the last call's request and output
         self._inherited = 0  # calls
         self._session = RecordedSession(sound(name), source)
         self._message = -1
@@ -68,17 +63,8 @@ class SessionBuilder:
     def add(self, part: Part, *, line: int | None = None) -> bool:
         """Append a part that no model wrote (system, user, notice or result) as a message of its own.
 
-        Before the first answer, a notice in the system's place is a system item.
-
-        Args:
-            part: the part, with its call's id as recorded.
-            line: its line, for a problem.
-
-        Returns:
-            False for a result that no call waits for; it is left out and named as a problem.
-
-        Raises:
-            ValueError: for a part that a model wrote; see `answer`.
+        Before the first answer, a notice in the system's place is a system item. A result that no call waits for is
+        left out and named as a problem, with its line; then it returns False.
         """
         if is_answer([part]):
             raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
@@ -89,10 +75,6 @@ class SessionBuilder:
         """Append a message that no model wrote, and return the position of its first part.
 
         No provider takes a user turn after a call without its result: before one, such calls are settled.
-
-        Args:
-            parts: its parts, with ids of calls as recorded.
-            line: its line, for a problem.
         """
         if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
             self.settle(line=line, coming={part.call_id or "" for part in parts if part.kind is Kind.RESULT})
@@ -116,20 +98,7 @@ class SessionBuilder:
         """Append the whole output of one model call, in order.
 
         It may also hold results of tools that the provider ran, and system parts, such as a provider's replacement for
-        everything before.
-
-        Args:
-            parts: its parts; none if the call gave nothing.
-            usage: what the provider reported for the call.
-            at: when the answer was recorded, in seconds since 1970 UTC.
-            model: the model's name.
-            line: its line, for a problem.
-            provider: the model's provider.
-            cost: dollars, if the recording states them.
-            id: the call's id, if copies of it may be in other sessions.
-
-        Raises:
-            ValueError: for a user part or a notice.
+        everything before. The arguments are those of `ModelCall`; `line` is for a problem.
         """
         if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
             raise ValueError("a user part is no output of a model; give it to add()")
@@ -140,20 +109,10 @@ class SessionBuilder:
             self._open.pop(recorded, None)
         self._append(parts, line)
         self._said = self._said or is_answer(parts)
-        self._session.calls.append(
-            ModelCall(
-                first,
-                self.position,
-                usage,
-                at,
-                model,
-                provider,
-                cost=cost,
-                id=id,
-                effort=self.effort,
-                version=self.version,
-            )
-        )
+        if usage is not None:
+            self.context = usage.total_input + (usage.output or 0)
+        call = ModelCall(first, self.position, usage, at, model, provider, cost=cost, id=id)
+        self._session.calls.append(replace(call, effort=self.effort, version=self.version))
 
     def compaction(
         self,
@@ -164,23 +123,23 @@ class SessionBuilder:
         tokens_after: int | None = None,
         at: float | None = None,
     ) -> None:
-        """Note that the recording agent compacted its context here.
-
-        Args:
-            summary: the summary, as the model saw it.
-            first_kept: index of the first part that stayed whole in view; None if none did.
-            tokens_before: tokens of the view before it.
-            tokens_after: tokens of the view after it.
-            at: when, in seconds since 1970 UTC.
-        """
+        """Note that the recording agent compacted its context here; see `Compaction`."""
         first_kept = self.position if first_kept is None else min(max(first_kept, 0), self.position)
         self._session.compactions.append(
             Compaction(self.position, sound(summary), first_kept, tokens_before, at, tokens_after)
         )
 
-    def aside(self, call: ModelCall) -> None:
+    def aside(
+        self,
+        usage: Usage | None,
+        *,
+        at: float | None = None,
+        model: str | None = None,
+        provider: str = "",
+        cost: float | None = None,
+    ) -> None:
         """Note a model call that wrote a summary."""
-        self._session.asides.append(call)
+        self._session.asides.append(ModelCall(self.position, self.position, usage, at, model, provider, cost=cost))
 
     def branched(self, waiting: int = 0) -> None:
         """Note that the session branches off here: the calls so far, and `waiting` more, count for another one."""
@@ -197,8 +156,8 @@ class SessionBuilder:
         """Give every call without a result the one that the harness sent in its place.
 
         Args:
-            text: its text for the model, such as "aborted"; None if that is unknown, which gives an empty result and
-                is named as a problem.
+            text: its text for the model, such as "aborted"; None if that is unknown, which gives an empty result and is
+                named as a problem.
             line: line of the message before which the result is missing.
             coming: ids, as recorded, of calls whose result comes later.
         """
@@ -231,22 +190,19 @@ class SessionBuilder:
         accepted: dict[int, Part] = {}
         for number, part in enumerate(parts):
             if part.kind is Kind.CALL:
-                accepted[number] = self._call(part)
+                recorded = part.call_id or ""
+                call_id = self._unique(sound(recorded))
+                self._open.setdefault(recorded, []).append(call_id)
+                accepted[number] = _sound(part if part.tool else replace(part, tool=UNKNOWN_TOOL), call_id)
             elif part.kind is not Kind.RESULT:
                 accepted[number] = _sound(part, None)
-            elif (call_id := self._call_of(part, line)) is not None:
-                accepted[number] = _sound(part, call_id)
+            elif (answered := self._call_of(part, line)) is not None:
+                accepted[number] = _sound(part, answered)
         if len(accepted) < len(parts):
             accepted = _with_needs(accepted)
         self._session.parts += accepted.values()
         self._session.messages += [self._message] * len(accepted)
         return len(accepted)
-
-    def _call(self, part: Part) -> Part:
-        recorded = part.call_id or ""
-        call_id = self._unique(sound(recorded))
-        self._open.setdefault(recorded, []).append(call_id)
-        return _sound(part if part.tool else replace(part, tool=UNKNOWN_TOOL), call_id)
 
     def _call_of(self, part: Part, line: int | None) -> str | None:
         """Return the id of the call that a result answers, or None."""
@@ -274,12 +230,9 @@ class SessionBuilder:
 
 
 def builders(name: str, sources: Sequence[str], problems: Problems) -> list[SessionBuilder]:
-    """Return builders for the sessions of one file.
+    """Return builders for the sessions of one file, by the format of each; several are numbered from 1.
 
-    Args:
-        name: name of a session; several are numbered from 1.
-        sources: the format of each.
-        problems: what was wrong with the file; the first session reports it.
+    The first session reports what was wrong with the file.
     """
     names = [name] if len(sources) == 1 else [f"{name}-{number}" for number in range(1, len(sources) + 1)]
     pairs = enumerate(zip(names, sources, strict=True))

@@ -1,4 +1,4 @@
-"""JSON Lines, read one line at a time, also of compressed files; broken lines are named and skipped."""
+"""JSON Lines, read one at a time, also of compressed files; broken and abandoned lines are named and skipped."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import gzip
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
 from wane.core.errors import MissingExtraError
+from wane.formats.recordings import LOOKED_AT
 from wane.lab.session import Problem
 
 LONGEST_LINE: Final = 128 * 1024 * 1024
@@ -37,13 +38,9 @@ class Problems:
         self._seen: Counter[str] = Counter()
 
     def add(self, line: int | None, what: str, kind: str = "", *, unread: bool = False) -> None:
-        """Note a problem.
+        """Note a problem by its line, from 1; `unread` if the line may have held a model call.
 
-        Args:
-            line: its line, from 1.
-            what: the problem, with the value.
-            kind: its kind, shared with other problems, if `what` is more specific.
-            unread: whether the line may have held a model call.
+        Problems of one `kind` are counted together; without a kind, those with the same words are.
         """
         self.unread += unread
         kind = kind or what
@@ -137,11 +134,6 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
     Empty lines are skipped. Bytes that are not UTF-8 are read as U+FFFD and named; lines without a JSON object are
     named and skipped.
 
-    Args:
-        path: the file.
-        problems: takes the file's problems.
-        longest: bytes that a line may have.
-
     Raises:
         OSError: if the file cannot be read.
     """
@@ -169,7 +161,7 @@ def placed_reason(error: json.JSONDecodeError) -> str:
     return f"{reason(error)} at line {error.lineno}, column {error.colno}"
 
 
-def head(path: Path, count: int = 30) -> list[object]:
+def head(path: Path, count: int = LOOKED_AT) -> list[object]:
     """Return the first JSON values of a file with one per line, which tell its format.
 
     Lines that are not JSON are skipped. At most `count` lines are read.
@@ -217,3 +209,50 @@ def _decoded(number: int, raw: bytes, problems: Problems) -> object:
     elif damaged:
         problems.add(number, "holds bytes that are not UTF-8; they were read as U+FFFD", "bytes that are not UTF-8")
     return value
+
+
+LEFT: Final = "on an abandoned branch (a turn that was edited or tried again)"
+
+
+class Node(Protocol):
+    """An entry with its place in a tree: an id that is unique in the file, and the one before it; None for a root."""
+
+    @property
+    def id(self) -> str: ...  # noqa: D102
+    @property
+    def parent(self) -> str | None: ...  # noqa: D102
+
+
+NodeT = TypeVar("NodeT", bound=Node)
+
+
+def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
+    """Return the entries from a leaf to its root, by id, leaf first.
+
+    A missing parent was lost with a broken line. The previous entry in the file takes its place, so that the earlier
+    entries are not lost too.
+    """
+    by_id = {node.id: node for node in nodes}
+    positions = {node.id: position for position, node in enumerate(nodes)}
+    path: dict[str, NodeT] = {}
+    while leaf is not None and leaf.id not in path:
+        path[leaf.id] = leaf
+        if leaf.parent is None:
+            break
+        before = positions[leaf.id] - 1
+        leaf = by_id.get(leaf.parent) or (nodes[before] if before >= 0 else None)
+    return path
+
+
+def name_left(lines: Iterable[int], problems: Problems, calls: int) -> None:
+    """Name the lines of abandoned branches, in order, and count their model calls: one problem per run of lines."""
+    problems.abandoned += calls
+    runs: list[list[int]] = []
+    for line in lines:
+        # Lines between them that no request carries do not end a run.
+        if runs and line <= runs[-1][1] + 3:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    for first, last in runs:
+        problems.add(first, LEFT if first == last else f"lines {first} to {last}: {LEFT}", LEFT)

@@ -62,7 +62,7 @@ def usage_of(
         input_tokens: input tokens.
         read: those read from the cache.
         written: those written to it.
-        hour: how many of these were to live for an hour.
+        hour: those of `written` that were to live for an hour.
         output: output tokens; None if the recording holds no reliable figure.
         reasoning: output that was reasoning, if it is not in `output`.
         apart: whether cached tokens are not in `input_tokens`.

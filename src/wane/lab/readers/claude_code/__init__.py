@@ -129,17 +129,12 @@ class _Transcript:
     def session(
         self, name: str, entries: Sequence[TranscriptLine], problems: Problems | None = None
     ) -> RecordedSession:
-        """Return the session that the entries of one agent make."""
         builder = SessionBuilder(name, NAME, problems)
         builder.cwd = self.cwd
         return assemble(builder, entries)
 
     def sub_sessions(self, agents: Iterable[str]) -> list[RecordedSession]:
-        """Return the sessions of sub-agents in this file.
-
-        Args:
-            agents: agents known otherwise, whose progress lines add nothing.
-        """
+        """Return the sessions of sub-agents in this file; progress lines of the known `agents` add nothing."""
         skip = set(agents)
         chains = {**{name: entries for name, entries in self.progress.items() if name not in skip}, **self.sides}
         return [

@@ -9,10 +9,9 @@ from typing import Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.lab.readers.building.answer import Answer
+from wane.lab.readers.building.blocks import Answer
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.tree import name_left, path_to
+from wane.lab.readers.building.lines import Problems, name_left, path_to
 from wane.lab.readers.claude_code.entries import TranscriptLine, What
 from wane.lab.session import RecordedSession, Usage
 

@@ -12,8 +12,7 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.notice_marks import CLAUDE_CODE_PERSON
 from wane.formats.notices import is_notice
-from wane.lab.readers.building.answer import Answer
-from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.session import Usage
 from wane.prices import tier_in
@@ -112,10 +111,7 @@ class TranscriptLine:
 def fill(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool = False) -> None:
     """Fill in the content of a line that a request carried; without any, the entry stays a link.
 
-    Args:
-        entry: the entry.
-        data: the line.
-        prompted: whether it follows a command that stands for a prompt, see `is_prompt_command`.
+    A line is `prompted` if it follows a command that stands for a prompt; see `is_prompt_command`.
     """
     kind = text(data.get("type"))
     if kind == "user":
@@ -286,13 +282,7 @@ def queued(data: Mapping[str, Any]) -> str | None:
 
 
 def entry_of(line: int, data: Mapping[str, Any], last: str | None) -> TranscriptLine:
-    """Return the entry of a line, without its content.
-
-    Args:
-        line: its number.
-        data: the line.
-        last: the previous entry, which a line without a parent of its own follows.
-    """
+    """Return the entry of a line, without its content; `last` is the entry that it follows if it names no parent."""
     name = text(data.get("uuid")) or f"line {line}"
     parent = (text(data.get("parentUuid")) or None) if "parentUuid" in data else last
     side = text(data.get("agentId")) or "sidechain" if data.get("isSidechain") else None

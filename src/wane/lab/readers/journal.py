@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from wane.core import DELIMITER, Kind, Mark
-from wane.core.errors import CorruptJournalError, FormatError, JournalVersionError
-from wane.formats import Part, StoredFormat, get_format
+from wane.core import DELIMITER, Kind, Mark, chars
+from wane.core.errors import ConfigError, CorruptJournalError, FormatError, HistoryError, JournalVersionError
+from wane.core.policy import MAX_BUDGET
+from wane.formats import StoredFormat, get_format
+from wane.formats.base import Part, is_answer, standing
 from wane.journal.codec import SchemaError
 from wane.journal.lines import checksum_of, decoded, read_record
 from wane.journal.reader import open_session, read_header_of
@@ -36,10 +38,94 @@ from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import usage_of
-from wane.lab.readers.documents import is_answer
-from wane.lab.readers.journal.actions import StrategyActions
-from wane.lab.session import Eviction, EvictionStep, ModelCall, RecordedSession, Usage
+from wane.lab.readers.documents import is_model_message
+from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 from wane.rewrites import CACHE_NOTE, Explanation
+from wane.strategies.base import Resumable, Settings, Substitute
+from wane.strategies.registry import get_strategy
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyAction:
+    """The changes of one action; items are given by their indexes in the journal.
+
+    Attributes:
+        removed: items no longer shown unchanged, in order.
+        before: tokens of the view before it, by our own count and without the overhead.
+        after: the same after it.
+        summary: the summary in place of all that was removed, if there is one.
+        first_kept: the first item shown after that summary; None if there is none.
+    """
+
+    removed: tuple[int, ...]
+    before: int
+    after: int
+    summary: str | None = None
+    first_kept: int | None = None
+
+
+class StrategyActions:
+    """Follows a history with the strategy that managed it."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, Part]] = []  # with the number of the message
+        self._messages = 0
+        self._answered = False
+        self._strategy: Resumable | None = None
+        self._tokens: list[int] = []  # of the items given to the strategy
+        self._shown: set[int] = set()
+        self._instead = 0  # tokens of the substitutes in the view
+
+    def add(self, parts: Sequence[Part]) -> None:
+        """Take in the parts of the next message."""
+        # Text in the system's place at the start of a session is the system's (R15); the strategy did not take that in.
+        strategy_parts = standing(list(parts), answered=self._answered)
+        self._answered = self._answered or is_answer(parts)
+        self._parts += [(self._messages, part) for part in strategy_parts]
+        self._messages += 1
+
+    def redo(self, name: str, done: Mapping[str, Any]) -> StrategyAction:
+        """Repeat an action of a strategy.
+
+        Raises:
+            FormatError: if the strategy is unknown, or could not have done this here.
+        """
+        try:
+            strategy = self._following(name)
+            strategy.redo(done)
+        except (ConfigError, HistoryError, LookupError, TypeError, ValueError) as error:
+            raise FormatError(f"what the strategy {name} did cannot be repeated here: {error}") from error
+        return self._action(strategy)
+
+    def _following(self, name: str) -> Resumable:
+        """Return the strategy of that name, with the whole history added."""
+        if self._strategy is None or self._strategy.name != name:
+            strategy = get_strategy(name, Settings(budget=MAX_BUDGET))
+            if not isinstance(strategy, Resumable):
+                raise FormatError("it never says what it did")
+            self._strategy, self._tokens, self._shown, self._instead = strategy, [], set(), 0
+        for message, part in self._parts[len(self._tokens) :]:
+            item = part.item(chars, message)
+            self._strategy.add(item, part)
+            self._shown.add(len(self._tokens))
+            self._tokens.append(item.tokens)
+        return self._strategy
+
+    def _action(self, strategy: Resumable) -> StrategyAction:
+        slots, earlier = strategy.current(), self._shown
+        self._shown = {slot for slot in slots if isinstance(slot, int)}
+        before = self._instead + sum(self._tokens[index] for index in earlier)
+        self._instead = sum(slot.tokens for slot in slots if isinstance(slot, Substitute))
+        after = self._instead + sum(self._tokens[index] for index in self._shown)
+        removed = tuple(sorted(earlier - self._shown))
+        summary = next((slot for slot in slots if isinstance(slot, Substitute) and slot.index is None), None)
+        if summary is None:
+            return StrategyAction(removed, before, after)
+        behind = list(slots)[list(slots).index(summary) + 1 :]
+        return StrategyAction(
+            removed, before, after, summary.text, next((slot for slot in behind if isinstance(slot, int)), None)
+        )
+
 
 NAME: Final = "journal"
 
@@ -62,12 +148,7 @@ def read(path: Path) -> list[RecordedSession]:
 
 
 def session_of(header: Header, records: Sequence[Record]) -> RecordedSession:
-    """Return the session of a journal that has been read whole.
-
-    Raises:
-        FormatError: if its messages are in an unknown format.
-        MissingExtraError: if their format needs an extra that is not installed.
-    """
+    """Return the session of a journal that has been read whole; see `read` for errors of its format."""
     return _session(header.id, header, enumerate(records, start=2), Problems())
 
 
@@ -214,8 +295,8 @@ class _Fold:
         elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
             self.builder.branched(len(self._usages))
         elif isinstance(record, NoteRecord) and (call := spent_call(record)) is not None:
-            at = self.builder.position
-            self.builder.aside(ModelCall(at, at, _usage(call), _time(record), *_model(call), cost=call.cost))
+            model, provider = _model(call)
+            self.builder.aside(_usage(call), at=_time(record), model=model, provider=provider, cost=call.cost)
 
     def finish(self) -> None:
         """Note that no record follows."""
@@ -230,7 +311,7 @@ class _Fold:
             self.builder.problems.add(line, what, "a message that cannot be read", unread=True)
             return
         self.builder.title = self.builder.title or title_of(record.message) or ""
-        answer, call = is_answer(record.message), None
+        answer, call = is_model_message(record.message), None
         if answer:
             call = self._usages.answered()
             marks = [part.call_id for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER]
@@ -283,11 +364,6 @@ class _Fold:
     def _parts_of(self, items: Iterable[int]) -> tuple[int, ...]:
         return tuple(part for index in items if (part := self._part_of[index]) is not None)
 
-    def _part_at(self, item: int) -> int:
-        """The part that an item became, or else the next one."""
-        later = (part for part in self._part_of[item:] if part is not None)
-        return next(later, self.builder.position)
-
     def _take_pass(self, record: PassRecord, line: int) -> None:
         steps_taken = record.steps
         if record.items != len(self._part_of):
@@ -299,19 +375,13 @@ class _Fold:
         )
         removed = tuple(index for step in steps for index in step.removed)
         before, after, at, index = record.tokens_before, record.tokens_after, _time(record), record.index
-        self.evictions.append(
-            Eviction(
-                self.builder.position,
-                removed,
-                before,
-                after,
-                at,
-                steps,
-                record.budget,
-                record.overflowed,
-                None if index is None else replace(index, before=self._part_at(index.before)),
-            )
-        )
+        eviction = Eviction(self.builder.position, removed, before, after, at, steps, record.budget, record.overflowed)
+        if index is not None:
+            # It stands before the part that its item became, or else before the next one.
+            later = (part for part in self._part_of[index.before :] if part is not None)
+            index = replace(index, before=next(later, self.builder.position))
+            eviction = replace(eviction, index=index)
+        self.evictions.append(eviction)
 
 
 def _model(call: UsageRecord) -> tuple[str | None, str]:
