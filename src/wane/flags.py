@@ -59,12 +59,9 @@ class Declared:
     """A flag as a field declares it.
 
     Attributes:
-        flag: the flag.
-        key: the field's name.
         kind: the field's type, or that of its entries if it is repeatable; bool for a switch.
         choices: the possible values; empty for any.
         repeatable: whether it may be given more than once.
-        default: the field's default, if it has one.
     """
 
     flag: Flag
@@ -86,7 +83,8 @@ class Declared:
         if not value and self.flag.is_option and self.flag.bare is None:
             raise ConfigError(f"{name} is empty; give it a value, or leave it out")
         if self.choices and value not in self.choices:
-            raise ConfigError(f"{name} is {value!r:.80}; it must be {_alternatives(self.choices)}")
+            *others, last = self.choices
+            raise ConfigError(f"{name} is {value!r:.80}; it must be {', '.join(others)} or {last}")
         try:
             if self.flag.read is None and self.kind in _MEANT and not value.isascii():
                 raise ValueError  # Python reads digits of other scripts, too
@@ -96,10 +94,6 @@ class Declared:
         except ValueError as error:
             what = f"it must be {_MEANT[self.kind]}" if self.kind in _MEANT and not self.flag.read else error
             raise ConfigError(f"{name} is {value!r:.80}; {what}") from None
-
-
-def _alternatives(choices: Sequence[str]) -> str:
-    return f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def declared(options: type) -> Iterator[Declared]:

@@ -56,16 +56,19 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"PATH": path, "HOME": str(tmp_path), "WANE_PROXY_TOKEN": "a-token-of-another-proxy", **modules}
 
 
-@pytest.fixture
-def upstream() -> Iterator[ScriptedServer]:
-    with ScriptedServer([Reply("Hello.")]) as server:
-        yield server
-
-
-def agent(tmp_path: Path, text: str, name: str = "claude") -> None:
-    path = tmp_path / "bin" / name
+def agent(tmp_path: Path, text: str = ASKING) -> None:
+    path = tmp_path / "bin" / "claude"
     path.write_text(f"#!{sys.executable}\n{textwrap.dedent(text)}")
     path.chmod(0o755)
+
+
+@pytest.fixture
+def upstream(environ: dict[str, str], tmp_path: Path) -> Iterator[ScriptedServer]:
+    """A provider that answers once, and an agent that asks it."""
+    agent(tmp_path)
+    with ScriptedServer([Reply("Hello.")]) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        yield server
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -144,8 +147,6 @@ def test_an_agent_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypa
 def test_an_agent_has_its_input_output_and_exit_code(
     tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer
 ) -> None:
-    agent(tmp_path, ASKING)
-    environ["ANTHROPIC_BASE_URL"] = upstream.url
     log = tmp_path / "run.log"
     command = [*WANE, "--budget", "20k", "--log", str(log), "--", "claude", "-p", "--", "x y"]
     done = subprocess.run(
@@ -181,11 +182,9 @@ def test_the_last_line_says_what_was_spent(tmp_path: Path, environ: dict[str, st
     assert "0 were evicted; $0.315 spent\n" in done.stderr, "nothing to compare with"
 
 
-def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(
-    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer, run: Run
-) -> None:
+@pytest.mark.usefixtures("upstream")
+def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(tmp_path: Path, run: Run) -> None:
     agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 3_000'))
-    environ["ANTHROPIC_BASE_URL"] = upstream.url
     log = tmp_path / "run.log"
     done = run("--budget", "9k", "--log", str(log), "--", "claude")
     _, line, _, warning = done.stderr.splitlines()
@@ -196,23 +195,17 @@ def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(
 
 
 def test_in_the_shadow_nothing_changes_and_the_end_says_what_wane_would_have_done(
-    tmp_path: Path, environ: dict[str, str], run: Run
+    upstream: ScriptedServer, run: Run
 ) -> None:
-    agent(tmp_path, ASKING)
-    with ScriptedServer([Reply("Hello.")]) as server:
-        environ["ANTHROPIC_BASE_URL"] = server.url
-        done = run("--shadow", "--", "claude")
-        (asked,) = server.requests
+    done = run("--shadow", "--", "claude")
+    (asked,) = upstream.requests
     assert "Hello. None" in done.stdout, "the reply has no header of Wane"
     assert asked.tools == ("read",)
     assert "shadow: With cwl at 80,000 tokens there would have been 0 passes" in done.stderr
 
 
-def test_quiet_and_without_a_store_nothing_is_left_but_the_log(
-    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer, run: Run
-) -> None:
-    agent(tmp_path, ASKING)
-    environ["ANTHROPIC_BASE_URL"] = upstream.url
+@pytest.mark.usefixtures("upstream")
+def test_quiet_and_without_a_store_nothing_is_left_but_the_log(tmp_path: Path, run: Run) -> None:
     done = run("-q", "--no-store", "--", "claude")
     assert (done.returncode, done.stderr) == (7, "")
     assert not list(tmp_path.rglob("*.jsonl"))
@@ -232,28 +225,32 @@ def test_an_agent_is_told_the_usage_of_the_last_round(
     assert done.stdout.splitlines()[0] == f"{told} 80000"
 
 
+@pytest.mark.usefixtures("upstream")
 def test_warnings_are_named_with_the_log(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
     # From its start on sessions cannot be kept there.
     spoiling = 'open(os.environ["WANE_SESSION_DIR"], "x")'
     agent(tmp_path, ASKING.replace("base = ", f"{spoiling}; base = ").replace("sys.exit(7)", ""))
     log = tmp_path / "run.log"
-    with ScriptedServer([Reply("Hello.")]) as server:
-        environ["ANTHROPIC_BASE_URL"] = server.url
-        environ["WANE_SESSION_DIR"] = str(tmp_path / "kept")
-        done = run("--log", str(log), "--", "claude")
+    environ["WANE_SESSION_DIR"] = str(tmp_path / "kept")
+    done = run("--log", str(log), "--", "claude")
     assert done.returncode == 0
     assert f" in {log}\n" in done.stderr
     assert " WARNING " in log.read_text()
 
 
-def test_without_a_place_for_sessions_the_agent_is_not_started(
-    tmp_path: Path, environ: dict[str, str], run: Run
-) -> None:
-    agent(tmp_path, ASKING)
+@pytest.mark.usefixtures("upstream")
+def test_without_a_place_for_sessions_the_agent_is_not_started(environ: dict[str, str], run: Run) -> None:
     environ["WANE_SESSION_DIR"] = "/dev/null/nowhere"
     done = run("--", "claude")
     assert (done.returncode, done.stdout) == (1, "")
     assert "sessions cannot be stored: /dev/null is not a writable directory" in done.stderr
+
+
+@pytest.mark.usefixtures("upstream")
+def test_sessions_kept_elsewhere_are_shown_from_there(tmp_path: Path, run: Run) -> None:
+    elsewhere = tmp_path / "my sessions"
+    done = run("--store", str(elsewhere), "--", "claude")
+    assert f"WANE_SESSION_DIR='{elsewhere}' wane show " in done.stderr.splitlines()[-1]
 
 
 def test_an_agent_that_asks_elsewhere_is_told_of(run: Run) -> None:
@@ -263,16 +260,6 @@ def test_an_agent_that_asks_elsewhere_is_told_of(run: Run) -> None:
     told = done.stderr.splitlines()
     assert told[0].startswith("wane: Wane does not know sh: OPENAI_BASE_URL and OPENAI_API_BASE are set")
     assert told[2] == "wane: no request reached the proxy: the agent sent none, or sent them elsewhere"
-
-
-def test_sessions_kept_elsewhere_are_shown_from_there(
-    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer, run: Run
-) -> None:
-    agent(tmp_path, ASKING)
-    environ["ANTHROPIC_BASE_URL"] = upstream.url
-    elsewhere = tmp_path / "my sessions"
-    done = run("--store", str(elsewhere), "--", "claude")
-    assert f"WANE_SESSION_DIR='{elsewhere}' wane show " in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.full

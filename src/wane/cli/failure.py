@@ -39,15 +39,10 @@ def exit_code(error: WaneError) -> int:
 
 
 def need(part: str, extra: str, *modules: str) -> None:
-    """Check that the modules of an extra are installed.
-
-    Args:
-        part: what needs them, to be named in the error.
-        extra: the extra, or several separated by commas.
-        modules: the modules.
+    """Check that the modules of an extra are installed, or of several extras, separated by commas.
 
     Raises:
-        MissingExtraError: if one is not.
+        MissingExtraError: if one is not; it names the part that needs them.
     """
     if any(find_spec(module) is None for module in modules):
         raise MissingExtraError(part, extra)

@@ -97,23 +97,21 @@ def agent_options(arguments: AgentOptions) -> AgentOptions:
     need_agent("the agent")
     if arguments.no_cwl and arguments.strategy not in (None, "none"):
         raise UsageError(f"give --no-cwl or --strategy {arguments.strategy}, not both")
+    prompt = arguments.prompt
+    if prompt == STDIN:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            # Read as UTF-8, like files; the model gets bytes that are not text replaced.
+            sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")
+        prompt = sys.stdin.read()
+    if prompt is not None and not prompt.strip():
+        raise UsageError("the task is empty; give it after -p, or on standard input with -p -")
     return replace(
         arguments,
         cwd=arguments.cwd.resolve(),
-        prompt=None if arguments.prompt is None else _task(arguments.prompt),
+        prompt=prompt,
         strategy="none" if arguments.no_cwl else arguments.strategy,
         no_cwl=False,
     )
-
-
-def _task(text: str) -> str:
-    if text == STDIN and isinstance(sys.stdin, io.TextIOWrapper):
-        # Read as UTF-8, like files; the model gets bytes that are not text replaced.
-        sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")
-    task = sys.stdin.read() if text == STDIN else text
-    if not task.strip():
-        raise UsageError("the task is empty; give it after -p, or on standard input with -p -")
-    return task
 
 
 def _os_error_text(error: OSError) -> str:

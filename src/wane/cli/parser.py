@@ -87,13 +87,7 @@ class Command:
 def parse(
     args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]
 ) -> tuple[Command, Any]:
-    """Return the command and its options.
-
-    Args:
-        args: the command line.
-        agent: what runs without a command.
-        commands: the commands.
-        groups: help text of each group of commands.
+    """Return the command and its options; the agent runs without a command, and each group has a help text.
 
     Raises:
         UsageError: for a command line that is not understood.
@@ -118,12 +112,7 @@ def parse(
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that prints our own help, from `page`, and raises our own errors.
-
-    Attributes:
-        page: returns the help.
-        commands: the parsers of the commands that may follow, by name.
-    """
+    """A parser that prints our own help, from `page`, and raises our own errors."""
 
     page: Callable[[], str] = str
 
@@ -205,8 +194,14 @@ def _near(word: str, names: Iterable[str]) -> str:
 def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]) -> _Parser:
     from wane import __version__
 
+    def first_page() -> str:
+        # Commands of two words stand in the help of their first one.
+        outline = _listed(command for command in commands if " " not in command.name)
+        outline += [(group, paragraphs(text)[0]) for group, text in groups.items()]
+        return _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), outline)
+
     parser = _Parser("wane", allow_abbrev=False)
-    parser.page = lambda: _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), _outline(commands, groups))
+    parser.page = first_page
     parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
     for field in declared(agent.options):
         _add(parser, field, _PREFIX)
@@ -263,12 +258,6 @@ def _command_page(command: Command, commands: Sequence[Command]) -> str:
 def _listed(commands: Iterable[Command]) -> list[tuple[str, str]]:
     """Return each command's name and what it does."""
     return [(command.name, paragraphs(command.text)[0]) for command in commands]
-
-
-def _outline(commands: Sequence[Command], groups: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the commands of one word, and the groups; those of two words stand in the help of their first."""
-    own = _listed(command for command in commands if " " not in command.name)
-    return own + [(group, paragraphs(text)[0]) for group, text in groups.items()]
 
 
 def _page(usage: str, text: str, flags: Sequence[Flag], commands: Sequence[tuple[str, str]] = ()) -> str:

@@ -43,7 +43,6 @@ class Repository:
 
     Args:
         directory: its directory; it is made, or must be empty.
-        files: path and text of each file that it begins with.
         name: its name, which is part of the owner's name.
         run: name of the run that works in it, for errors.
 

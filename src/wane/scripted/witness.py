@@ -24,10 +24,8 @@ class Tally:
     Attributes:
         model_calls: requests that were answered.
         refused: requests that were longer than the model's window.
-        input_tokens: tokens of the answered requests.
         cache_read_tokens: those of them that would come from the provider's cache.
         cache_write_tokens: those of them that would be written to it.
-        output_tokens: tokens of the replies.
         cost: dollars, by the prices of `MODEL`.
         peak_view: the largest request, without the notes at its end that are in no history.
         peak_request: the largest request with these notes.
@@ -35,7 +33,6 @@ class Tally:
         over_budget: requests over the budget without the notes.
         turns_lost: requests in which a turn of the user's was missing or changed.
         most_turns_lost: the most turns of the user's that one request lacked or had changed.
-        reads: files that were read.
         re_reads: files that were read and had been read before in the session.
         re_read_tokens: tokens of these second reads.
         recalls: pages of episodes that were recalled.
@@ -66,11 +63,9 @@ class Witness:
     """Watches the requests of a run.
 
     Args:
-        budget: tokens that a view may hold.
         summarise: writes a summary when a strategy asks for one.
 
     Attributes:
-        tally: the counts so far.
         turns: the user's turns in this session.
     """
 
@@ -93,14 +88,9 @@ class Witness:
         self._counted: set[str] = set()
 
     def answer(self, request: Request, decide: Callable[[Request], Reply]) -> Reply:
-        """Answer a request, and count it.
+        """Count a request, and return its answer with the usage that the provider would report.
 
-        Args:
-            request: the request.
-            decide: gives the model's answer to a step of its work; it is not called for a summary.
-
-        Returns:
-            The answer, with the usage that the provider would report.
+        `decide` gives the model's answer to a step of its work, but not to a request for a summary.
         """
         aside = asks_for_summary(request)
         if aside:

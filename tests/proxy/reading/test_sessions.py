@@ -67,15 +67,15 @@ class TestTheAgent:
 
     def test_continue_passes_over_them(self, keep: Keep, store: SessionStore, here: Path) -> None:
         from wane.agent.options import AgentOptions
-        from wane.cli.chat.starting import path_to_resume
+        from wane.cli.chat.starting import check_options
 
         options = AgentOptions(cwd=here, continue_last=True)
         kept = keep(AnthropicClient())
         with pytest.raises(SessionNotFoundError, match="no session to go on with"):
-            path_to_resume(options)
+            check_options(options)
         mine = own(store, here)
         kept.path.touch()
-        assert path_to_resume(options) == store.find(mine)
+        assert check_options(options)[1] == store.find(mine)
 
     def test_resume_refuses_them_with_what_to_do(self, keep: Keep, run: Run) -> None:
         kept = keep(AnthropicClient())

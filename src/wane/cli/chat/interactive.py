@@ -75,14 +75,7 @@ def run_chat(options: AgentOptions) -> int:
 class Chat:
     """One chat.
 
-    Args:
-        options: the options it was started with.
-        console: console for lines; they appear above the prompt if standard output is patched.
-        keys: where keys are read from; None for prompt_toolkit's default.
-
     Attributes:
-        store: the saved sessions.
-        pastes: the long texts that were pasted.
         unseen: the last search in this session and the places of it that were shown, if there are more; None if not.
 
     Raises:

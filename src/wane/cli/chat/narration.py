@@ -80,12 +80,7 @@ ASCII: Final = LineMarks("*", "`-", ">", "#", "!")
 
 
 class Narration:
-    """Turns events into lines.
-
-    Args:
-        write: writes a line, or a block of an answer.
-        marks: marks at the beginning of lines.
-    """
+    """Turns events into lines."""
 
     def __init__(self, write: Callable[[RenderableType], None], marks: LineMarks = UNICODE) -> None:
         self._folded: list[str] = []  # the lines of the last output that was shown in part
@@ -319,9 +314,7 @@ def _named(name: str) -> str:
 def footer(session: AgentSession, columns: int = 0) -> str:
     """Return `↑in ↓out Rcache Wcache $cost view/budget`, the active episode and the model.
 
-    Args:
-        session: the session.
-        columns: how wide it may be; what matters least is left out. 0 for any width.
+    What matters least is left out where there are not enough columns; 0 is any width.
     """
     window, active = session.window, session.window.active
     account, model = session.account, printable(session.model.model_id)
@@ -365,8 +358,6 @@ class Activity:
     Attributes:
         began: when it began, in seconds of any clock; later by as long as it has waited for the user's answers.
         before: what the session had spent by then.
-        doing: what it does, in a few words.
-        now: what the session has spent.
         calls: the calls without a result, by id, as they are told to the user.
     """
 

@@ -107,11 +107,7 @@ class Ran:
 async def run_own(command: str, directory: Path, on_output: Callable[[str], object], stopping: asyncio.Event) -> Ran:
     """Run a command in the user's shell, and return how it ended.
 
-    Args:
-        command: the command line.
-        directory: where it runs.
-        on_output: told what it prints, as it comes.
-        stopping: set to interrupt it, and to kill it if that does not end it.
+    `stopping` interrupts it once it is set, and kills it if that does not end it.
     """
     process = await asyncio.create_subprocess_shell(
         command,

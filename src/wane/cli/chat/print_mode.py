@@ -88,24 +88,20 @@ def _result(
 
 def with_stdin(prompt: str, stdin: TextIO | None) -> str:
     """Return the task followed by piped input: `git diff | wane -p "review this"`."""
-    piped = _piped(stdin)
-    return f"{prompt}\n\n{piped}" if piped.strip() else prompt
-
-
-def _piped(stdin: TextIO | None) -> str:
     if stdin is None or stdin.closed:
-        return ""
+        return prompt
     try:
         mode = os.fstat(stdin.fileno()).st_mode
     except (OSError, ValueError):
-        return ""
+        return prompt
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return ""  # a terminal, or /dev/null
+        return prompt  # a terminal, or /dev/null
     if os.name == "posix" and not select.select([stdin], [], [], STDIN_PATIENCE)[0]:
         say(f"nothing came on standard input for {STDIN_PATIENCE:g} seconds: continuing without it")
-        return ""
+        return prompt
     # Bytes that are not text must not stop the start; the model gets them replaced.
-    return stdin.buffer.read().decode("utf-8", "replace")
+    piped = stdin.buffer.read().decode("utf-8", "replace")
+    return f"{prompt}\n\n{piped}" if piped.strip() else prompt
 
 
 class _Refusals:

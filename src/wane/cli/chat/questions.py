@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.text import Text
 
-from wane.agent.approval.permissions import EVERYTHING, Approval, ApprovalRequest, Effect, PartVerdict, Scope
+from wane.agent.approval.permissions import EVERYTHING, Approval, ApprovalRequest, Effect, Scope
 from wane.cli.terminal.text import counted, printable
 
 MAX_LINES: Final = 60
@@ -47,23 +47,16 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
         yield from _bounded(request.part, {})
     if request.parts:
         yield Text("Its parts:", style=bold)
-        yield from (_verdict_line(part, lasting=request.unsettled > 1) for part in request.parts)
+        for part in request.parts:
+            if part.allowed:
+                yield Text.assemble(("  allowed  ", "green"), printable(part.text), (f"  ({part.allowed})", "dim"))
+                continue
+            always = ""
+            if request.unsettled > 1:  # the menu has no room for what "always" covers
+                always = f"  (always: {covered(part.rule)})" if part.rule else "  (asked for each time)"
+            yield Text.assemble(("  asks     ", "yellow"), printable(part.text), (always, "dim"))
     for key, what in _menu(request):
         yield Text.assemble("  ", (key, bold), f"  {what}")
-
-
-def prompt_of(request: ApprovalRequest) -> str:
-    """Return the words of the prompt for the answer."""
-    return f"Allow it? {'/'.join(key for key, _ in _menu(request))}, or say what to do instead "
-
-
-def answer_to(request: ApprovalRequest, line: str) -> Approval | None:
-    """Return what a line answers; None if it is an answer that this question does not offer."""
-    word = line.strip().lower()
-    key = _SPELLED.get(word, word)
-    if key not in _ANSWERS:
-        return Approval(allowed=False, reason=f"the user refused it and says: {line}")
-    return _ANSWERS[key] if any(key == offered for offered, _ in _menu(request)) else None
 
 
 def covered(rule: str) -> str:
@@ -75,16 +68,6 @@ def covered(rule: str) -> str:
         return f"changes of {printable(name)}" if prefix == "edit" else f"the tool {printable(name)}"
     words = rule.removesuffix(" *")
     return f"{printable(words)} with any arguments" if words != rule else printable(rule)
-
-
-def _verdict_line(part: PartVerdict, *, lasting: bool) -> Text:
-    """Return a line about a part; with what an answer of "always" covers, if the menu has no room for it."""
-    if part.allowed:
-        return Text.assemble(("  allowed  ", "green"), printable(part.text), (f"  ({part.allowed})", "dim"))
-    always = ""
-    if lasting:
-        always = f"  (always: {covered(part.rule)})" if part.rule else "  (asked for each time)"
-    return Text.assemble(("  asks     ", "yellow"), printable(part.text), (always, "dim"))
 
 
 def _menu(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
@@ -126,7 +109,9 @@ class Asking:
     @property
     def prompt(self) -> str:
         """The words of the prompt for the answer; "" if no question is open."""
-        return prompt_of(self._request) if self.open and self._request is not None else ""
+        if not self.open or self._request is None:
+            return ""
+        return f"Allow it? {'/'.join(key for key, _ in _menu(self._request))}, or say what to do instead "
 
     async def ask(self, request: ApprovalRequest) -> Approval:
         """Return the answer, once there is one."""
@@ -137,12 +122,17 @@ class Asking:
             self._request = self._answer = None
 
     def take(self, line: str) -> bool:
-        """Take a line as the answer; False if the question does not offer it."""
+        """Take a line as the answer; False if it is an answer that the question does not offer."""
         assert self._request is not None
-        approval = answer_to(self._request, line)
-        if approval is not None:
-            self.answer(approval)
-        return approval is not None
+        word = line.strip().lower()
+        key = _SPELLED.get(word, word)
+        if key not in _ANSWERS:
+            self.answer(Approval(allowed=False, reason=f"the user refused it and says: {line}"))
+            return True
+        offered = any(key == offered for offered, _ in _menu(self._request))
+        if offered:
+            self.answer(_ANSWERS[key])
+        return offered
 
     def answer(self, approval: Approval) -> None:
         """Answer the question that is open."""

@@ -21,8 +21,6 @@ CUT_OFF: Final = "The last turn was cut off before an answer."
 
 _LENGTH: Final = 120
 _LONGEST_ANSWER: Final = 2_000
-# Only the beginning of a turn or answer is read; a turn may be a whole pasted file.
-_LOOKED_AT: Final = 4 * _LENGTH
 
 
 def recap_lines(session: AgentSession) -> list[Text | AnswerText]:
@@ -64,9 +62,5 @@ def _user_lines(message: ModelMessage) -> Iterator[str]:
                 content = [part.content] if isinstance(part.content, str) else part.content
                 text = next((text for text in content if isinstance(text, str) and text.strip()), "")
                 if not is_notice(text):
-                    yield _one_line(text)
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.lstrip()[:_LOOKED_AT].split())
-    return printable(cut(line, _LENGTH))
+                    # Only the beginning is read; a turn may be a whole pasted file.
+                    yield printable(cut(" ".join(text.lstrip()[: 4 * _LENGTH].split()), _LENGTH))

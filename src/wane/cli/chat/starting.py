@@ -28,17 +28,6 @@ def session_store() -> SessionStore:
     return SessionStore(default_root(os.environ))
 
 
-def path_to_resume(options: AgentOptions) -> Path | None:
-    """Return the session file that the options name; None for a new session.
-
-    Raises:
-        SessionNotFoundError: if there is no such session, or none to resume.
-    """
-    if options.continue_last:
-        return session_store().latest(options.cwd, AGENT_FORMAT).path
-    return session_store().find(options.resume) if options.resume else None
-
-
 def choose_session(options: AgentOptions) -> AgentOptions:
     """Return the options with a session that the user chooses, if `--resume` was given without an id.
 
@@ -69,7 +58,11 @@ def check_options(options: AgentOptions) -> tuple[Settings, Path | None]:
         SessionNotFoundError: if there is no such session, or none to resume.
     """
     settings = load_settings(options, os.environ)
-    path = path_to_resume(options)
+    path: Path | None = None
+    if options.continue_last:
+        path = session_store().latest(options.cwd, AGENT_FORMAT).path
+    elif options.resume:
+        path = session_store().find(options.resume)
     if path is None and settings.model is None:
         default_model(os.environ)
     return settings, path

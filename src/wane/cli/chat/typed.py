@@ -76,15 +76,25 @@ class ChatCompleter(Completer):
 def matching(paths: Iterable[str], typed: str) -> list[str]:
     """Return the paths that hold the typed characters, the likeliest first: by name, by beginning, the short ones."""
     pattern = typed.lower()
-    matches = [path for path in paths if pattern in path.lower()]
-    return sorted(matches, key=lambda path: _rank(path.lower(), pattern))[:MAX_SHOWN]
+
+    def rank(path: str) -> tuple[bool, bool, int, str]:
+        lower = path.lower()
+        name = lower.rstrip("/").rpartition("/")[2]
+        return not name.startswith(pattern), not lower.startswith(pattern), len(path), lower
+
+    return sorted((path for path in paths if pattern in path.lower()), key=rank)[:MAX_SHOWN]
 
 
 def project_paths(directory: Path) -> list[str]:
     """Return the files and directories of a project, below `directory`: what git does not ignore, if there is git."""
-    files = _git_files(directory)
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        run = subprocess.run(command, cwd=directory, capture_output=True, timeout=_GIT_TIMEOUT, check=True)  # noqa: S603
+        files: Iterable[str] = filter(None, os.fsdecode(run.stdout).split("\0"))
+    except (OSError, subprocess.SubprocessError):
+        files = _walked(directory)
     paths: dict[str, None] = {}
-    for file in _walked(directory) if files is None else files:
+    for file in files:
         parts = file.split("/")
         for depth in range(1, len(parts)):
             paths[f"{'/'.join(parts[:depth])}/"] = None
@@ -238,22 +248,8 @@ def chat_keys(chat: Host) -> KeyBindings:
     return keys
 
 
-def _git_files(directory: Path) -> list[str] | None:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        run = subprocess.run(command, cwd=directory, capture_output=True, timeout=_GIT_TIMEOUT, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return [path for path in os.fsdecode(run.stdout).split("\0") if path]
-
-
 def _walked(directory: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(directory):
         folders[:] = [name for name in folders if name not in _SKIPPED]
         for name in files:
             yield Path(folder, name).relative_to(directory).as_posix()
-
-
-def _rank(path: str, pattern: str) -> tuple[bool, bool, int, str]:
-    name = path.rstrip("/").rpartition("/")[2]
-    return not name.startswith(pattern), not path.startswith(pattern), len(path), path

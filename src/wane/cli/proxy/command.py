@@ -65,12 +65,6 @@ def serve_together(
 ) -> int:
     """Serve with several processes until a signal comes, and return the exit code.
 
-    Args:
-        options: options of each process.
-        workers: number of processes.
-        serve: runs one process.
-        introduce: prints that they serve, from the options with the port.
-
     Raises:
         WaneError: if the address or the store cannot be used, or the system has no `fork`.
     """

@@ -20,13 +20,7 @@ _KEPT: Final = 20
 
 
 def log_to(handler: logging.Handler, level: str, form: str = "%(asctime)s %(message)s") -> None:
-    """Send a proxy's log to a handler, and nowhere else.
-
-    Args:
-        handler: the handler.
-        level: lowest level to log, such as `info`.
-        form: format of a line, for `logging.Formatter`.
-    """
+    """Send a proxy's log to a handler, and nowhere else."""
     handler.setFormatter(_Plain(form, "%H:%M:%S"))
     for name in _LOGGERS:
         logger = logging.getLogger(name)
@@ -47,10 +41,6 @@ class RunLog(logging.FileHandler):
 
     Args:
         path: the file; None for a new one in the platform's log directory.
-        level: lowest level to log.
-
-    Attributes:
-        warnings: number of warnings and errors in it.
     """
 
     def __init__(self, path: Path | None, level: str) -> None:

@@ -33,10 +33,6 @@ FALLBACK_KEY_VARIABLE: Final = "WANE_PROXY_FALLBACK_KEY"
 def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> ProxyOptions:
     """Return the options of the proxy.
 
-    Args:
-        command: the options of the command.
-        environ: the environment, which may hold the token and the store.
-
     Raises:
         UsageError: for options that contradict each other, or without an upstream.
         ConfigError: for a value that cannot work.
@@ -167,10 +163,6 @@ class Shadow:
     @classmethod
     def of(cls, context: ContextSettings, store: str | None) -> Shadow:
         """Return the shadow of a proxy.
-
-        Args:
-            context: how contexts would be managed.
-            store: where sessions are stored; None for memory only.
 
         Raises:
             UsageError: if there is nothing to predict, a setting needs a tool, or the sessions cannot be read back.

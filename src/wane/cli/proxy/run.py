@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
-from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions, TreatmentOptions
+from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions
 from wane.cli.proxy.log import RunLog
 from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
 from wane.cli.sessions.listing import short_id
@@ -58,20 +58,17 @@ def run_agent(options: RunOptions) -> int:
         return failure.NOT_FOUND
     # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.
     stored = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
+    treatment = options.treatment
+    per = treatment.max_cost_per or (None if treatment.max_cost is None else "run")
+    # Any agent may compact its context by the usage that a reply reports.
+    treatment = replace(treatment, usage=treatment.usage or "last", max_cost_per=per)
     proxy = ProxyCommandOptions(
         upstream=command.upstream or agent.upstream(command),
         listen=options.listen or _ANY_PORT,
         context=options.context,
-        treatment=_treatment(options.treatment),
+        treatment=treatment,
     )
     return _run(agent, command, path, proxy_options(proxy, stored), options)
-
-
-def _treatment(options: TreatmentOptions) -> TreatmentOptions:
-    """How a run's requests are treated, where its options do not say."""
-    per = options.max_cost_per or (None if options.max_cost is None else "run")
-    # Any agent may compact its context by the usage that a reply reports.
-    return replace(options, usage=options.usage or "last", max_cost_per=per)
 
 
 def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, run_options: RunOptions) -> int:

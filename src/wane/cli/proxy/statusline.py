@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from socket import inet_aton, inet_ntoa
 from typing import Any, Final
 from urllib.error import URLError
@@ -24,45 +25,32 @@ _TIMEOUT: Final = 1.0
 def print_statusline(options: StatuslineOptions) -> int:
     """Print the line. The exit code is always 0, because an agent shows no line of a command that fails."""
     base = options.url or os.environ.get("WANE_PROXY_URL") or os.environ.get("ANTHROPIC_BASE_URL") or ""
+    client = ""
     # The agent writes data to standard input, and may wait until it is read.
-    client = "" if sys.stdin.isatty() else _session_id(sys.stdin.read())
-    sys.stdout.write(f"{printable(_line(base, client))}\n")
-    return failure.OK
-
-
-def _session_id(data: str) -> str:
-    """Return the agent's id of its session in the JSON that it writes; empty for none."""
+    if not sys.stdin.isatty():
+        with suppress(ValueError, LookupError, TypeError):
+            client = str(json.loads(sys.stdin.read())["session_id"])
     try:
-        return str(json.loads(data)["session_id"])
-    except (ValueError, LookupError, TypeError):
-        return ""
+        session = chosen(proxy_status(base)["sessions"], client)
+        line = "wane: no session yet" if session is None else line_of(session)
+    except (URLError, OSError, ValueError, LookupError, TypeError):
+        line = "wane: no proxy"
+    sys.stdout.write(f"{printable(line)}\n")
+    return failure.OK
 
 
 def chosen(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, Any] | None:
     """Return the session that an agent has under an id, or the one used last if no agent tells its ids; None for none.
 
-    Args:
-        sessions: those of `/wane/status`, the one used last first.
-        client: the agent's id; empty for none.
+    The sessions are those of `/wane/status`, the one used last first.
     """
     told = [session for session in sessions if session["client"]]
     candidates = [session for session in told if session["client"] == client] if client and told else sessions
     return next(iter(candidates), None)
 
 
-def _line(base: str, client: str) -> str:
-    try:
-        session = chosen(proxy_status(base)["sessions"], client)
-        return "wane: no session yet" if session is None else line_of(session)
-    except (URLError, OSError, ValueError, LookupError, TypeError):
-        return "wane: no proxy"
-
-
 def proxy_status(base: str) -> dict[str, Any]:
     """Return the status of a proxy.
-
-    Args:
-        base: its base URL, which may hold its token.
 
     Raises:
         ValueError: if this is no such URL, or the answer is not JSON.
@@ -71,20 +59,14 @@ def proxy_status(base: str) -> dict[str, Any]:
     if not base.startswith(("http://", "https://")):
         raise ValueError("not an HTTP URL")
     # The URL may hold the proxy's token: none that is for this machine goes to a proxy that the environment names.
-    direct = _is_here(urlsplit(base).hostname or "")
+    host = urlsplit(base).hostname or ""
+    with suppress(OSError):
+        host = inet_ntoa(inet_aton(host))  # in any spelling that the system takes, such as `127.1`
+    direct = is_loopback(host) or host in ("0.0.0.0", "::")  # noqa: S104 - where to connect, not where to listen
     opener = build_opener(ProxyHandler({} if direct else None))
     with opener.open(f"{base.rstrip('/')}/wane/status", timeout=_TIMEOUT) as answer:
         status: dict[str, Any] = json.load(answer)
     return status
-
-
-def _is_here(host: str) -> bool:
-    """Whether a host is this machine, in any spelling that the system takes, such as `127.1` or `0.0.0.0`."""
-    try:
-        spelled = inet_ntoa(inet_aton(host))
-    except OSError:
-        spelled = host
-    return is_loopback(spelled) or spelled in ("0.0.0.0", "::")  # noqa: S104 - where to connect, not where to listen
 
 
 def line_of(session: Mapping[str, Any]) -> str:

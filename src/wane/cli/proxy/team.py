@@ -17,6 +17,7 @@ from wane.cli.failure import UsageError
 from wane.cli.proxy.team_commands import (
     AddTokenOptions,
     ForgetOptions,
+    LimitOptions,
     LimitTokenOptions,
     LogOptions,
     RevokeTokenOptions,
@@ -55,22 +56,17 @@ def show_status(options: StatusOptions) -> int:
     if not processes:
         say("no proxy publishes its status in this store; one on disk without --team shows it at /wane/ alone")
         return failure.OK
-    _print_processes(processes)
-    return failure.OK
-
-
-def _print_processes(processes: Sequence[dict[str, Any]]) -> None:
-    from wane.proxy.server.workers import merged_sessions
-
     table = plain_table("process", "since", ">requests", ">open", ">sessions")
     for process in processes:
         since = local_time(datetime.fromisoformat(process["started"]))
         ended = f"{sum(process['requests'].values()):,}"
         table.add_row(process["worker"], since, ended, f"{process['open']:,}", f"{process['sessions_in_memory']:,}")
     plain_console().print(table)
+    from wane.proxy.server.workers import merged_sessions
+
     sessions = merged_sessions(processes)
     if not sessions:
-        return
+        return failure.OK
     table = plain_table("session", "name", "last used", ">view", ">requests", ">spent", "*title")
     for session in sessions[:_MOST_LISTED]:
         money = session["money"]
@@ -86,6 +82,7 @@ def _print_processes(processes: Sequence[dict[str, Any]]) -> None:
     plain_console().print("", table)
     if len(sessions) > _MOST_LISTED:
         say(f"and {counted(len(sessions) - _MOST_LISTED, 'more session')}; --json has up to 500 of each process")
+    return failure.OK
 
 
 def list_tokens(options: TokensOptions) -> int:
@@ -98,7 +95,18 @@ def list_tokens(options: TokensOptions) -> int:
 
     rows = _with_store(options.store, read)
     if options.as_json:
-        write_json([_token_data(member, ledger) for member, ledger in rows])
+        write_json(
+            [
+                {
+                    "name": member.name,
+                    "revoked": not member.digest,
+                    "since": member.since.isoformat(),
+                    "spent": {"day": ledger.day / 1e6, "month": ledger.month / 1e6, "total": ledger.total / 1e6},
+                    "limits": asdict(member.limits),
+                }
+                for member, ledger in rows
+            ]
+        )
         return failure.OK
     if not rows:
         say("no name has a token; make one with: wane proxy tokens add NAME")
@@ -116,7 +124,7 @@ def add_token(options: AddTokenOptions) -> int:
     """Make a token for a name and print it; return the exit code."""
 
     async def add(store: Store) -> str:
-        limits = _changed(Limits(), options) if _gives_limits(options) else None
+        limits = None if options.limits == LimitOptions() else _changed(Limits(), options.limits)
         token = await Team(store).add(options.name, limits)
         await AuditLog(store).write(_operator(), "token made", options.name)
         return token
@@ -129,7 +137,7 @@ def add_token(options: AddTokenOptions) -> int:
 
 def limit_token(options: LimitTokenOptions) -> int:
     """Change the limits of a name; return the exit code."""
-    if not _gives_limits(options):
+    if options.limits == LimitOptions():
         raise UsageError("give a limit, such as: wane proxy tokens limit alice --max-cost 20")
 
     async def limit(store: Store) -> Limits:
@@ -137,7 +145,7 @@ def limit_token(options: LimitTokenOptions) -> int:
         member = (await team.members()).get(options.name)
         if member is None:
             raise UsageError(f"there is no name {options.name!r:.80}; wane proxy tokens lists them")
-        limits = _changed(member.limits, options)
+        limits = _changed(member.limits, options.limits)
         await team.limit(options.name, limits)
         await AuditLog(store).write(_operator(), "limits changed", options.name)
         return limits
@@ -216,11 +224,7 @@ def _operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _gives_limits(options: AddTokenOptions | LimitTokenOptions) -> bool:
-    return not (options.max_cost is None and options.max_cost_per is None and options.requests is None)
-
-
-def _changed(limits: Limits, options: AddTokenOptions | LimitTokenOptions) -> Limits:
+def _changed(limits: Limits, options: LimitOptions) -> Limits:
     """Return limits with those that the options give."""
     if options.max_cost is not None:
         limits = replace(limits, max_cost=options.max_cost or None)
@@ -237,9 +241,3 @@ def _changed(limits: Limits, options: AddTokenOptions | LimitTokenOptions) -> Li
 
 def _cost_limit(limits: Limits) -> str:
     return "no limit" if limits.max_cost is None else f"{dollars(limits.max_cost)} {COST_PERIODS[limits.cost_period]}"
-
-
-def _token_data(member: Member, ledger: Ledger) -> dict[str, Any]:
-    spent = {"day": ledger.day / 1e6, "month": ledger.month / 1e6, "total": ledger.total / 1e6}
-    state = {"revoked": not member.digest, "since": member.since.isoformat()}
-    return {"name": member.name, **state, "spent": spent, "limits": asdict(member.limits)}

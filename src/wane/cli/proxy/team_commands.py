@@ -11,28 +11,36 @@ from wane.cli.parser import Command
 from wane.flags import Flag
 
 _Name: TypeAlias = Annotated[str, Flag("NAME", "The name of a person or a program, such as alice.", "NAME")]
-_MaxCost: TypeAlias = Annotated[
-    float | None,
-    Flag(
-        "--max-cost",
-        "Dollars that the name's model requests may cost, or none for no limit. Further requests get HTTP 402.",
-        "DOLLARS",
-        read=values.limit,
-    ),
-]
-_MaxCostPer: TypeAlias = Annotated[
-    Literal["day", "month", "total"] | None,
-    Flag("--max-cost-per", "What --max-cost is for: a day (the default), a month, both in UTC, or total.", "PERIOD"),
-]
-_Requests: TypeAlias = Annotated[
-    float | None,
-    Flag(
-        "--requests-per-minute",
-        "Requests that the name may send a minute, or none for no limit. Further requests get HTTP 429.",
-        "NUMBER",
-        read=values.limit,
-    ),
-]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    """Limits of a name; None for what is not given, 0 for none."""
+
+    max_cost: Annotated[
+        float | None,
+        Flag(
+            "--max-cost",
+            "Dollars that the name's model requests may cost, or none for no limit. Further requests get HTTP 402.",
+            "DOLLARS",
+            read=values.limit,
+        ),
+    ] = None
+    max_cost_per: Annotated[
+        Literal["day", "month", "total"] | None,
+        Flag(
+            "--max-cost-per", "What --max-cost is for: a day (the default), a month, both in UTC, or total.", "PERIOD"
+        ),
+    ] = None
+    requests: Annotated[
+        float | None,
+        Flag(
+            "--requests-per-minute",
+            "Requests that the name may send a minute, or none for no limit. Further requests get HTTP 429.",
+            "NUMBER",
+            read=values.limit,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +73,7 @@ class AddTokenOptions:
     """
 
     name: _Name
-    max_cost: _MaxCost = None
-    max_cost_per: _MaxCostPer = None
-    requests: _Requests = None
+    limits: LimitOptions = LimitOptions()
     store: StoreName = None
 
 
@@ -81,9 +87,7 @@ class LimitTokenOptions:
     """
 
     name: _Name
-    max_cost: _MaxCost = None
-    max_cost_per: _MaxCostPer = None
-    requests: _Requests = None
+    limits: LimitOptions = LimitOptions()
     store: StoreName = None
 
 

@@ -8,7 +8,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -64,7 +63,14 @@ def show_request(options: ShowOptions, number: int) -> int:
         write_json(data if before is None else {"before": request_dict(before), "after": data, "diff": lines})
     else:
         for shown in (request,) if before is None else (before, request):
-            _write(f"# {_about(shown, len(requests))}")
+            record = shown.record
+            when = "" if record.at is None else f", {local_time(record.at)}"
+            where = f" to {record.url}" if record.url else ""
+            size = f"{record.size:,} bytes, {_LAYERS[record.layer]}"
+            _write(
+                f"# request {shown.number} of {len(requests)}{when}{where}: {size}; "
+                f"{shown.problem or _STATES[shown.state]}"
+            )
         if before is not None and not lines:
             _write("# no difference")
         for line in lines:
@@ -80,7 +86,7 @@ def verify_session(options: VerifyOptions) -> int:
     try:
         session = _session(options.name, options.store)
     except SessionNotFoundError:
-        deleted = _deleted(options.name, options.store)
+        deleted = _deleted(options.name, where_of(options.store))
         if deleted is None:
             raise
         return _tell_deleted(deleted, options)
@@ -128,28 +134,26 @@ def request_dict(request: SentRequest) -> dict[str, Any]:
     }
 
 
-def _session(name: str, store: str | None) -> _Session:
-    directory = None if store is None else directory_of(store)
-    if store is not None and directory is None:
-        return with_store(store, partial(_stored, name))
-    file = read(Path(located(name)) if directory is None else SessionStore(directory).find(name))
-    return _Session(file.header.id, file.records, file.torn_bytes, file.torn_line)
+def _session(name: str, where: str | None) -> _Session:
+    directory = None if where is None else directory_of(where)
+    if where is None or directory is not None:
+        file = read(Path(located(name)) if directory is None else SessionStore(directory).find(name))
+        return _Session(file.header.id, file.records, file.torn_bytes, file.torn_line)
+
+    async def stored(store: Store) -> _Session:
+        session_id = id_in_store(name, [session.id for session in await store.unwritten(0)])
+        return _Session(session_id, await store.read(session_id))
+
+    return with_store(where, stored)
 
 
-async def _stored(name: str, store: Store) -> _Session:
-    session_id = id_in_store(name, [session.id for session in await store.unwritten(0)])
-    return _Session(session_id, await store.read(session_id))
+def _deleted(name: str, where: str) -> Deleted | None:
+    async def stored(store: Store) -> list[Deleted]:
+        return Deleted.read((await store.documents(DELETED)).values())
 
-
-def _deleted(name: str, store: str | None) -> Deleted | None:
-    where = where_of(store)
     directory = directory_of(where)
-    entries = with_store(where, _deleted_in) if directory is None else deleted_sessions(directory)
+    entries = with_store(where, stored) if directory is None else deleted_sessions(directory)
     return next((entry for entry in reversed(entries) if name and entry.matches(name)), None)
-
-
-async def _deleted_in(store: Store) -> list[Deleted]:
-    return Deleted.read((await store.documents(DELETED)).values())
 
 
 def _tell_deleted(deleted: Deleted, options: VerifyOptions) -> int:
@@ -197,14 +201,6 @@ def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[st
         _write("Nothing can be verified: the journal has no digests of requests.")
     elif not states["wrong"]:
         _write(f"The chain of digests is unbroken; it ends in {requests[-1].record.chain}")
-
-
-def _about(request: SentRequest, total: int) -> str:
-    record = request.record
-    when = "" if record.at is None else f", {local_time(record.at)}"
-    where = f" to {record.url}" if record.url else ""
-    what = request.problem or _STATES[request.state]
-    return f"request {request.number} of {total}{when}{where}: {record.size:,} bytes, {_LAYERS[record.layer]}; {what}"
 
 
 def _lines(request: SentRequest) -> Iterator[str]:

@@ -31,7 +31,17 @@ def prune_sessions(options: PruneOptions) -> int:
     seconds, dry, where = options.older_than, options.dry_run, where_of(options.store)
     directory = directory_of(where)
     if directory is None:
-        return _prune_store(where, seconds, dry=dry)
+
+        async def prune(store: Store) -> Sequence[StoredSession]:
+            sessions = await store.unwritten(seconds)
+            for session in sessions:
+                if not dry:
+                    await store.delete(session.id)
+                _line(session.id, session.written, session.size)
+            return sessions
+
+        sessions = with_store(where, prune)
+        return _sum(len(sessions), sum(session.size for session in sessions), dry=dry)
     store, deleted, freed = SessionStore(directory), list[Path](), 0
     for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
         try:
@@ -61,7 +71,16 @@ def delete_sessions(options: DeleteOptions) -> int:
         _drop_marks(directory, [path])
         return failure.OK
     if directory is None:
-        return _delete_in_store(where, options.names)
+
+        async def delete(store: Store) -> list[StoredSession]:
+            stored = {session.id: session for session in await store.unwritten(0)}
+            chosen = dict.fromkeys(id_in_store(name, stored) for name in options.names)
+            for session_id in chosen:
+                await store.delete(session_id)
+            return [stored[session_id] for session_id in chosen]
+
+        sessions = with_store(where, delete)
+        return _sum(len(sessions), sum(session.size for session in sessions), dry=False)
     store = SessionStore(directory)
     paths = dict.fromkeys(store.find(name) for name in options.names)
     freed = sum(store.delete(path) for path in paths)
@@ -100,31 +119,6 @@ def _delete_turn(path: Path, number: int) -> None:
         f"the texts of turn {number} were deleted, {counted(len(messages), 'message')}; "
         f"{counted(shown, 'request')} can no longer be shown as sent\n"
     )
-
-
-def _prune_store(where: str, seconds: float, *, dry: bool) -> int:
-    async def prune(store: Store) -> Sequence[StoredSession]:
-        sessions = await store.unwritten(seconds)
-        for session in sessions:
-            if not dry:
-                await store.delete(session.id)
-            _line(session.id, session.written, session.size)
-        return sessions
-
-    sessions = with_store(where, prune)
-    return _sum(len(sessions), sum(session.size for session in sessions), dry=dry)
-
-
-def _delete_in_store(where: str, names: Sequence[str]) -> int:
-    async def delete(store: Store) -> list[StoredSession]:
-        stored = {session.id: session for session in await store.unwritten(0)}
-        chosen = dict.fromkeys(id_in_store(name, stored) for name in names)
-        for session_id in chosen:
-            await store.delete(session_id)
-        return [stored[session_id] for session_id in chosen]
-
-    sessions = with_store(where, delete)
-    return _sum(len(sessions), sum(session.size for session in sessions), dry=False)
 
 
 def _line(session_id: str, written: datetime, size: int) -> None:

@@ -241,12 +241,7 @@ def session_dict(session: Session) -> dict[str, Any]:
 
 
 def tree(session: Session, *, full: bool) -> list[Row]:
-    """Return a session as rows: what opens it, then each user's turn with the episodes and tasks that began in it.
-
-    Args:
-        session: the session.
-        full: give texts whole, instead of their beginnings.
-    """
+    """Return a session as rows: what opens it, then each user's turn with the episodes and tasks that began in it."""
     episodes = layout.in_tasks(session.rebuilt.episodes)
     below: dict[int, list[Row]] = {}
     policy = session.rebuilt.window.policy

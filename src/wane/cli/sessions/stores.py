@@ -34,12 +34,7 @@ def directory_of(where: str) -> Path | None:
 
 
 def with_store(where: str, work: Callable[[Store], Awaitable[T]], *, part: str = "a store of the proxy") -> T:
-    """Do something with a store of the proxy, and return its result.
-
-    Args:
-        where: where the sessions are.
-        work: what to do.
-        part: what needs the store, for the error if the proxy's extra is not installed.
+    """Do something with a store of the proxy, and return its result; `part` says what needs the store.
 
     Raises:
         WaneError: if the store cannot be used.

@@ -21,11 +21,7 @@ def hanging(renderable: RenderableType) -> RenderableType:
 
 
 class HangingText:
-    """A text whose broken lines go on under the first word after its mark.
-
-    Args:
-        text: the text, of one line or several.
-    """
+    """A text whose broken lines go on under the first word after its mark."""
 
     def __init__(self, text: Text) -> None:
         self.text = text

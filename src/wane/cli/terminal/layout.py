@@ -38,14 +38,9 @@ def blocks(
     visible: Iterable[int],
     instead: Mapping[int, int] | None = None,
 ) -> list[Band]:
-    """Return a history as blocks, in order.
+    """Return a history as blocks, in order, from the kind and the tokens of each item.
 
-    Args:
-        kinds: kind of each item.
-        tokens: tokens of each item.
-        episodes: all episodes of the history.
-        visible: indexes of the items that stay.
-        instead: by evicted item, the tokens of its substitute; none by default.
+    Visible are the items that stay; `instead` has, by evicted item, the tokens of its substitute.
     """
     owners: list[Episode | None] = [None] * len(kinds)
     for episode in episodes:
@@ -91,11 +86,7 @@ def index_block(window: ContextWindow) -> list[Band]:
 def rows(parts: Sequence[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
     """Return the table of a window: what belongs to no episode, then the episodes in order of start, under their tasks.
 
-    Args:
-        parts: the window's blocks.
-        episodes: all its episodes, as they are after the pass.
-        policy: what a pass may evict.
-        done: whether the pass has run; False if it would be the next one.
+    The episodes are as they are after the pass; it has run, unless `done` says that it would be the next one.
     """
     told = episode_rows(parts, in_tasks(episodes), policy, done=done)
     return fixed_rows(parts) + [row for row in told if is_told(row)]
@@ -127,14 +118,7 @@ def fixed_rows(parts: Iterable[Band]) -> list[Row]:
 
 
 def episode_rows(parts: Iterable[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
-    """Return the rows of episodes, in their order, without the notices in them, which have a row of their own.
-
-    Args:
-        parts: the window's blocks.
-        episodes: its episodes.
-        policy: what a pass may evict.
-        done: whether the pass has run; False if it would be the next one.
-    """
+    """Return the rows of episodes, in their order, without the notices in them, which have a row of their own."""
     tokens_by_key = _before_after(
         (part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE
     )

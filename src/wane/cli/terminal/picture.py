@@ -44,8 +44,6 @@ class Band:
     """Neighbouring items of one role and one episode.
 
     Attributes:
-        role: their role.
-        tokens: their tokens.
         stays: whether they stay.
         episode: number of their episode; None outside episodes.
         new: whether the pass has put them there.
@@ -63,15 +61,9 @@ class Row:
     """A row of the table of a window.
 
     Attributes:
-        role: its role.
-        name: its name, or a description in brackets.
-        before: tokens before.
-        after: tokens after.
         level: how far it has been stripped (R9); empty if it is no episode.
         why: why it stays or leaves.
-        builds_on: names of the explorations that an act declared.
         note: a line of its own below the name.
-        depth: how far the name is indented.
     """
 
     role: Role
@@ -164,7 +156,6 @@ class EpisodeTable:
     """The table of a window; a narrow terminal gets no levels and reasons.
 
     Attributes:
-        rows: the rows, in the order of the history.
         limit: maximum number of rows; rows in the middle are left out and counted. None shows all.
         labels: heads of the columns for the whole of a row and for what stays of it.
     """
@@ -193,7 +184,6 @@ class WindowPicture:
 
     Attributes:
         blocks: the window's blocks before the pass, in order, and whether each stays.
-        budget: tokens that the view may hold.
         labels: names of the whole window and of what stays of it, with at most seven letters.
     """
 

@@ -15,10 +15,6 @@ def program(started_as: str | None = None, environ: Mapping[str, str] | None = N
 
     `make demo` starts `.venv/bin/wane`, which is not on the path of the user's shell. Neither is what `uv run` and
     `uvx` start: they put it on the path of the program alone, and set `UV`.
-
-    Args:
-        started_as: the program's path; None for that of this process.
-        environ: the environment; None for that of this process.
     """
     started = Path(sys.argv[0] if started_as is None else started_as)
     environ = os.environ if environ is None else environ

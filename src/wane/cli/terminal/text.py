@@ -41,9 +41,7 @@ def plain_console(file: TextIO | None = None, **options: Any) -> Console:
 def write_json(data: object, *, escaped: bool = True) -> None:
     """Write a line of JSON to standard output, at once, for readers who follow the stream.
 
-    Args:
-        data: the data.
-        escaped: write ASCII; only escapes can print the lone surrogates that names of files may hold.
+    Only escapes can print the lone surrogates that names of files may hold.
     """
     sys.stdout.write(f"{json.dumps(data, allow_nan=False, ensure_ascii=escaped)}\n")
     sys.stdout.flush()

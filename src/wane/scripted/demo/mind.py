@@ -69,7 +69,6 @@ class Decision:
         position: its position in its plan now.
         say: its words, without the position.
         calls: the calls that it makes; without any, this is its answer to the user.
-        think: its thoughts before the words.
         knowledge: the needs that it found in view, and where.
         sought: the needs that it did not find, and looks up with this reply.
     """

@@ -20,7 +20,6 @@ class Definition:
     """The present text of a definition: from the line that begins with `anchor` as far as it is indented.
 
     Attributes:
-        path: the file that holds it.
         anchor: beginning of its first line, without indentation, such as `def split_evenly(`.
     """
 
@@ -33,7 +32,6 @@ class Line:
     """A line of a file, to be seen in a read, a search or an edit of one's own.
 
     Attributes:
-        path: the file that holds it.
         text: the whole line, or several.
     """
 
@@ -47,7 +45,6 @@ class Fact:
 
     Attributes:
         name: texts of the script write `«name»` for the match of the pattern's group 1.
-        pattern: a regular expression.
         path: the file to read if the fact is not in view.
         episode: the episode whose output holds it; only output under that name counts, and it is recalled if it
             is not in view.
@@ -98,7 +95,6 @@ class ScriptStep:
     """One reply of the model: its words and its calls.
 
     Attributes:
-        think: its thoughts before the words, if any.
         needs: its needs besides those of its edits and looks.
     """
 
@@ -114,7 +110,6 @@ class Task:
 
     Attributes:
         title: its name for the picture and the summary.
-        prompt: the user's words.
         steps: the model's replies; the last one is its answer.
     """
 

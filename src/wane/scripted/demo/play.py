@@ -40,12 +40,8 @@ class DemoOptions:
     """How to run the demo.
 
     Attributes:
-        strategy: how the context is kept.
         store: keeps the session; None keeps none.
         keep: directory for a repository to keep; None makes one that is removed at the end.
-        script: the tasks.
-        budget: tokens that the view may hold.
-        most_calls: model calls after which a task is given up.
     """
 
     strategy: Strategy = "cwl"
@@ -76,12 +72,7 @@ class Show:
         """A pass ran."""
 
     async def exchanged(self, request: Request, decision: Decision | None) -> None:
-        """The model is about to answer; it waits for this.
-
-        Args:
-            request: the model's request.
-            decision: the model's decision; None for a summary, which is no step of the work.
-        """
+        """The model is about to answer, and waits for this; a summary is no step of the work, and no decision."""
 
     def task_ends(self, result: TaskResult) -> None:
         """The repository's tests have been run."""

@@ -100,7 +100,6 @@ class TaskResult:
     """The result of one task.
 
     Attributes:
-        number: from 1.
         passed: whether all of the repository's tests passed when the agent was done.
         input_tokens: tokens of its model calls.
         why: why it failed; "" if it passed.
@@ -120,9 +119,6 @@ class Summary:
 
     Attributes:
         session: its id; None if it was not kept.
-        budget: tokens that the view may hold.
-        tally: the counts of the requests.
-        counts: those of the session.
         repository: the kept repository; None if it was not kept.
     """
 
