@@ -89,13 +89,13 @@ class TestTheAgent:
 
     def test_one_that_is_cut_short_or_in_use_is_refused_untouched(self, keep: Keep) -> None:
         from wane.agent.config import Settings
-        from wane.agent.opening import SessionConfig, resume
+        from wane.agent.session import AgentSession, SessionConfig
 
         kept = keep(AnthropicClient())
         torn = kept.path.read_bytes()[:-5]
         kept.path.write_bytes(torn)
         with pytest.raises(JournalError, match="not the agent's own"):
-            resume(kept.path, SessionConfig(kept.path.parent, Settings()))
+            AgentSession.resume(kept.path, SessionConfig(kept.path.parent, Settings()))
         assert kept.path.read_bytes() == torn
         with Journal.open(kept.path), pytest.raises(JournalError, match="not the agent's own"):
-            resume(kept.path, SessionConfig(kept.path.parent, Settings()))
+            AgentSession.resume(kept.path, SessionConfig(kept.path.parent, Settings()))
