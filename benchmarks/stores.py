@@ -20,8 +20,7 @@ from rich.table import Table
 
 from wane.journal import MessageRecord
 from wane.proxy.store import open_store
-from wane.proxy.store.base import Store
-from wane.proxy.store.marks import SessionDigests, Sought
+from wane.proxy.store.base import SessionDigests, Sought, Store
 
 FEW, MANY = 100, 10_000
 TIMES = 200

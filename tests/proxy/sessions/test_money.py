@@ -10,8 +10,9 @@ from tests.proxy.sessions.test_index import SMALL, disk, work, worker
 from tests.proxy.world import AnthropicClient, ChatClient, Client
 from wane.account import Account
 from wane.prices import NO_USAGE, Prices, TokenUsage
+from wane.proxy.sessions.figures import Ledger
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.session import Ledger, Session
+from wane.proxy.sessions.session import Session
 
 MODEL = "claude-sonnet-4-5"
 

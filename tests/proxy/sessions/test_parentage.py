@@ -17,8 +17,7 @@ from wane.journal import SessionStore
 from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.parentage import Parentage
-from wane.proxy.sessions.sender import NOBODY, Sender
+from wane.proxy.sessions.sender import NOBODY, Parentage, Sender
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.team.deletion import delete_name

@@ -10,10 +10,8 @@ from typing import Any
 
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import open_store
-from wane.proxy.store.base import Log, SessionBusyError, Store
-from wane.proxy.store.database import TIMEOUTS, DatabaseStore, Timeouts
-from wane.proxy.store.location import parse_location
-from wane.proxy.store.marks import SessionDigests, Sought
+from wane.proxy.store.base import Log, SessionBusyError, SessionDigests, Sought, Store
+from wane.proxy.store.database import TIMEOUTS, DatabaseStore, Timeouts, parse_location
 
 
 @dataclass(frozen=True)

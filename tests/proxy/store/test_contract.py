@@ -21,8 +21,15 @@ from tests.journal.support import records as any_record
 from tests.proxy.store.support import Place, add, add_anew, found, new_root, note, topics
 from tests.strategies import times
 from wane.journal import MessageRecord, NoteRecord, Record
-from wane.proxy.store.base import SessionBusyError, SessionChangedError, Store, StoreError
-from wane.proxy.store.marks import Match, SessionDigests, Sought
+from wane.proxy.store.base import (
+    Match,
+    SessionBusyError,
+    SessionChangedError,
+    SessionDigests,
+    Sought,
+    Store,
+    StoreError,
+)
 
 PROJECT = Path(wane.__file__).parents[2]
 

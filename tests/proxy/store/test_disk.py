@@ -27,9 +27,8 @@ from tests.proxy.world import AnthropicClient, exchange
 from wane.journal import MessageRecord, SessionStore, read
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.store.base import StoreError
+from wane.proxy.store.base import SessionDigests, Sought, StoreError
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.marks import SessionDigests, Sought
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions and limits")
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.proxy.store.support import add, files, found, new_root, note
+from wane.journal import new_header
 from wane.proxy.store import open_store
-from wane.proxy.store.base import MemoryStore, SessionBusyError, StoreError
+from wane.proxy.store.base import Log, SessionBusyError, StoreError, new_id
 
 
 def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +39,7 @@ def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_one_request_at_a_time() -> None:
-    log = await MemoryStore(wait=0.05).create(new_root(), "openai")
+    log = Log(new_header(new_id(new_root()), cwd=Path.cwd(), message_format="openai"), wait=0.05)
     async with log.hold():
         with pytest.raises(SessionBusyError, match="another request of this process"):
             await add(log, note(1))

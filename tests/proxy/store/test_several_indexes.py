@@ -18,10 +18,8 @@ from tests.proxy.store.support import Place, database_at, new_root
 from tests.proxy.world import CLIENTS, Client, exchange, run_turn
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.store.base import MemoryStore, StoreError
-from wane.proxy.store.database import End
-from wane.proxy.store.location import parse_location
-from wane.proxy.store.marks import SessionDigests
+from wane.proxy.store.base import MemoryStore, SessionDigests, StoreError
+from wane.proxy.store.database import End, parse_location
 
 
 @pytest.mark.parametrize(("make", "strategy"), first_quick(*product(CLIENTS, ("cwl", "truncate"))))

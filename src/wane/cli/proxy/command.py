@@ -27,7 +27,7 @@ from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore
 from wane.money import dollars
 from wane.proxy.settings import COST_PERIODS, Address
-from wane.proxy.store.location import parse_location
+from wane.proxy.store.database import parse_location
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:

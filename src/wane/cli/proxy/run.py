@@ -26,7 +26,7 @@ from wane.proxy.agents.known import agent_of
 from wane.proxy.sessions.figures import Money, SessionStatus
 from wane.proxy.settings import Address
 from wane.proxy.store import DISK
-from wane.proxy.store.location import scheme_of
+from wane.proxy.store.database import scheme_of
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running

@@ -150,7 +150,7 @@ class ProxyApp:
             status, text = 503, "stopping"
         elif request.path == READY:
             try:
-                await self._sessions.check()
+                await self._sessions.store.check()
             except StoreError:
                 status, text = 503, "sessions cannot be stored"
         with self._traffic.request("other") as exchange:

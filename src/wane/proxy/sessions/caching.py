@@ -26,8 +26,6 @@ _LOOKBACK: Final = 20
 
 _LIFETIMES: Final = {b'"ttl":"1h"': 3_600.0, b'"ttl":"12h"': 43_200.0}
 """Seconds that a cache lives if a request asks for it; Anthropic and OpenAI write it so."""
-_INSTRUCTING: Final = ("system", "developer")
-_ANSWERING: Final = ("assistant", "model")
 _SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
 _SETTINGS: Final = (
     "thinking",
@@ -45,16 +43,12 @@ _SETTINGS: Final = (
 """Settings that a provider's cache depends on besides model, tools and system prompt."""
 _LONG: Final = 1 << 20
 """Characters above which a text is digested by itself, so that no second copy of it is needed."""
-_DIFF: Final = 4_000
-"""Characters of a difference to keep."""
 
 
 def lifetime_of(body: Mapping[str, Any], beginning: bytes | None = None) -> float:
-    """Return the seconds that the provider keeps what a request writes to its cache.
+    """Return the seconds that the provider keeps what a request writes to its cache; no message of it is read.
 
-    Args:
-        body: the request; of its messages none is read.
-        beginning: its system prompt and tools as JSON, if that was made before.
+    The beginning is its system prompt and tools as JSON, if that was made before.
     """
     if beginning is None:
         beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
@@ -94,14 +88,8 @@ class SentPrefix:
 
     @classmethod
     def of(cls, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], *, large: bool = False) -> SentPrefix:
-        """Return the prefix of a request.
-
-        Args:
-            body: the request.
-            messages: the messages in it.
-            large: whether it may have texts so long that no second copy of them should be made.
-        """
-        first = messages[:1] if messages and messages[0].get("role") in _INSTRUCTING else ()
+        """Return the prefix of a request; of a large one's longest texts no second copy is made."""
+        first = messages[:1] if messages and messages[0].get("role") in ("system", "developer") else ()
         system = [message.get("content") for message in first] + [body[name] for name in _SYSTEM if name in body]
         beginning = jsons.dumps([system, body.get("tools")])
         breakpoints = [0] if _is_marked(beginning) else []
@@ -123,18 +111,13 @@ class SentPrefix:
             sys.intern("\n".join(_spoken(entry) for entry in system)),
             tuple((name, _plain(body[name])) for name in _SETTINGS if name in body),
             tuple(digests),
-            tuple(map(_is_answer, messages)),
+            tuple(map(_answers, messages)),
             tuple(breakpoints),
             lifetime,
         )
 
     def explain(self, before: SentPrefix, *, evicted: bool) -> Explanation:
-        """Return why this request could not read all that was cached of the one before.
-
-        Args:
-            before: the request before.
-            evicted: whether a pass of Wane ran for this request.
-        """
+        """Return why this request could not read all that was cached of the one before; Wane may have evicted."""
         if self.model != before.model:
             return _recorded(Cause.MODEL, f"the model was {before.model}, and is {self.model}")
         if self.tools != before.tools:
@@ -149,22 +132,18 @@ class SentPrefix:
             return _recorded(Cause.BREAKPOINTS, "the request has no cache_control, and the one before had")
         for number, digest in enumerate(before.messages):
             if self.messages[number : number + 1] != (digest,):
-                return self._changed_message(before, number, evicted=evicted)
+                what = f"message {number + 1} of the {len(before.messages)} sent before is not the same"
+                if evicted:
+                    return _recorded(Cause.EVICTION, what)
+                # Whoever changes a message in the middle repeats the answers after it.
+                if number and not any(self.answers[number:]):
+                    return _recorded(Cause.BRANCH, f"{what}, and no answer follows it")
+                return _recorded(Cause.MESSAGES, what)
         return self._lost_breakpoint(before) or Explanation(
             Cause.UNEXPLAINED,
             Certainty.UNKNOWN,
             f"model, tools, system prompt, settings and all {len(before.messages)} messages are the same as before",
         )
-
-    def _changed_message(self, before: SentPrefix, number: int, *, evicted: bool) -> Explanation:
-        """Return why the messages are not the same from a number on."""
-        what = f"message {number + 1} of the {len(before.messages)} sent before is not the same"
-        if evicted:
-            return _recorded(Cause.EVICTION, what)
-        # Whoever changes a message in the middle repeats the answers after it.
-        if number and not any(self.answers[number:]):
-            return _recorded(Cause.BRANCH, f"{what}, and no answer follows it")
-        return _recorded(Cause.MESSAGES, what)
 
     def _lost_breakpoint(self, before: SentPrefix) -> Explanation | None:
         """Return whether no breakpoint finds the end of what was cached of the request before."""
@@ -178,12 +157,11 @@ class SentPrefix:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenPrefix:
-    """A request that did not read all that the provider had cached of the one before.
+    """What a request paid again that the provider had cached of the one before.
 
     Attributes:
-        tokens: tokens that it paid again, at most.
+        tokens: tokens, at most.
         dollars: what they cost more than reading them; None if the model's price is unknown.
-        explanation: why.
     """
 
     tokens: int
@@ -197,12 +175,9 @@ class RewrittenPrefix:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredPrefix:
-    """A request that was answered.
+    """A request that was answered, with its usage as the provider reported it.
 
     Attributes:
-        prefix: the request.
-        usage: its usage, as the provider reported it.
-        at: when it was answered.
         upstream: the second provider's address if that one answered, as the first was down; else empty.
         reported: the provider's word for why it could not read its cache; empty if it gave none.
     """
@@ -254,10 +229,13 @@ class CacheWatch:
             return None
         explanation = answer.prefix.explain(before.prefix, evicted=passes != self.passes)
         explanation = self._beyond(before, answer, explanation).with_report(answer.reported)
-        rewritten = RewrittenPrefix(tokens, _dollars(answer, tokens), explanation)
+        prices, dollars = prices_of(prefix.model), None
+        if prices is not None:
+            hour = 2 * usage.cache_write_hour > usage.cache_write
+            dollars = prices.repeated(tokens, usage.input, answer.at, written=usage.cache_write > 0, hour=hour)
         total = self.totals.setdefault(explanation.cause, CauseTotals())
-        total.add(explanation.certainty, tokens, rewritten.dollars)
-        return rewritten
+        total.add(explanation.certainty, tokens, dollars)
+        return RewrittenPrefix(tokens, dollars, explanation)
 
     @property
     def lifetime(self) -> float | None:
@@ -287,14 +265,6 @@ class CacheWatch:
         return {cause: total.to_dict() for cause, total in self.totals.items()}
 
 
-def _dollars(answer: AnsweredPrefix, tokens: int) -> float | None:
-    prices, usage = prices_of(answer.prefix.model), answer.usage
-    if prices is None:
-        return None
-    hour = 2 * usage.cache_write_hour > usage.cache_write
-    return prices.repeated(tokens, usage.input, answer.at, written=usage.cache_write > 0, hour=hour)
-
-
 def _recorded(cause: Cause, evidence: str, diff: str = "") -> Explanation:
     return Explanation(cause, Certainty.RECORDED, evidence, diff)
 
@@ -320,7 +290,7 @@ def _diff(before: str, after: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _DIFF else f"{text[:_DIFF]}…"
+    return text if len(text) <= 4_000 else f"{text[:4_000]}…"
 
 
 def _indented(definition: str) -> str:
@@ -383,9 +353,9 @@ def _without_long_texts(value: Any) -> Any:
     return dict(zip(value, shorter, strict=True)) if isinstance(value, Mapping) else shorter
 
 
-def _is_answer(message: Mapping[str, Any]) -> bool:
+def _answers(message: Mapping[str, Any]) -> bool:
     kind = str(message.get("type"))
-    return message.get("role") in _ANSWERING or kind == "reasoning" or kind.endswith("_call")
+    return message.get("role") in ("assistant", "model") or kind == "reasoning" or kind.endswith("_call")
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[Any]:

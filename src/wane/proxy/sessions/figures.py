@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from wane.account import NOTHING, Account
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
-from wane.prices import NO_USAGE, TokenUsage
+from wane.prices import NO_USAGE, CacheUse, TokenUsage, at_tier, cost_of, prices_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,45 @@ class Money:
         return {**spent, "calls": self.account.calls, "priced_calls": self.account.priced}
 
 
-UNSPENT: Final = Money()
-"""The cost of no request."""
+class Ledger:
+    """The cost of one session's requests.
+
+    Attributes:
+        money: the cost of all requests so far.
+    """
+
+    def __init__(self) -> None:
+        self.money = Money()
+        self._caches = False
+        self._writes = self._hour = False
+        self._before = 0
+
+    def add(self, usage: TokenUsage, model: str, evicted: int, *, replied: bool = True) -> None:
+        """Take in a request.
+
+        Args:
+            usage: its usage, as the provider reported it; without input if it reported none.
+            model: its model.
+            evicted: tokens of the history that it did not show.
+            replied: whether it would have been made without Wane, unlike further rounds for own tools.
+        """
+        if usage.input <= 0:
+            self.money += Money(Account().plus(None, None))
+            return
+        self._caches |= usage.cache_read + usage.cache_write > 0
+        self._writes |= usage.cache_write > 0
+        self._hour |= usage.cache_write_hour > 0
+        total = usage.input + evicted
+        read = min(self._before, total) if self._caches and usage.cache_read else 0
+        self._before = total
+        prices, spent = prices_of(at_tier(model, usage.tier)), cost_of(usage, model)
+        before = 0.0
+        if prices is not None and spent is not None and replied:
+            uncached = total - read
+            written = uncached if self._writes else 0
+            use = CacheUse(read, written, uncached - written, written if self._hour else 0)
+            before = prices.cost(use, usage.output).total
+        self.money += Money(Account().plus(usage, spent), before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +167,7 @@ class EpisodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """The view of a request, as the live page shows it over time.
-
-    Attributes:
-        at: when the request arrived, in UTC.
-        view: tokens of the view.
-        evicted: tokens that were evicted for it.
-    """
+    """The view of a request that arrived at a time in UTC: its tokens, and those that were evicted for it."""
 
     at: datetime
     view: int
@@ -145,13 +176,13 @@ class ViewStatus:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """A session as `/wane/status` shows it.
+    """A session as `/wane/status` shows it, with times in UTC.
 
     Attributes:
         facts: figures of its last request.
         title: beginning of the user's first message.
-        created: when its first request arrived, in UTC.
-        last: when its last request arrived, in UTC.
+        created: when its first request arrived.
+        last: when its last request arrived.
         requests: number of requests.
         system: tokens of system messages, which are never evicted.
         user: tokens of the user's turns, which are never evicted.
@@ -176,7 +207,7 @@ class SessionStatus:
     episodes: tuple[EpisodeStatus, ...]
     removed: int
     used: TokenUsage = NO_USAGE
-    money: Money = UNSPENT
+    money: Money = Money()
     views: tuple[ViewStatus, ...] = ()
     rewritten: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     client: str = ""

@@ -4,47 +4,49 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from wane.conversation.context import ContextSettings
 from wane.core import Kind
 from wane.core.errors import HistoryError, JournalError
-from wane.journal import Receipts, Record
-from wane.proxy.sessions.keys import ASSISTANT, SessionsInMemory, Trail
-from wane.proxy.sessions.messages import Alignment, Arrival, Overlap, infers, marks_of, prefix
-from wane.proxy.sessions.parentage import Parentage
-from wane.proxy.sessions.sender import Sender
+from wane.journal import FORK_NOTE, ConfigRecord, MessageRecord, NoteRecord, Receipts, Record
+from wane.proxy.sessions.memory import CachedSession, SessionsInMemory
+from wane.proxy.sessions.messages import (
+    ASSISTANT,
+    CLIENT,
+    EDITS,
+    REPLY,
+    Alignment,
+    Arrival,
+    Chain,
+    Overlap,
+    Trail,
+    client_note,
+    edits_note,
+    edits_of,
+    entries_of,
+    reply_of,
+)
+from wane.proxy.sessions.sender import Parentage, Sender
 from wane.proxy.sessions.session import Session
-from wane.proxy.sessions.turn import CachedSession
-from wane.proxy.store.base import MemoryStore, SessionBusyError, Store, StoreError
-from wane.proxy.store.base import root_of as stored_root
+from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionDigests, Store, StoreError, root_of
 from wane.proxy.wire.base import Wire
 from wane.tools.delegation import handed_over
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _CANDIDATES: Final = 8  # sessions that are read to compare them with a request, the most likely first
-_MOST_TEXTS: Final = 4  # of a first request that are compared with prompts of calls, the last ones
-_EDITED_SHARE: Final = 0.05  # share of the budget that edits may change before the session is taken in again
 
 
 class SessionFinder:
-    """Finds the sessions of one owner, and keeps them in memory.
+    """Finds the sessions of one owner, and keeps them in memory; the arguments are those of `SessionIndex`.
 
     Args:
-        store: stores the sessions' records.
-        settings: how their contexts are managed.
-        agent_settings: how those of sub-agents are.
+        agent_settings: how the contexts of sub-agents are managed.
         began: called with the id of each new session.
-        owner: the member of a team whose sessions these are; empty for none.
-        strict: whether failing to store a session is an error.
-        keeps_requests: whether requests are stored, and not their digests alone.
-
-    Attributes:
-        memory: the sessions in memory.
-        parentage: which session started a sub-agent's.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class SessionFinder:
         strict: bool,
         keeps_requests: bool,
     ) -> None:
-        self.memory: SessionsInMemory[CachedSession] = SessionsInMemory()
+        self.memory = SessionsInMemory()
         self.parentage = Parentage(store, owner)
         self._store, self._owner, self._began = store, owner, began
         self._settings, self._agent_settings = settings, agent_settings
@@ -94,8 +96,7 @@ class SessionFinder:
             return await self._unknown(wire, arrivals, root, sender, unread), None
         if best.lost:
             return await self._stored_anew(best, root, sender), None
-        drift = best.session.drift(best.session.edits(arrivals, alignment))
-        if drift > best.session.budget * _EDITED_SHARE:
+        if best.session.drift(best.session.edits(arrivals, alignment)) > 0.05 * best.session.budget:
             return await self._retaken(best, root, sender), None
         if alignment.common < len(best.session.entries) or best.log is None or best.sender.is_other(sender):
             return await self._forked(best, alignment, root, sender), None
@@ -129,15 +130,7 @@ class SessionFinder:
     async def _further(
         self, wire: Wire, root: str, arrivals: Sequence[Arrival], tried: Collection[str], holds: AsyncExitStack
     ) -> tuple[list[tuple[CachedSession, Alignment]], str]:
-        """Further sessions with this root that may be the request's; and why one could not be read, if any.
-
-        Args:
-            wire: the request's protocol.
-            root: the root.
-            arrivals: the request's messages.
-            tried: ids of sessions that have been compared already.
-            holds: keeps those that are compared held.
-        """
+        """Further sessions that may be the request's, held and compared; and why one could not be read, if any."""
         trail = Trail(root, arrivals)
         answered = [cached for cached in self.memory.answered(trail.sought) if cached.id not in tried]
         aligned = await self._current(answered[:_CANDIDATES], arrivals, holds)
@@ -145,8 +138,8 @@ class SessionFinder:
             matches = await self._store.find(root, trail.sought)
             # The marks of those in memory are on their way.
             unmarked = [session_id for session_id in matches.unmarked if self.memory.get(session_id) is None]
-            unread = [await self._mark(session_id) for session_id in unmarked]
-            if unread:
+            problems = [await self._mark(session_id) for session_id in unmarked]
+            if unmarked:
                 matches = await self._store.find(root, trail.sought)
         except StoreError as error:
             if self._strict:
@@ -154,7 +147,7 @@ class SessionFinder:
             _LOGGER.warning("%s", error)
             return aligned, ""
         likely = sorted(matches.sessions, key=lambda match: trail.distance(match.head))
-        compared, problem = {*tried, *(cached.id for cached in answered)}, next(filter(None, unread), "")
+        compared, problem = {*tried, *(cached.id for cached in answered)}, next(filter(None, problems), "")
         for match in [match for match in likely if match.id not in compared][:_CANDIDATES]:
             try:
                 cached = self.memory.get(match.id) or await self._open(wire, match.id)
@@ -168,8 +161,16 @@ class SessionFinder:
     async def _mark(self, session_id: str) -> str:
         """Note the marks of a stored session that has none; return why it cannot be read, if so."""
         try:
-            records = await self._store.read(session_id)
-            await self._store.mark(session_id, marks_of(stored_root(session_id), records))
+            records, chain = await self._store.read(session_id), Chain(root_of(session_id))
+            for record in records:
+                if isinstance(record, NoteRecord) and record.topic == CLIENT:
+                    for entry in entries_of(record):
+                        chain.append(entry.digest, entry.shape)
+                elif isinstance(record, NoteRecord) and record.topic == REPLY:
+                    reply = reply_of(record)
+                    if not reply.inherited:
+                        chain.replied(reply.position, reply.shape)
+            await self._store.mark(session_id, SessionDigests(chain.head, chain.fresh))
         except (StoreError, JournalError) as error:
             return _skipped(session_id, error)
         return ""
@@ -208,17 +209,13 @@ class SessionFinder:
 
     def _repeated(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> Session:
         """A session as it stands after the records of a stored one."""
-        session = Session(wire, self._managed(parent), stored_root(session_id), infer=infers(records))
+        infers = any(isinstance(record, ConfigRecord) and record.annotate == "infer" for record in records)
+        session = Session(wire, self._managed(parent), root_of(session_id), infer=infers)
         session.follow(records)
         return session
 
     def _equip_receipts(self, cached: CachedSession, records: Sequence[Record]) -> None:
-        """Let a session record its requests, if it is stored.
-
-        Args:
-            cached: the session.
-            records: those that its log has.
-        """
+        """Let a session with these records in its log record its requests, if it is stored."""
         if self._store.persistent:
             cached.keeps_requests = self._keeps_requests
             cached.receipts = Receipts()
@@ -258,7 +255,7 @@ class SessionFinder:
         parent = await self._parent(sender, (), cached)
         session = cached.session.blank(root, self._managed(parent))
         shared = shared or Overlap(0, 0, len(cached.session.entries))
-        return (await self._begun(session, root, session.inherit(cached.session, shared), parent)).after(cached)
+        return await self._begun(session, root, session.inherit(cached.session, shared), parent, cached)
 
     async def _stored_anew(self, cached: CachedSession, root: str, sender: Sender) -> CachedSession:
         """A new session in place of one that the store has lost, such as by an emptied database."""
@@ -273,34 +270,39 @@ class SessionFinder:
         if not self._store.persistent:
             return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
         try:
-            records = prefix(await self._store.read(cached.id), alignment.common)
+            records = [*_first(await self._store.read(cached.id), alignment.common), NoteRecord(FORK_NOTE)]
         except StoreError as error:
             _LOGGER.warning("%s", error)
             return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
         parent = await self._parent(sender, (), cached)
         session = self._repeated(cached.session.wire, cached.id, records, parent)
-        return (await self._begun(session, root, records, parent)).after(cached)
+        return await self._begun(session, root, records, parent, cached)
 
     async def _parent(self, sender: Sender, arrivals: Sequence[Arrival], source: CachedSession | None = None) -> str:
-        """The id of the session that started a new one; see `Parentage.parent`.
+        """The id of the session that started a new one, by its first request; see `Parentage.parent`.
 
-        Args:
-            sender: who sent its first request.
-            arrivals: that request's messages.
-            source: the session that it continues or forks, if any; it has the same parent unless the client tells.
+        One that continues or forks a source has the same parent, unless the client tells another.
         """
         if source is not None and not sender.agent:
             return source.parent
         opening = [] if _has_answers(arrivals) else arrivals
         texts = [part.text for arrival in opening for part in arrival.parts if part.kind is Kind.USER]
-        prompts = [prompt for text in texts[-_MOST_TEXTS:] for prompt in handed_over(text)]
+        prompts = [prompt for text in texts[-4:] for prompt in handed_over(text)]
         return await self.parentage.parent(sender, prompts)
 
     def _managed(self, parent: str) -> ContextSettings:
         """How a session with this parent, if any, is managed."""
         return self._agent_settings if parent else self._settings
 
-    async def _begun(self, session: Session, root: str, records: Sequence[Record], parent: str) -> CachedSession:
+    async def _begun(
+        self,
+        session: Session,
+        root: str,
+        records: Sequence[Record],
+        parent: str,
+        source: CachedSession | None = None,
+    ) -> CachedSession:
+        """Store and enter a new session; its first request is compared with the last one of its source, if any."""
         now, named = datetime.now(UTC), (root, session.wire.name, self._owner, parent)
         try:
             log, warning = await self._store.create(*named), ""
@@ -317,6 +319,8 @@ class SessionFinder:
         async with log.hold():
             await cached.append(records)
         await self._began(cached.id)
+        if source is not None:
+            cached.caching = source.caching.branch()
         return cached
 
     async def forget(self, cached: CachedSession) -> None:
@@ -350,3 +354,36 @@ def _fit(cached: CachedSession, alignment: Alignment) -> tuple[int, bool, int]:
     """
     ends = alignment.common == len(cached.session.entries)
     return alignment.answered, ends, 0 if ends else alignment.common
+
+
+def _first(records: Sequence[Record], count: int) -> list[Record]:
+    """The records of a session that are about its client's first messages."""
+    copied: list[Record] = []
+    total, remaining = count, 0  # `remaining`: messages of the history still to keep
+    for number, record in enumerate(records):
+        if isinstance(record, NoteRecord) and record.topic == CLIENT:
+            entries = entries_of(record)[:count]
+            if not entries:
+                return [*copied, *_later(records[number:], total)]
+            count -= len(entries)
+            remaining = sum(entry.messages for entry in entries)
+            copied.append(replace(client_note(entries), at=record.at))
+        elif isinstance(record, MessageRecord):
+            if not remaining:
+                return [*copied, *_later(records[number:], total)]
+            remaining -= 1
+            copied.append(record)
+        else:
+            copied.append(record)
+    return copied
+
+
+def _later(records: Iterable[Record], count: int) -> Iterator[Record]:
+    """Later edits of the client's first messages, which apply to every fork, and later replies to them."""
+    for record in records:
+        if isinstance(record, NoteRecord) and record.topic == REPLY and reply_of(record).position == count:
+            yield record
+        if isinstance(record, NoteRecord) and record.topic == EDITS:
+            edits = [edit for edit in edits_of(record) if edit.number < count]
+            if edits:
+                yield replace(edits_note(edits), at=record.at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,15 +15,13 @@ from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part
 from wane.formats.turns import required_opening
 from wane.formats.writing import writing
-from wane.proxy.sessions.keys import ASSISTANT
-from wane.proxy.sessions.messages import Entries, GivenReply, Overlap, shape_of
+from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, Overlap, shape_of
 from wane.proxy.wire.base import AnsweredRound, Message, ViewMessage, Wire
 from wane.strategies.base import Slot, Substitute, item_of
 
 _KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(Kind)}
 _EVICTABLE: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.NOTICE})
 
-_RECENT: Final = 64  # latest replies by which a client's session is recognised
 _EMPTY: Final = shape_of([])
 _GONE: Final = Part(Kind.TEXT)
 
@@ -46,14 +45,10 @@ class EditableOutline(Outline):
         return numbered
 
     def matched(self, number: int, parts: Sequence[Part]) -> list[int | None]:
-        """Return the item of each part of an edited message; None for parts that always stay.
+        """Return the item of each present part of an edited message; None for parts that always stay.
 
         Calls and results are matched by their ids, and text of the model or the harness by its order. Text of the user
         or the system is never evicted, so it needs no item.
-
-        Args:
-            number: position of the message.
-            parts: its present parts.
         """
         own = range(self.first(number), self.first(number) + self.size(number))
         by_kind = {kind: [i for i in own if self._kinds[i] == _KIND_NUMBERS[kind]] for kind in _EVICTABLE}
@@ -76,9 +71,7 @@ class FullHistory:
     """A whole history as a client has just sent it, with hidden rounds inserted.
 
     Attributes:
-        format: the messages' format.
         strategy: name of the strategy that decides the view.
-        messages: its messages.
         outline: the items of each message; later requests may have added to it.
         items: number of its items.
         edited: positions of messages that were edited since they were taken in.
@@ -90,15 +83,11 @@ class FullHistory:
     messages: Sequence[Message]
     outline: EditableOutline
     items: int
-    edited: frozenset[int] = frozenset()
-    inserted: frozenset[int] = frozenset()
+    edited: AbstractSet[int]
+    inserted: AbstractSet[int]
 
     def render(self, slots: Sequence[Slot]) -> list[ViewMessage]:
-        """Return the messages of a view; whole messages are the same objects.
-
-        Args:
-            slots: the view.
-        """
+        """Return the messages of a view; whole messages are the same objects."""
         outline = self.outline
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
             inserted = self.inserted
@@ -125,17 +114,13 @@ class FullHistory:
             reduced = shown_of(self.format, message, remaining, size, self.strategy) if remaining else None
             if reduced is not None:
                 whole = len(remaining) == size
-                sent = whole and number not in self.inserted and not any(map(_replaces, remaining.values()))
+                replaced = any(isinstance(slot, Substitute) for slot in remaining.values())
+                sent = whole and number not in self.inserted and not replaced
                 rendered.append(ViewMessage(reduced, number, None if whole else [*remaining], sent))
         return rendered
 
     def opened(self, slots: Sequence[Slot], rendered: Sequence[ViewMessage]) -> tuple[list[Slot], int]:
-        """Return a view whose current turn begins with its reasoning, and the number of tokens added for that.
-
-        Args:
-            slots: the view.
-            rendered: its messages, as `render` returns them.
-        """
+        """Return a rendered view whose current turn begins with its reasoning, and how many tokens that adds."""
         parts_of = self.format.parts
         needed = required_opening(
             lambda number: parts_of(self.messages[number]),
@@ -173,10 +158,6 @@ class FullHistory:
         return range(first, first + len(parts))
 
 
-def _replaces(slot: Slot) -> bool:
-    return isinstance(slot, Substitute)
-
-
 @dataclass(frozen=True, slots=True)
 class Insertion:
     """Rounds that were inserted at one place.
@@ -194,17 +175,14 @@ class Insertion:
 class UnseenRounds:
     """A session's hidden rounds: those that wait for the client to send back the reply, and those inserted.
 
-    Args:
-        wire: the client's protocol.
-
     Attributes:
         insertions: where rounds were inserted, by position of the client's message.
-        recent: the latest replies to the client, each by its position and shape.
+        recent: the latest replies to the client, each by its position and shape, which tell whose a request is.
     """
 
     def __init__(self, wire: Wire) -> None:
         self.insertions: dict[int, Insertion] = {}
-        self.recent: deque[tuple[int, bytes]] = deque(maxlen=_RECENT)
+        self.recent: deque[tuple[int, bytes]] = deque(maxlen=64)
         self._wire = wire
         self._waiting: list[GivenReply] = []  # with rounds, not inserted yet
 
@@ -218,12 +196,7 @@ class UnseenRounds:
             self._waiting.append(reply)
 
     def settle(self, number: int, shape: bytes) -> None:
-        """Assign waiting rounds to the client's next message.
-
-        Args:
-            number: position of the message.
-            shape: its shape.
-        """
+        """Assign waiting rounds to the client's next message, by its position and shape."""
         if not self._waiting:
             return
         is_reply = shape[:1] == ASSISTANT
@@ -237,12 +210,7 @@ class UnseenRounds:
             self.insertions[number] = Insertion(reply.rounds, ahead=not is_reply)
 
     def expand(self, number: int, message: Message) -> list[Message]:
-        """Return the messages of the history that a message of the client stands for.
-
-        Args:
-            number: its position.
-            message: the message.
-        """
+        """Return the messages of the history that a message of the client at this position stands for."""
         insertion = self.insertions.get(number)
         if insertion is None:
             return [message]
@@ -255,12 +223,7 @@ class UnseenRounds:
         return [*rounds, message]
 
     def inherited(self, entries: Entries, shared: Overlap) -> Iterator[GivenReply]:
-        """Yield the replies for a session that forks or rewrites this one.
-
-        Args:
-            entries: the client's messages in this session.
-            shared: those that both share. Other rounds belong to this session only.
-        """
+        """Yield the replies for a session that forks or rewrites this one, by the entries here that both share."""
         first, stop, shift = shared.other_start, shared.other_start + shared.count, shared.start - shared.other_start
         for number in sorted(self.insertions):
             insertion = self.insertions[number]

@@ -23,13 +23,14 @@ from wane.proxy.sessions.caching import lifetime_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.finder import SessionFinder
 from wane.proxy.sessions.history import FullHistory
+from wane.proxy.sessions.memory import CachedSession
 from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of
 from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.session import RequestView, Session
-from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
+from wane.proxy.sessions.turn import TRIES, SessionTurn
 from wane.proxy.settings import StrategyName
-from wane.proxy.store.base import SessionChangedError, Store, StoreError
-from wane.proxy.wire.base import Body, Equipped, Message, Wire
+from wane.proxy.store.base import SessionChangedError, Store, StoreError, in_thread_if
+from wane.proxy.wire.base import Body, Equipped, Wire
 from wane.recall import RECALL
 from wane.strategies.base import traits
 
@@ -37,11 +38,6 @@ IDLE: Final = 900.0
 """Seconds without a request after which a stored session leaves memory by default."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_READINGS: Final = 3  # of a session whose records do not fit, before it begins anew
-_CHANGING: Final = "the session keeps changing under the request"
-_MOST_IN_MEMORY: Final = 1_000  # sessions
-_AT_ONCE: Final = 200  # new messages taken in before other requests get their turn
-_LARGE: Final = 2_000_000  # bytes of a body that is processed in a thread
 
 
 class _UnreadableError(WaneError):
@@ -56,11 +52,11 @@ class SessionIndex:
         settings: how their contexts are managed.
         strict: whether failing to store a session is an error.
         idle: seconds without a request after which a stored session leaves memory.
-        owner: the member of a team whose sessions these are; empty for none.
         agent_budget: tokens that the view of a sub-agent may hold; None for as many as that of any other session.
         keep_requests: whether requests are stored, and not their digests alone.
 
     Attributes:
+        owner: the member of a team whose sessions these are (`of`); empty for none.
         began: called with the owner and the id of each new session; None for nobody.
 
     Raises:
@@ -74,7 +70,6 @@ class SessionIndex:
         *,
         strict: bool = False,
         idle: float = IDLE,
-        owner: str = "",
         agent_budget: int | None = None,
         keep_requests: bool = True,
     ) -> None:
@@ -86,19 +81,9 @@ class SessionIndex:
             )
         self.store = store
         self.idle = idle
-        self.owner = owner
         self.began: Callable[[str, str], Awaitable[None]] | None = None
-        self._strict, self._agent_budget, self._keeps_requests = strict, agent_budget, keep_requests
-        self._others: dict[str, SessionIndex] = {}
-        self._finder = SessionFinder(
-            store,
-            settings,
-            settings if agent_budget is None else replace(settings, budget=agent_budget),
-            self._note_begun,
-            owner=owner,
-            strict=strict,
-            keeps_requests=keep_requests,
-        )
+        self._strict, self._keeps_requests = strict, keep_requests
+        self._agent_settings = settings if agent_budget is None else replace(settings, budget=agent_budget)
         policy, tasks = settings.eviction, settings.tasks
         delimiter = TASKS_TOOL if tasks else DELIMITER_TOOL
         self._tools = [delimiter] * settings.marked + [RECALL_TOOL] * settings.recall
@@ -109,32 +94,35 @@ class SessionIndex:
         }
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
+        self._indexes: dict[str, SessionIndex] = {}
+        self._enter("")
+
+    def _enter(self, owner: str) -> None:
+        """Become the index of an owner's sessions."""
+        self.owner, self._indexes[owner] = owner, self
+        self._finder = SessionFinder(
+            self.store,
+            self.settings,
+            self._agent_settings,
+            self._note_begun,
+            owner=owner,
+            strict=self._strict,
+            keeps_requests=self._keeps_requests,
+        )
 
     def of(self, owner: str) -> SessionIndex:
-        """Return the index of a member's sessions in the same store, which shares nothing with any other.
+        """Return the index of a member's sessions in the same store, which finds none of any other.
 
         Roots cover the owner, so that no request finds the session of another member in the store either.
         """
-        if owner == self.owner:
-            return self
-        if owner not in self._others:
-            index = SessionIndex(
-                self.store,
-                self.settings,
-                strict=self._strict,
-                idle=self.idle,
-                owner=owner,
-                agent_budget=self._agent_budget,
-                keep_requests=self._keeps_requests,
-            )
-            index.began = self.began
-            self._others[owner] = index
-        return self._others[owner]
+        if owner not in self._indexes:
+            copy.copy(self)._enter(owner)
+        return self._indexes[owner]
 
     @property
     def owners(self) -> Sequence[str]:
         """The members with an index in memory."""
-        return tuple(self._others)
+        return tuple(filter(None, self._indexes))
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY) -> SessionTurn:
         """Find the session of a request, take in its new messages, and prepare the view.
@@ -149,23 +137,27 @@ class SessionIndex:
             FormatError: if the body's messages violate the protocol.
             WaneError: if Wane cannot manage the request for any other reason.
         """
-        messages = wire.messages(body)
-        arrivals = await asyncio.to_thread(_arrivals, wire, messages) if size > _LARGE else _arrivals(wire, messages)
+        arrivals = await in_thread_if(size > 2_000_000, lambda: _arrivals(wire, body))
         root = root_of(wire, arrivals, self.owner)
         gate = self._gates.setdefault(root, asyncio.Lock())
         async with gate:
-            problem, failures = _CHANGING, 0
+            problem, unreadable = "the session keeps changing under the request", 0
             for _ in range(TRIES):
                 try:
                     if (turn := await self._tried(wire, body, arrivals, root, sender)) is not None:
                         return turn
                 except _UnreadableError as error:
-                    problem, failures = str(error), failures + 1
-                    if failures >= _READINGS:
+                    problem, unreadable = str(error), unreadable + 1
+                    if unreadable == 3:
                         break
             if self._strict:
                 raise StoreError(problem)
-            return await self._rebuilt(wire, body, arrivals, root, sender, problem)
+            # A new session takes in the whole history.
+            cached = await self._finder.fresh(wire, arrivals, root, sender)
+            cached.remark = f"{problem}; it starts over as {cached.id}"
+            _LOGGER.warning("%s", cached.remark)
+            async with cached.held():
+                return await self._take(cached, body, arrivals, Alignment(0), sender)
 
     async def _tried(
         self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, sender: Sender
@@ -202,16 +194,6 @@ class SessionIndex:
             raise _UnreadableError(problem) from error
         return None
 
-    async def _rebuilt(
-        self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, sender: Sender, problem: str
-    ) -> SessionTurn:
-        """Let a new session take in the whole history of a request, whose own session cannot be continued."""
-        cached = await self._finder.fresh(wire, arrivals, root, sender)
-        cached.remark = f"{problem}; it starts over as {cached.id}"
-        _LOGGER.warning("%s", cached.remark)
-        async with cached.held():
-            return await self._take(cached, body, arrivals, Alignment(0), sender)
-
     async def peek(self, wire: Wire, body: Body) -> Body:
         """Return what `turn` would send upstream, to count its tokens; no session changes.
 
@@ -222,7 +204,9 @@ class SessionIndex:
             WaneError: as `turn` does.
         """
         continued = await self._ahead(wire, body)
-        return body if continued is None else continued[0].placed(self._equipped(wire, body), continued[1], ahead=True)
+        if continued is None:
+            return body
+        return continued[0].placed(self._equipped(wire, body), continued[1], preview=True)
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
         """Return an unmanaged request with the view of its session in place of its history.
@@ -238,11 +222,11 @@ class SessionIndex:
         continued = await self._ahead(wire, body)
         if continued is None or not continued[1].evicted:
             return None
-        return continued[0].placed(Equipped(body), continued[1], ahead=True)
+        return continued[0].placed(Equipped(body), continued[1], preview=True)
 
     async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, RequestView] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
-        arrivals = _arrivals(wire, wire.messages(body))
+        arrivals = _arrivals(wire, body)
         for cached, alignment in self._finder.alike(root_of(wire, arrivals, self.owner), arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
                 session = copy.deepcopy(cached.session, {id(wire): wire})
@@ -250,47 +234,37 @@ class SessionIndex:
                 return cached, session.fit(history, body)
         return None
 
-    async def check(self) -> None:
-        """Check that sessions can be stored, as far as possible without storing one.
-
-        Raises:
-            StoreError: if not.
-        """
-        await self.store.check()
-
     def status(self) -> Sequence[SessionStatus]:
         """Return the sessions in memory, those of members too, the most recently used first."""
-        statuses = [status for cached in self._finder.memory if (status := cached.status()) is not None]
-        for index in self._others.values():
-            statuses += index.status()
+        in_memory = (cached for index in self._indexes.values() for cached in index._finder.memory)
+        statuses = [status for cached in in_memory if (status := cached.status()) is not None]
         return sorted(statuses, key=lambda status: status.last, reverse=True)
 
     async def sweep(self) -> None:
-        """Drop stored sessions that have been idle from memory, and the oldest ones if there are too many."""
+        """Drop stored sessions that have been idle from memory, and each owner's oldest ones above a thousand."""
         now = datetime.now(UTC)
-        memory = self._finder.memory
-        sessions = sorted((cached for cached in memory if not cached.turns), key=lambda cached: cached.last)
-        too_many = len(memory) - _MOST_IN_MEMORY
-        for number, cached in enumerate(sessions):
-            # A sub-agent stays with the session that started it, so that their sums are complete.
-            parent = memory.get(cached.parent) or cached
-            idle = self.store.persistent and (now - max(cached.last, parent.last)).total_seconds() > self.idle
-            if idle or number < too_many:
-                await self._finder.forget(cached)
-        await self._finder.parentage.tidy()
-        for index in [*self._others.values()]:
-            await index.sweep()
+        for finder in [index._finder for index in self._indexes.values()]:
+            memory = finder.memory
+            sessions = sorted((cached for cached in memory if not cached.turns), key=lambda cached: cached.last)
+            too_many = len(memory) - 1_000
+            for number, cached in enumerate(sessions):
+                # A sub-agent stays with the session that started it, so that their sums are complete.
+                parent = memory.get(cached.parent) or cached
+                idle = self.store.persistent and (now - max(cached.last, parent.last)).total_seconds() > self.idle
+                if idle or number < too_many:
+                    await finder.forget(cached)
+            await finder.parentage.tidy()
 
     async def close(self) -> None:
         """Drop all sessions from memory."""
-        for index in (*self._others.values(), self):
+        for index in [*self._indexes.values()]:
             await index._empty()
         await self.store.close()
 
     async def drop(self, owner: str) -> None:
         """Drop the sessions of a member from memory, unless one of them is in use."""
-        if not any(cached.turns for cached in self._others[owner]._finder.memory):
-            await self._others.pop(owner)._empty()
+        if not any(cached.turns for cached in self._indexes[owner]._finder.memory):
+            await self._indexes.pop(owner)._empty()
 
     async def _empty(self) -> None:
         await asyncio.gather(*self._syncing)
@@ -307,9 +281,6 @@ class SessionIndex:
     async def _note_begun(self, session_id: str) -> None:
         if self.began is not None:
             await self.began(self.owner, session_id)
-
-    async def _delegated(self, cached: CachedSession, prompts: Sequence[str]) -> None:
-        await self._finder.parentage.handed_over(cached.sender, cached.id, prompts)
 
     # What goes upstream
 
@@ -333,12 +304,12 @@ class SessionIndex:
         wire, engine, report = session.wire, session.engine, view.report
         cached.last, cached.requests = now, cached.requests + 1
         cached.title = cached.title or next(filter(None, (title_of(arrival.message) for arrival in arrivals)), "")
-        shortfall = session.shortfall(report)
+        shortfall, model = session.shortfall(report), str(body.get("model", ""))
         before = cached.facts
         cached.facts = Facts(
             session=cached.id,
             api=wire.name,
-            model=str(body.get("model", "")),
+            model=model,
             view=engine.tokens,
             budget=session.budget,
             owner=self.owner,
@@ -348,7 +319,7 @@ class SessionIndex:
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
             used=session.used,
             satisfied=not shortfall,
-            room=session.room(str(body.get("model", ""))),
+            room=session.room(model),
             thrashing=engine.thrashing,
             note=cached.warning or cached.remark or shortfall,
         )
@@ -357,9 +328,8 @@ class SessionIndex:
         if began or (cached.facts.tight and (before is None or not before.tight)):
             _LOGGER.warning("session %s: %s", cached.id, cached.facts.advice)
         cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
-        return SessionTurn(
-            self._delegated, self._finished, cached, body, equipped, history, view, self._own(wire, body)
-        )
+        parentage, own = self._finder.parentage, self._own(wire, body)
+        return SessionTurn(parentage, self._finished, cached, body, equipped, history, view, own)
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""
@@ -372,7 +342,8 @@ class SessionIndex:
         return wire.equip(body, [tool for tool in self._tools if tool.name in own], text)
 
 
-def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
+def _arrivals(wire: Wire, body: Body) -> list[Arrival]:
+    messages = wire.messages(body)
     if not messages:
         raise FormatError("the request has no messages")
     return [Arrival(wire, message) for message in messages]
@@ -388,6 +359,6 @@ async def _extended(
         entry, new_records = session.take(arrival)
         entries.append(entry)
         message_records += new_records
-        if len(entries) % _AT_ONCE == 0:
-            await asyncio.sleep(0)
+        if len(entries) % 200 == 0:
+            await asyncio.sleep(0)  # other requests get their turn
     return [*records, *([client_note(entries)] if entries else []), *message_records], session.full_history(arrivals)

@@ -1,6 +1,7 @@
 """The messages of a client: how they are recognised, and the proxy's notes about them in a session's journal.
 
-A message is identified by a digest of its exact content, and by a shape that survives a client's edits.
+A message is identified by a digest of its exact content, and by a shape that survives a client's edits. A session is
+recognised among many by keys of its messages in the store, and by pairs of messages in memory.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from hashlib import blake2b
@@ -20,19 +21,19 @@ from wane.conversation.calls import normalised
 from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
-from wane.journal import FORK_NOTE, ConfigRecord, MessageRecord, NoteRecord, Record
+from wane.journal import NoteRecord
 from wane.proxy import jsons
-from wane.proxy.sessions.keys import ASSISTANT, Chain, pair
-from wane.proxy.store.marks import SessionDigests
+from wane.proxy.store.base import Sought
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
 
-RESULTS: Final = b"r"
-OTHER: Final = b"o"
+# First bytes of shapes.
+ASSISTANT: Final = b"a"
+_RESULTS: Final = b"r"
+_OTHER: Final = b"o"
 
 # Such as `call_0`, `functions.read:0` and `read#0`.
 _NUMBERED: Final = re.compile(r"[A-Za-z_.-]*[:_-]?\d{0,5}|[^#]*#\d{1,5}")
-_TURNS: Final = (Kind.USER, Kind.NOTICE)
-_ROOT_LENGTH: Final = 24
+_KEY: Final = 8  # bytes
 # What a request must share with a session to continue it under another beginning.
 _LEAST_ANSWERS: Final = 2
 _LEAST_TOKENS: Final = 100
@@ -48,15 +49,7 @@ REPLY: Final = "reply"
 
 
 class Arrival:
-    """A message of a request, which may be new or known.
-
-    Args:
-        wire: the request's protocol.
-        message: the message as the client sent it.
-
-    Attributes:
-        digest: digest of its exact content, without `cache_control`.
-    """
+    """A message of a request, which may be new or known, with a digest of its exact content without `cache_control`."""
 
     __slots__ = ("__dict__", "_wire", "digest", "message")
 
@@ -84,38 +77,38 @@ def shape_of(parts: Sequence[Part]) -> bytes:
     numbers the calls of each session alike, it covers the calls too.
     """
     if is_answer(parts):
-        ids = [_identity(part) for part in parts if part.kind is Kind.CALL]
+        calls = []
+        for part in parts:
+            if part.kind is Kind.CALL:
+                call_id = part.call_id or ""
+                numbered = _NUMBERED.fullmatch(call_id)
+                calls.append(f"{call_id} {part.tool} {normalised(part.arguments or '{}')}" if numbered else call_id)
+        if calls:
+            return ASSISTANT + _hash(["calls", *calls], 8)
         text = " ".join(word for part in parts if part.kind is Kind.TEXT for word in part.text.split())
-        return ASSISTANT + (_hash(map(_bytes, ["calls", *ids]), 8) if ids else _hash([b"text", _bytes(text)], 8))
+        return ASSISTANT + _hash(["text", text], 8)
     if ids := sorted(part.call_id or "" for part in parts if part.kind is Kind.RESULT):
-        return RESULTS + _hash(map(_bytes, ids), 8)
-    return OTHER + _hash((_bytes(part.kind) for part in parts[:1]), 8)
-
-
-def _identity(call: Part) -> str:
-    call_id = call.call_id or ""
-    return f"{call_id} {call.tool} {normalised(call.arguments or '{}')}" if _NUMBERED.fullmatch(call_id) else call_id
+        return _RESULTS + _hash(ids, 8)
+    return _OTHER + _hash([part.kind for part in parts[:1]], 8)
 
 
 def root_of(wire: Wire, arrivals: Sequence[Arrival], owner: str = "") -> str:
     """Return the root by which a session is found: 24 hexadecimal digits for its owner and the user's first turn."""
     # After a compaction a session may begin with notices only. It stays the same session once the user speaks.
     opening = list(takewhile(lambda arrival: arrival.shape[:1] != ASSISTANT, arrivals))
-    holding = (arrival for kind in _TURNS for arrival in opening if any(part.kind is kind for part in arrival.parts))
+    kinds = (Kind.USER, Kind.NOTICE)
+    holding = (arrival for kind in kinds for arrival in opening if any(part.kind is kind for part in arrival.parts))
     first = next(holding, arrivals[0])
-    owned = [_bytes(owner)] if owner else []
-    return _hash([_bytes(wire.name), first.digest, *owned], _ROOT_LENGTH // 2).hex()
+    return _hash([wire.name, first.digest, *([owner] if owner else [])], 12).hex()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message of the client.
+    """A message of the client as it was last seen.
 
     Attributes:
-        digest: digest of its exact content when it was last seen.
-        shape: its shape, which survives edits (`shape_of`).
         messages: number of messages of the history that it stands for: one, unless rounds are inserted.
-        tokens: its tokens when it was last seen, by our own count.
+        tokens: its tokens, by our own count.
     """
 
     digest: bytes
@@ -142,27 +135,93 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Messages in a row that a request or a session shares with another session.
-
-    Attributes:
-        start: position of the first of them here.
-        other_start: its position in the other session.
-        count: number of them.
-    """
+    """Messages in a row that a request or a session shares with another session, from a position in each."""
 
     start: int
     other_start: int
     count: int
 
 
+class Chain:
+    """The keys of a growing history, in order: the key of a message covers the root and the shapes of all up to it.
+
+    Attributes:
+        fresh: keys of answers that nobody has taken yet.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.fresh: list[str] = []
+        self._start = self._tail = bytes.fromhex(root)[:_KEY]
+        self._after: list[bytes] = []  # digests that the tail does not cover yet
+        self._keys = bytearray()
+
+    def append(self, digest: bytes, shape: bytes) -> None:
+        """Take in the next message."""
+        key = _link(self._key(len(self._keys) // _KEY), shape)
+        self._keys += key
+        if shape[:1] == ASSISTANT:
+            self.fresh.append(key.hex())
+            self._tail, self._after = key, []
+        else:
+            self._after.append(digest)
+
+    def replied(self, number: int, shape: bytes) -> None:
+        """Take in a reply with this number of messages before it, which the client has not sent back yet."""
+        if shape[:1] == ASSISTANT and number * _KEY <= len(self._keys):
+            self.fresh.append(_link(self._key(number), shape).hex())
+
+    def _key(self, number: int) -> bytes:
+        """The key of the first messages."""
+        return bytes(self._keys[(number - 1) * _KEY : number * _KEY]) if number else self._start
+
+    @property
+    def head(self) -> str:
+        """Digits for the history as it stands: its shapes, and the exact content after its last answer."""
+        for digest in self._after:
+            self._tail = _link(self._tail, digest)
+        self._after.clear()
+        return (self._key(len(self._keys) // _KEY) + self._tail).hex()
+
+
+class Trail:
+    """The keys of a request's history, by which a store finds its session.
+
+    Attributes:
+        sought: what to ask a store for.
+    """
+
+    def __init__(self, root: str, arrivals: Sequence[Arrival]) -> None:
+        chain, openings = Chain(root), list[str]()
+        self._heads: set[str] = set()
+        for arrival in arrivals:
+            chain.append(arrival.digest, arrival.shape)
+            self._heads.add(chain.head)
+            if not chain.fresh:
+                openings.append(chain.head)
+        self._keys = {head[: 2 * _KEY] for head in self._heads}
+        self.sought = Sought(chain.fresh[::-1], openings[::-1])
+
+    def distance(self, head: str) -> int:
+        """Return 0 if a session with this head ends within the request, 1 if it does apart from edits, or else 2."""
+        if head in self._heads:
+            return 0
+        return 1 if head[: 2 * _KEY] in self._keys else 2
+
+
+def _link(before: bytes, addition: bytes) -> bytes:
+    return blake2b(before + addition, digest_size=_KEY).digest()
+
+
+def pair(first: bytes, second: bytes) -> int:
+    """Return the key of an answer and the message after it, by their exact digests; it holds in this process."""
+    return hash((first, second))
+
+
 class Entries:
     """The known messages of a client, in order; each takes some 100 bytes.
 
-    Args:
-        root: root of their session.
-
     Attributes:
-        chain: their keys for the store.
+        chain: their keys for the store, which cover the root of their session.
         fresh_pairs: keys of neighbouring messages for the memory, which nobody has taken yet.
     """
 
@@ -181,15 +240,11 @@ class Entries:
     def __getitem__(self, number: int) -> Entry:
         return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
 
-    def overlap(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]] = ()) -> Overlap | None:
+    def overlap(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]]) -> Overlap | None:
         """Return the longest row of messages that a request shares exactly, at the same positions or at others.
 
         None if the row is so short that another session may hold the same by chance. Ids of calls prove nothing: some
-        servers number the calls of each session alike.
-
-        Args:
-            arrivals: the request's messages.
-            replied: as for `align`; a reply after the row counts as an answer.
+        servers number the calls of each session alike. A reply after the row counts as an answer; see `align`.
         """
         if self._answers.isdisjoint(arrival.shape for arrival in arrivals):
             return None
@@ -229,7 +284,7 @@ class Entries:
         if 0 <= number < len(self) - 1 and self._shapes[number][:1] == ASSISTANT:
             self.fresh_pairs.append(pair(self._digests[number], self._digests[number + 1]))
 
-    def align(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]] = ()) -> Alignment:
+    def align(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]]) -> Alignment:
         """Return how far a request agrees with the known messages.
 
         An edited message with the same shape counts as the same if a later assistant's message is the same, because
@@ -266,7 +321,7 @@ class GivenReply:
     Attributes:
         shape: shape of the client's message for it.
         position: position of that message.
-        rounds: its rounds, if any of them has own calls; else empty.
+        rounds: its rounds, if any of them has own calls.
         inherited: whether it belongs to another session, which this one forks or rewrites.
     """
 
@@ -276,11 +331,6 @@ class GivenReply:
     inherited: bool = False
 
 
-def infers(records: Iterable[Record]) -> bool:
-    """Whether a session's episodes are inferred."""
-    return any(isinstance(record, ConfigRecord) and record.annotate == "infer" for record in records)
-
-
 def client_note(entries: Sequence[Entry]) -> NoteRecord:
     """Return the note on the client's messages of one request."""
     rows = [[entry.digest.hex(), entry.shape.hex(), entry.messages, entry.tokens] for entry in entries]
@@ -288,11 +338,7 @@ def client_note(entries: Sequence[Entry]) -> NoteRecord:
 
 
 def entries_of(note: NoteRecord) -> list[Entry]:
-    """Return the messages in a note.
-
-    Raises:
-        JournalError: if `client_note` did not make it.
-    """
+    """Return the messages in a note. Raises a JournalError, as the other readers do, if it was not made here."""
     with _readable("the client's messages"):
         rows = note.data["entries"]
         return [Entry(bytes.fromhex(row[0]), bytes.fromhex(row[1]), int(row[2]), int(row[3])) for row in rows]
@@ -300,13 +346,7 @@ def entries_of(note: NoteRecord) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A message that the client has edited.
-
-    Attributes:
-        number: its position among the client's messages.
-        digest: digest of its new content.
-        tokens: its tokens now, by our own count.
-    """
+    """A message that the client has edited: its position, and digest and tokens of its new content."""
 
     number: int
     digest: bytes
@@ -319,11 +359,7 @@ def edits_note(edits: Sequence[Edit]) -> NoteRecord:
 
 
 def edits_of(note: NoteRecord) -> list[Edit]:
-    """Return the edits in a note.
-
-    Raises:
-        JournalError: if `edits_note` did not make it.
-    """
+    """Return the edits in a note."""
     with _readable("edits of the client"):
         return [Edit(int(row[0]), bytes.fromhex(row[1]), int(row[2])) for row in note.data["entries"]]
 
@@ -340,38 +376,12 @@ def reply_note(replied: GivenReply) -> NoteRecord:
 
 
 def reply_of(note: NoteRecord) -> GivenReply:
-    """Return the reply in a note.
-
-    Raises:
-        JournalError: if `reply_note` did not make it.
-    """
+    """Return the reply in a note."""
     data = note.data
     with _readable("a reply"):
         rounds = tuple(AnsweredRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
         shape, position = bytes.fromhex(data["shape"]), int(data["place"])
         return GivenReply(shape, position, rounds, data.get("inherited") is True)
-
-
-def marks_of(root: str, records: Iterable[Record]) -> SessionDigests:
-    """Return the marks of a stored session, by its notes.
-
-    Args:
-        root: its root.
-        records: its records.
-
-    Raises:
-        JournalError: if a note cannot be read.
-    """
-    chain = Chain(root)
-    for record in records:
-        if isinstance(record, NoteRecord) and record.topic == CLIENT:
-            for entry in entries_of(record):
-                chain.append(entry.digest, entry.shape)
-        elif isinstance(record, NoteRecord) and record.topic == REPLY:
-            reply = reply_of(record)
-            if not reply.inherited:
-                chain.replied(reply.position, reply.shape)
-    return SessionDigests(chain.head, chain.fresh)
 
 
 @contextmanager
@@ -382,55 +392,10 @@ def _readable(what: str) -> Iterator[None]:
         raise JournalError(f"a note on {what} cannot be read: {error!r}") from error
 
 
-def prefix(records: Sequence[Record], count: int) -> list[Record]:
-    """Return the first records of a fork: those of a session about the client's first messages, and a note.
-
-    Args:
-        records: the session's records.
-        count: number of the client's messages to keep.
-    """
-    return [*_first(records, count), NoteRecord(FORK_NOTE)]
-
-
-def _first(records: Sequence[Record], count: int) -> list[Record]:
-    copied: list[Record] = []
-    total, remaining = count, 0  # `remaining`: messages of the history still to keep
-    for number, record in enumerate(records):
-        if isinstance(record, NoteRecord) and record.topic == CLIENT:
-            entries = entries_of(record)[:count]
-            if not entries:
-                return [*copied, *_later(records[number:], total)]
-            count -= len(entries)
-            remaining = sum(entry.messages for entry in entries)
-            copied.append(replace(client_note(entries), at=record.at))
-        elif isinstance(record, MessageRecord):
-            if not remaining:
-                return [*copied, *_later(records[number:], total)]
-            remaining -= 1
-            copied.append(record)
-        else:
-            copied.append(record)
-    return copied
-
-
-def _later(records: Iterable[Record], count: int) -> Iterator[Record]:
-    """Later edits of the client's first messages, which apply to every fork, and later replies to them."""
-    for record in records:
-        if isinstance(record, NoteRecord) and record.topic == REPLY and reply_of(record).position == count:
-            yield record
-        if isinstance(record, NoteRecord) and record.topic == EDITS:
-            edits = [edit for edit in edits_of(record) if edit.number < count]
-            if edits:
-                yield replace(edits_note(edits), at=record.at)
-
-
-def _hash(chunks: Iterable[bytes], size: int) -> bytes:
+def _hash(chunks: Iterable[bytes | str], size: int) -> bytes:
     digest = blake2b(digest_size=size)
     for chunk in chunks:
-        digest.update(b"%d:" % len(chunk))
-        digest.update(chunk)
+        data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
     return digest.digest()
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

@@ -1,15 +1,29 @@
-"""Who sent a request: the agent and its sessions' ids, by the headers of the agents that Wane knows."""
+"""Who sent a request, by the headers of the agents that Wane knows; and which session started a sub-agent's.
+
+What the client tells decides, or else the prompt of a call. Nothing is guessed: if two sessions may have started a
+sub-agent, none is named.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
 
+from wane.journal.records import UNKNOWN_PARENT
+from wane.proxy import jsons
 from wane.proxy.http.head import Headers, first
+from wane.proxy.store.base import Store, StoreError
 
-_LONGEST_ID: Final = 64
+_LOGGER: Final = logging.getLogger("wane.proxy")
+
+AGENTS: Final = "agent"
+"""Kind of the documents about sub-agents."""
+
 _CLAUDE_CODE: Final = ("claude-cli/",)
 _CODEX: Final = ("codex_", "codex-")
 _COMPACTING: Final = (*_CLAUDE_CODE, *_CODEX, "GeminiCLI", "pi (", "pi/")
@@ -20,6 +34,9 @@ _PI: Final = {"Anthropic/JS": b"anthropic-dangerous-direct-browser-access", "Ope
 
 # `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+
+_Row: TypeAlias = tuple[str, str]
+"""The id of a session, and the id that its client has for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +53,6 @@ class Sender:
     agent: str = ""
     parent: str = ""
 
-    @property
-    def starter(self) -> Sender:
-        """The agent that started this sub-agent."""
-        return Sender(self.session, self.parent)
-
     def is_other(self, other: Sender) -> bool:
         """Whether another request is from another agent of the same client's session."""
         return bool(self.session) and self.session == other.session and self.agent != other.agent
@@ -54,8 +66,12 @@ def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
     """Return who sent a request."""
     client = _text(sent, b"user-agent")
     if client.startswith(_CLAUDE_CODE):
-        # Versions before the header have the session's id in the body.
-        session = _id(sent, b"x-claude-code-session-id") or _session_in(body.get("metadata"))
+        session = _id(sent, b"x-claude-code-session-id")
+        metadata = body.get("metadata")
+        if not session and isinstance(metadata, dict):
+            # Versions before the header have the session's id in the body.
+            match = _SESSION.search(str(metadata.get("user_id")))
+            session = match[1] if match else ""
         return Sender(session, _id(sent, b"x-claude-code-agent-id"), _id(sent, b"x-claude-code-parent-agent-id"))
     if client.startswith(_CODEX):
         # Each agent is a thread, and the session has the id of the main one.
@@ -72,14 +88,104 @@ def compacts(sent: Headers) -> bool:
     return client.startswith(_COMPACTING) or (beside is not None and first(sent, beside) is not None)
 
 
-def _session_in(metadata: object) -> str:
-    match = _SESSION.search(str(metadata.get("user_id"))) if isinstance(metadata, dict) else None
-    return match[1] if match else ""
-
-
 def _text(sent: Headers, name: bytes) -> str:
     return (first(sent, name) or b"").decode("latin-1")
 
 
 def _id(sent: Headers, name: bytes) -> str:
-    return _text(sent, name)[:_LONGEST_ID]
+    return _text(sent, name)[:64]
+
+
+class Parentage:
+    """The sessions of agents and the prompts that they handed over, for the sessions of one owner.
+
+    Documents of the store keep it, because another process may get the sub-agent's first request. A store that fails
+    makes a parent unknown, and nothing worse.
+    """
+
+    def __init__(self, store: Store, owner: str = "") -> None:
+        self._store, self._owner = store, owner
+        self._tidied = datetime.now(UTC)
+
+    async def met(self, sender: Sender, session_id: str) -> None:
+        """Note the session of an agent, if its client tells ids."""
+        if sender.session:
+            name = self._name("agent", sender.session, sender.agent)
+            await self._changed(name, lambda _: [(session_id, sender.session)])
+
+    async def handed_over(self, sender: Sender, session_id: str, prompts: Iterable[str]) -> None:
+        """Note the prompts of a session's calls that start sub-agents."""
+        for prompt in prompts:
+            name = self._name("prompt", prompt)
+            await self._changed(name, lambda rows: [*rows, (session_id, sender.session)])
+
+    async def parent(self, sender: Sender, texts: Sequence[str]) -> str:
+        """Return the id of the session that started a new one; empty if none did, as far as is known.
+
+        Args:
+            sender: who sent its first request.
+            texts: the prompts that this request may hold.
+
+        Returns:
+            The id; `UNKNOWN_PARENT` for a sub-agent, by its client's word, whose parent's session is not known.
+        """
+        if sender.agent:
+            rows = await self._changed(self._name("agent", sender.session, sender.parent), lambda rows: rows)
+            return rows[0][0] if rows else UNKNOWN_PARENT
+        for text in texts:
+            claimed = ""
+
+            def claim(rows: list[_Row]) -> list[_Row]:
+                """Take the call with this prompt, which starts one sub-agent only, unless it is ambiguous."""
+                nonlocal claimed
+                fitting = [row for row in rows if row[1] == sender.session]
+                claimed = fitting[0][0] if len({row[0] for row in fitting}) == 1 else ""
+                if claimed:
+                    rows.remove(fitting[0])
+                return rows
+
+            await self._changed(self._name("prompt", text), claim)
+            if claimed:
+                return claimed
+        return ""
+
+    async def tidy(self) -> None:
+        """Delete what is a week old, once an hour."""
+        now = datetime.now(UTC)
+        if now - self._tidied < timedelta(hours=1):
+            return
+        self._tidied = now
+        try:
+            for name, document in (await self._store.documents(AGENTS)).items():
+                if now - _read(document)[0] > timedelta(days=7):
+                    await self._store.replace_document(AGENTS, name, document, None)
+        except StoreError as error:
+            _LOGGER.warning("what is known of sub-agents is not tidied up: %s", error)
+
+    async def _changed(self, name: str, change: Callable[[list[_Row]], list[_Row]]) -> list[_Row]:
+        """Change the rows of a document, and return them; none if the store fails."""
+
+        def changed(before: str | None) -> str | None:
+            rows = change(_read(before)[1])
+            if before is not None and rows == _read(before)[1]:
+                return before
+            data = {"at": datetime.now(UTC).isoformat(), "owner": self._owner, "sessions": rows}
+            return jsons.dumps(data).decode() if rows else None
+
+        try:
+            return _read(await self._store.change_document(AGENTS, name, changed, "what is known of sub-agents"))[1]
+        except StoreError as error:
+            _LOGGER.warning("which session started a sub-agent's is not known: %s", error)
+            return []
+
+    def _name(self, *what: str) -> str:
+        return blake2b(jsons.dumps([self._owner, *what]), digest_size=16).hexdigest()
+
+
+def _read(document: str | None) -> tuple[datetime, list[_Row]]:
+    """When a document was written, and its rows; old and empty if it cannot be read."""
+    try:
+        data: dict[str, Any] = jsons.loads((document or "").encode())
+        return datetime.fromisoformat(data["at"]), [(str(row[0]), str(row[1])) for row in data["sessions"]]
+    except (ValueError, LookupError, TypeError):
+        return datetime.min.replace(tzinfo=UTC), []

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
-from wane.account import Account, usage_of
+from wane.account import usage_of
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.history import History
@@ -31,9 +30,9 @@ from wane.journal import (
     spent_call,
     spent_note,
 )
-from wane.prices import NO_USAGE, CacheUse, TokenUsage, at_tier, cost_of, prices_of
+from wane.prices import NO_USAGE, TokenUsage, at_tier, cost_of, prices_of
 from wane.proxy import jsons
-from wane.proxy.sessions.figures import Money
+from wane.proxy.sessions.figures import Ledger, Money
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
 from wane.proxy.sessions.messages import (
     CLIENT,
@@ -55,10 +54,7 @@ from wane.proxy.sessions.messages import (
 )
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Round, ViewMessage, Wire
 from wane.recall import Archive, answer
-from wane.strategies.base import Fitted, Slot
-
-_SLACK: Final = 0.02  # share by which the overhead may change without a new record
-_REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the provider demands
+from wane.strategies.base import Fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ class RequestView:
         records: the records about it.
         report: what a pass did; None if the strategy has no passes.
         evicted: tokens of the history that it does not show, by our own count.
-        reminder: note at the end of the request, for a model that has `delimiter`; usually None.
+        reminder: note at the end of the request, for a model that has `delimiter`.
     """
 
     messages: Sequence[ViewMessage]
@@ -87,58 +83,11 @@ class RequestView:
         return any(isinstance(record, PassRecord | StrategyRecord) for record in self.records)
 
 
-class Ledger:
-    """The cost of one session's requests.
-
-    Attributes:
-        money: the cost of all requests so far.
-    """
-
-    def __init__(self) -> None:
-        self.money = Money()
-        self._caches = False
-        self._writes = self._hour = False
-        self._before = 0
-
-    def add(self, usage: TokenUsage, model: str, evicted: int, *, replied: bool = True) -> None:
-        """Take in a request.
-
-        Args:
-            usage: its usage, as the provider reported it; without input if it reported none.
-            model: its model.
-            evicted: tokens of the history that it did not show.
-            replied: whether it would have been made without Wane, unlike further rounds for own tools.
-        """
-        if usage.input <= 0:
-            self.money += Money(Account().plus(None, None))
-            return
-        self._caches |= usage.cache_read + usage.cache_write > 0
-        self._writes |= usage.cache_write > 0
-        self._hour |= usage.cache_write_hour > 0
-        total = usage.input + evicted
-        read = min(self._before, total) if self._caches and usage.cache_read else 0
-        self._before = total
-        prices, spent = prices_of(at_tier(model, usage.tier)), cost_of(usage, model)
-        before = 0.0
-        if prices is not None and spent is not None and replied:
-            uncached = total - read
-            written = uncached if self._writes else 0
-            use = CacheUse(read, written, uncached - written, written if self._hour else 0)
-            before = prices.cost(use, usage.output).total
-        self.money += Money(Account().plus(usage, spent), before)
-
-
 class Session:
     """One session. Sans I/O: each step returns records of what happened, and `follow` redoes them.
 
-    Args:
-        wire: its client's protocol.
-        settings: how its context is managed.
-        root: its root.
-        infer: whether its episodes are inferred until the agent marks its own, even if the settings do not ask for it.
-
     Attributes:
-        infer: whether its episodes are inferred.
+        infer: whether its episodes are inferred until the agent marks its own, which the settings need not ask for.
         entries: the client's messages so far.
         rounds: the rounds that the client does not see.
         history: the history that they stand for.
@@ -149,12 +98,13 @@ class Session:
     def __init__(self, wire: Wire, settings: ContextSettings, root: str, *, infer: bool) -> None:
         self.wire = wire
         self.root = root
+        self.budget = settings.budget
         self.infer = infer or settings.annotate == "infer"
         self.entries = Entries(root)
         self.rounds = UnseenRounds(wire)
-        engine = Engine(settings, infers=self.infer, partial_reports=True)
+        self.engine = Engine(settings, infers=self.infer, partial_reports=True)
         self._outline = EditableOutline()
-        self.history = History(engine, self._outline, ConfigRecord(strategy=""))
+        self.history = History(self.engine, self._outline, ConfigRecord(strategy=""))
         self.history.drain()
         self.used = NO_USAGE
         self.ledger = Ledger()
@@ -165,16 +115,6 @@ class Session:
         # While following records: entries whose messages are still missing, and how many the first of them has.
         self._due: deque[Entry] = deque()
         self._followed = 0
-
-    @property
-    def engine(self) -> Engine:
-        """Decides the view."""
-        return self.history.engine
-
-    @property
-    def budget(self) -> int:
-        """Tokens that its view may hold."""
-        return self._settings.budget
 
     @property
     def cut_short(self) -> bool:
@@ -193,19 +133,13 @@ class Session:
 
     def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
         """Return the messages that the client has changed."""
-        return [
-            Edit(number, arrivals[number].digest, sum(map(_tokens, arrivals[number].parts)))
-            for number in alignment.edited
-        ]
+        edited = ((number, arrivals[number]) for number in alignment.edited)
+        return [Edit(number, arrival.digest, sum(map(_tokens, arrival.parts))) for number, arrival in edited]
 
     def drift(self, edits: Iterable[Edit]) -> int:
         """Return how many tokens the edits change."""
-        changes = (
-            edit.tokens - self.entries[edit.number].tokens
-            for edit in edits
-            if edit.number not in self.rounds.insertions
-        )
-        return sum(map(abs, changes))
+        seen = (edit for edit in edits if edit.number not in self.rounds.insertions)
+        return sum(abs(edit.tokens - self.entries[edit.number].tokens) for edit in seen)
 
     def amend(self, edits: Sequence[Edit]) -> list[Record]:
         """Take in the client's edits; return the record of them."""
@@ -216,15 +150,11 @@ class Session:
         return [edits_note(edits)] if edits else []
 
     def setup(self, equipped: Equipped) -> list[Record]:
-        """Take in what a request carries besides its messages; return records of the changes.
-
-        Args:
-            equipped: the request's body, with own tools.
-        """
+        """Take in what a request carries besides its messages, own tools included; return records of the changes."""
         settings = self.history.settings
         overhead = chars(jsons.dumps(self.wire.fixed(equipped)).decode("utf-8", "replace"))
-        if settings.strategy and abs(overhead - settings.overhead) <= _SLACK * overhead:
-            overhead = settings.overhead
+        if settings.strategy and abs(overhead - settings.overhead) <= 0.02 * overhead:
+            overhead = settings.overhead  # a small change is worth no record
         self.history.configure(replace(self._config, overhead=overhead, required=settings.required))
         return self.history.drain()
 
@@ -259,16 +189,11 @@ class Session:
         engine, required = self.engine, self.history.settings.required
         extra = sum(_tokens(part) for message in extra_messages for part in self.wire.format.parts(message))
         try:
-            self._weigh(extra)
-            fitted = self._fitted(cold=cold)
-            report = fitted.report
-            rendered = self._rendered(history, body, fitted.view)
-            self._weigh(extra)
-            if self.history.settings.required > required and engine.tokens > self._settings.budget:
-                fitted = self._fitted(cold=cold)
-                report = None if report is None or fitted.report is None else _joined(report, fitted.report)
-                rendered = self._rendered(history, body, fitted.view)
-                self._weigh(extra)
+            report, rendered = self._fitted(history, body, extra, cold=cold)
+            if self.history.settings.required > required and engine.tokens > self.budget:
+                first = report
+                report, rendered = self._fitted(history, body, extra, cold=cold)
+                report = None if first is None or report is None else _joined(first, report)
             reminder = self.history.remind()
             evicted = engine.evicted - self.history.settings.required
         finally:
@@ -276,12 +201,8 @@ class Session:
         return RequestView(rendered, history.messages, self.history.drain(), report, evicted, reminder)
 
     def shortfall(self, report: FitReport | None) -> str:
-        """Return how far the request is over the budget and why, whatever the strategy; empty if it is within.
-
-        Args:
-            report: what a pass did before the request; None for a strategy without passes.
-        """
-        engine, budget = self.engine, self._settings.budget
+        """Return how far a request with this report is over the budget and why, whatever the strategy; or nothing."""
+        engine, budget = self.engine, self.budget
         if engine.tokens <= budget or not engine.traits.bounded:
             return ""
         if report is not None and report.shortfall:
@@ -294,10 +215,26 @@ class Session:
         room, prices = self.engine.room, prices_of(model)
         return room if room is None or prices is None else replace(room, window=prices.window)
 
-    def _fitted(self, *, cold: bool) -> Fitted:
+    def _fitted(
+        self, history: FullHistory, body: Body, extra: int, *, cold: bool
+    ) -> tuple[FitReport | None, list[ViewMessage]]:
+        """Run a pass if one is due; return its report, and the messages of the view.
+
+        They include evicted content that the provider demands. If it would take much of the budget it is left out; a
+        correction then makes the request valid.
+        """
+        self._weigh(extra)
         fitted = self.history.fit(cold=cold)
         assert isinstance(fitted, Fitted)  # none of the proxy's strategies needs summaries
-        return fitted
+        slots = fitted.view
+        rendered, tokens = history.render(slots), 0
+        if self.engine.evicted and self.wire.must_open_with_reasoning(body):
+            opened, added = history.opened(slots, rendered)
+            if len(opened) > len(slots) and added <= self.budget * 0.1:
+                rendered, tokens = history.render(opened), added
+        self.history.configure(replace(self.history.settings, required=tokens))
+        self._weigh(extra)
+        return fitted.report, rendered
 
     def _weigh(self, extra: int) -> None:
         """Count further tokens as overhead: those of rounds that are not in the history yet."""
@@ -305,10 +242,7 @@ class Session:
         self.engine.overhead = settings.overhead + settings.required + extra
 
     def full_history(self, arrivals: Sequence[Arrival]) -> FullHistory:
-        """Return the whole history, made from the messages that the client has just sent.
-
-        Args:
-            arrivals: all its messages, which were taken in.
+        """Return the whole history, made from all messages of the client, which were taken in.
 
         Raises:
             HistoryError: if an edited message now stands for another number of messages.
@@ -328,26 +262,13 @@ class Session:
                 # Behind the rounds ahead of it, the client's own message follows.
                 inserted.update(range(len(history), len(history) + len(messages) - insertion.ahead))
             history += messages
-        engine = self.engine
-        return FullHistory(
-            self.wire.format,
-            engine.name,
-            history,
-            self._outline,
-            engine.item_count,
-            frozenset(edited),
-            frozenset(inserted),
-        )
+        name, items = self.engine.name, self.engine.item_count
+        return FullHistory(self.wire.format, name, history, self._outline, items, edited, inserted)
 
     # Replies
 
     def observe(self, usage: TokenUsage, model: str) -> list[Record]:
-        """Take in the usage of a request, as the provider reported it; return the record of it.
-
-        Args:
-            usage: the usage; without input if the provider reported none.
-            model: the request's model.
-        """
+        """Take in the usage of a request, without input if the provider reported none; return the record of it."""
         anchors = self._take_usage(usage, model)
         if anchors:
             self.engine.sent()
@@ -355,20 +276,15 @@ class Session:
         return self.history.drain()
 
     def paid(self, usage: TokenUsage, model: str) -> list[Record]:
-        """Take in the cost of a request after which another one has added to the session; return the record of it.
+        """Take in the usage of a request after which another one has added to the session; return the record of it.
 
-        Its usage does not tell the size of the view any more. The arguments are those of `observe`.
+        It does not tell the size of the view any more.
         """
         self._pay(usage, model, replied=False)
         return [spent_note(_usage_record(usage, model, 0))]
 
     def recall(self, call: OwnCall, history: FullHistory) -> str:
-        """Return the result of a call of `recall`.
-
-        Args:
-            call: the call.
-            history: the whole history at the request.
-        """
+        """Return the result of a call of `recall`, from the whole history at the request."""
         engine = self.engine
         archive = Archive(
             engine.window,
@@ -420,12 +336,7 @@ class Session:
         self.history.drain()  # they are stored
 
     def inherit(self, source: Session, shared: Overlap) -> list[Record]:
-        """Take over rounds of another session, which this new one forks or rewrites; return records of them.
-
-        Args:
-            source: that session.
-            shared: the client's messages that both share.
-        """
+        """Take over rounds of another session, which this new one forks or rewrites; return records of them."""
         replies = list(source.rounds.inherited(source.entries, shared))
         for reply in replies:
             self.rounds.given(reply)
@@ -477,19 +388,6 @@ class Session:
             entry = self._due.popleft()
             self.rounds.settle(len(self.entries), entry.shape)
             self.entries.append(entry)
-
-    def _rendered(self, history: FullHistory, body: Body, slots: Sequence[Slot]) -> list[ViewMessage]:
-        """The messages of a request: the view, and evicted content that the provider demands.
-
-        Content that would take much of the budget is left out; a correction then makes the request valid.
-        """
-        rendered, tokens = history.render(slots), 0
-        if self.engine.evicted and self.wire.must_open_with_reasoning(body):
-            opened, added = history.opened(slots, rendered)
-            if len(opened) > len(slots) and added <= self._settings.budget * _REQUIRED_SHARE:
-                rendered, tokens = history.render(opened), added
-        self.history.configure(replace(self.history.settings, required=tokens))
-        return rendered
 
 
 def _joined(first: FitReport, second: FitReport) -> FitReport:

@@ -8,14 +8,13 @@ from pathlib import Path
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.journal import SessionStore, default_root
 from wane.proxy.store.base import KEEP, MemoryStore, Store
+from wane.proxy.store.database import parse_location, scheme_of
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.location import parse_location, scheme_of
 
 DISK = "disk"
 """Stands for the directory of all of Wane's sessions."""
 
-_REDIS = ("redis", "rediss", "unix")
-_POSTGRESQL = ("postgresql", "postgres")
+_CHOICES = "give 'disk', a directory (a new one here as ./name), or a URL: redis://, rediss://, unix://, postgresql://"
 
 
 def open_store(where: str | None, keep: float = KEEP) -> Store:
@@ -33,17 +32,13 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
     if where is None:
         return MemoryStore()
     scheme = scheme_of(where)
-    if scheme in _REDIS or scheme in _POSTGRESQL:
-        return _database(where, keep, redis=scheme in _REDIS)
-    if scheme is not None:
+    if scheme is None:
+        return DiskStore(SessionStore(default_root(os.environ) if where == DISK else _directory(where)), keep=keep)
+    if scheme not in ("redis", "rediss", "unix", "postgresql", "postgres"):
         raise ConfigError(f"sessions cannot be stored at a URL that begins with {scheme}:; {_CHOICES}")
-    return DiskStore(SessionStore(default_root(os.environ) if where == DISK else _directory(where)), keep=keep)
-
-
-def _database(where: str, keep: float, *, redis: bool) -> Store:
-    location = parse_location(where)
+    location, library = parse_location(where), "postgresql" if scheme.startswith("postgres") else "redis"
     try:
-        if redis:
+        if library == "redis":
             from wane.proxy.store.redis import RedisStore
 
             return RedisStore(location, keep)
@@ -51,7 +46,7 @@ def _database(where: str, keep: float, *, redis: bool) -> Store:
 
         return PostgresStore(location, keep)
     except ImportError:
-        raise MissingExtraError(f"the store {location.name}", "redis" if redis else "postgresql") from None
+        raise MissingExtraError(f"the store {location.name}", library) from None
 
 
 def _directory(where: str) -> Path:
@@ -69,6 +64,3 @@ def _directory(where: str) -> Path:
     if not is_directory and not (path.is_absolute() or "/" in where or os.sep in where):
         raise ConfigError(f"there is no store {where!r:.200}; {_CHOICES}")
     return path
-
-
-_CHOICES = "give 'disk', a directory (a new one here as ./name), or a URL: redis://, rediss://, unix://, postgresql://"

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 
 from wane.core.errors import JournalError, SessionLockedError, WaneError
 from wane.journal import Header, Record, new_header
-from wane.proxy.store.marks import Matches, SessionDigests, Sought
 
 T = TypeVar("T")
 
@@ -24,16 +23,6 @@ KEEP: Final = 30 * 86_400.0
 DELETED: Final = "deleted"
 """Kind of the documents on sessions that were deleted from a database (`wane.journal.store.Deleted`)."""
 
-HEAVY: Final = 1 << 16
-"""Characters above which reading records is worth a thread; it takes some tenths of a millisecond."""
-
-MANY: Final = 500
-"""Records above which writing them is worth a thread; it takes some milliseconds."""
-
-WAIT: Final = 15.0
-"""Seconds that a request waits for another one of the same session in the same process."""
-
-_TRIES: Final = 100  # to change a document while other processes do so too
 _ROOT: Final = re.compile(r"[0-9a-f]{24}")
 _SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
 
@@ -67,17 +56,68 @@ class StoredSession:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class SessionDigests:
+    """By what a store finds a session, besides its root.
+
+    Attributes:
+        head: 32 hexadecimal digits for the history as it stands; they replace those of before.
+        keys: 16 hexadecimal digits for each further answer, with all that stands before it.
+    """
+
+    head: str
+    keys: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """The history of a request whose session is unknown.
+
+    Attributes:
+        answers: keys of its answers, the latest first.
+        openings: heads of its beginnings without an answer, the longest first.
+    """
+
+    answers: Sequence[str] = ()
+    openings: Sequence[str] = ()
+
+    def batches(self) -> Iterator[Sequence[str]]:
+        """Yield the keys of its answers in a few growing batches: usually one of the first is known."""
+        start, size = 0, 64
+        while start < len(self.answers):
+            yield self.answers[start : start + size]
+            start, size = start + size, 4 * size
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A stored session that shares the latest answer of a request that any session has."""
+
+    id: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """What a store knows of a request.
+
+    Attributes:
+        sessions: sessions with the latest answer that any has, or those that end within its opening; the last written
+            first.
+        unmarked: ids of the root's sessions whose marks are not known, such as those of a file from elsewhere.
+    """
+
+    sessions: Sequence[Match] = ()
+    unmarked: Sequence[str] = ()
+
+
 class Log:
     """The records of one session, append-only. This class stores none; a store's own overrides `_news` and `_add`.
 
-    A process has one object for each session in memory.
-
-    Args:
-        header: the session's header.
-        wait: seconds that a task waits for another one that holds the session.
+    A process has one object for each session in memory. A task waits some seconds for another one that holds it.
     """
 
-    def __init__(self, header: Header, wait: float = WAIT) -> None:
+    def __init__(self, header: Header, wait: float = 15.0) -> None:
         self.id = header.id
         self.header = header
         self._wait = wait
@@ -121,9 +161,7 @@ class Log:
     async def append(self, records: Sequence[Record], marks: SessionDigests | None = None) -> None:
         """Append records, all or none of them, while this task holds the session.
 
-        Args:
-            records: the records.
-            marks: by what the session is found from now on, or once it was synced; None if that has not changed.
+        By its marks the session is found from now on, or once it was synced; None if they have not changed.
 
         Raises:
             SessionChangedError: if another process has appended since the hold began; nothing is added then.
@@ -145,9 +183,6 @@ class Log:
         """Wait until appended records would survive a crash of the machine, if the store can tell. Needs no hold.
 
         From then on, the session is found by its marks.
-
-        Raises:
-            StoreError: if it cannot be written.
         """
 
     async def close(self) -> None:
@@ -166,9 +201,6 @@ class Store:
 
     All raise a StoreError if the store cannot be reached, read or written.
 
-    Args:
-        wait: seconds that a request waits for another one of the same session.
-
     Attributes:
         persistent: whether records are stored at all, so that a session which left memory can be restored.
         shared: whether several processes can have a session open.
@@ -177,8 +209,7 @@ class Store:
     persistent = False
     shared = False
 
-    def __init__(self, wait: float = WAIT) -> None:
-        self._wait = wait
+    def __init__(self) -> None:
         self._memory: dict[str, dict[str, str]] = {}  # the documents of each kind, by name
 
     async def check(self) -> None:
@@ -187,9 +218,7 @@ class Store:
     async def find(self, root: str, sought: Sought) -> Matches:  # noqa: ARG002
         """Return the sessions that a request may continue. This reads no records.
 
-        Args:
-            root: 24 hexadecimal digits, a digest of how a session began.
-            sought: the request's history, whose keys cover the root.
+        The root is 24 hexadecimal digits for how a session began; the keys of what is sought cover it.
         """
         checked_root(root)
         return Matches()
@@ -200,14 +229,9 @@ class Store:
     async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
         """Create a session, which others can find by its root.
 
-        Args:
-            root: the digest of how it began.
-            message_format: name of the format of its messages.
-            owner: the name to which it belongs; empty for none.
-            parent: the id of the session that started it, for a sub-agent's.
+        It may belong to an owner; that of a sub-agent has the id of the session that started it as its parent.
         """
-        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)
-        return Log(header, self._wait)
+        return Log(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent))
 
     async def open(self, session_id: str) -> Log:
         """Open a session to continue it.
@@ -235,15 +259,9 @@ class Store:
         return self._memory.get(kind, {}).get(name)
 
     async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
-        """Replace a document; return False if it is no longer the one that was read.
+        """Replace a document; return False if it is no longer the one that was read. None stands for no document.
 
         It may also be False where the document was replaced, if a database's answer was lost: read it again then.
-
-        Args:
-            kind: its kind.
-            name: its name.
-            before: the document as it was read; None if there was none.
-            after: another document; None to delete it.
         """
         documents = self._memory.setdefault(kind, {})
         if documents.get(name) != before:
@@ -263,12 +281,9 @@ class Store:
             name: its name.
             change: returns another document for the one that is there, or the same; None stands for none. It is called
                 again if another process has changed the document meanwhile.
-            what: what the document is, for the error.
-
-        Raises:
-            StoreError: if other processes change it again and again.
+            what: what the document is, for the error that other processes change it again and again.
         """
-        for _ in range(_TRIES):
+        for _ in range(100):
             before = await self.document(kind, name)
             after = change(before)
             if after == before or await self.replace_document(kind, name, before, after):
@@ -302,11 +317,7 @@ def _stored_none(session_id: str) -> StoreError:
 
 
 def new_id(root: str) -> str:
-    """Return the id of a new session, which begins with its root.
-
-    Raises:
-        StoreError: for a malformed root.
-    """
+    """Return the id of a new session, which begins with its root."""
     return f"{checked_root(root)}-{secrets.token_hex(8)}"
 
 
@@ -316,22 +327,14 @@ def is_session_id(text: str) -> bool:
 
 
 def checked_root(root: str) -> str:
-    """Return a root that is safe in patterns and keys.
-
-    Raises:
-        StoreError: for a malformed root.
-    """
+    """Return a root that is safe in patterns and keys; any other text is a StoreError."""
     if not _ROOT.fullmatch(root):
         raise StoreError(f"{root!r:.80} is not a session's root, which has 24 hexadecimal digits")
     return root
 
 
 def root_of(session_id: str) -> str:
-    """Return the root in an id that is safe in patterns and keys.
-
-    Raises:
-        StoreError: for a malformed id.
-    """
+    """Return the root in an id that is safe in patterns and keys; any other text is a StoreError."""
     match = _SESSION.fullmatch(session_id)
     if match is None:
         raise StoreError(f"there is no session {session_id!r:.80}: that is not an id of the proxy")
@@ -367,7 +370,7 @@ def are_heavy(records: Sequence[Record]) -> bool:
 
     Their sizes do not matter: a thread that encodes one record blocks the event loop too, however long it is.
     """
-    return len(records) > MANY
+    return len(records) > 500
 
 
 @contextmanager

@@ -6,35 +6,31 @@ The abstract methods of `DatabaseStore` are the steps that a database must provi
   log has grown since; the process then reads the new lines and decides again. So a stopped, killed or disconnected
   process blocks no other, and cannot append outdated decisions.
 - Every step is idempotent, so that it can be repeated if its answer was lost.
+- No message shows the secrets in a database's URL (`DatabaseLocation`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from wane.journal import (
-    Header,
-    Record,
-    checksum_of,
-    new_header,
-    read_header,
-    read_lines,
-    write_line,
-    write_lines,
-)
+from wane.core.errors import ConfigError
+from wane.journal import Header, Record, checksum_of, new_header, read_header, read_lines, write_line, write_lines
 from wane.journal.store import deleted_of
 from wane.proxy.store.base import (
     DELETED,
-    HEAVY,
     Log,
     SessionChangedError,
+    SessionDigests,
     SessionLostError,
+    Sought,
     Store,
     StoreError,
     are_heavy,
@@ -44,17 +40,89 @@ from wane.proxy.store.base import (
     root_of,
     uninterrupted,
 )
-from wane.proxy.store.location import DatabaseLocation
-from wane.proxy.store.marks import SessionDigests, Sought
 
 T = TypeVar("T")
 
-_SLOW: Final = 0.5
-"""Seconds after which a failure counts as slow. A fast one, such as a refused connection, may be retried at once."""
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_HOSTS: Final = re.compile(r"(?:(?:[\w.%-]+|\[[0-9A-Fa-f:.%]+\])?(?::\d+)?(?:,|$))*")
+_PREFIX: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+_SECRET: Final = re.compile(r"pass|secret|token|key", re.IGNORECASE)
+# The name of a database, or the path of a socket; anything else could be a secret.
+_PATH: Final = re.compile(r"/?\d{0,4}|/[a-z_][a-z_-]{0,30}\d{0,3}")
 
-_GRACE: Final = 0.2
-_UNUSED_ROOT: Final = "0" * 24
-"""A root that no session has."""
+
+@dataclass(frozen=True, slots=True)
+class DatabaseLocation:
+    """The location of a database.
+
+    Attributes:
+        url: the URL for the client library, with secrets.
+        name: the URL to show, without user, password, options and possible secrets.
+        prefix: prefix of keys in Redis.
+        secrets: the secrets, both as written in the URL and decoded.
+    """
+
+    url: str = field(repr=False)
+    name: str
+    prefix: str
+    secrets: tuple[str, ...] = field(repr=False)
+
+    def without_secrets(self, text: object) -> str:
+        """Return a text as one line with its secrets masked."""
+        line = " ".join(str(text).split())
+        for secret in self.secrets:
+            line = line.replace(secret, "***")
+        return line
+
+
+def scheme_of(where: str) -> str | None:
+    """Return the scheme of a URL in lower case; None if there is none, as in a path."""
+    match = _SCHEME.match(where)
+    return match[1].lower() if match else None
+
+
+def parse_location(url: str) -> DatabaseLocation:
+    """Parse a URL: `scheme://[user[:password]@]host[:port][/database][?option=value&…]`.
+
+    The option `prefix` is Wane's; all others are for the client library.
+
+    Raises:
+        ConfigError: if it is malformed; the message contains no secrets.
+    """
+    scheme = scheme_of(url)
+    try:
+        parts = urlsplit(url)
+        userinfo, at, hosts = parts.netloc.rpartition("@")
+        # An unencoded character in a password could end the host early, and the rest of the password would be shown.
+        if url.count("@") != len(at) or parts.fragment or "://" not in url or not _HOSTS.fullmatch(hosts):
+            raise ValueError
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError:
+        raise ConfigError(
+            f"the store's URL, which begins with {scheme}:, is malformed. Write {scheme}://user:password@host:port/"
+            "database, and percent-encode characters such as '@', '/', '?', '#' and '%' in a user or password"
+        ) from None
+    prefix = options.get("prefix", "wane")
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError(
+            f"prefix={prefix!r:.80} in the store's URL must be 1 to 64 letters, digits, '_', '.', ':' or '-'"
+        )
+    plain = not hosts or _PATH.fullmatch(parts.path) is not None
+    passed, secrets = list[str](), {userinfo.partition(":")[2], "" if plain else parts.path[1:]}
+    for option in parts.query.split("&"):
+        name, _, value = option.partition("=")
+        if _SECRET.search(name):
+            secrets.add(value)
+        if option and name != "prefix":
+            passed.append(option)
+    secrets |= {unquote(secret) for secret in secrets}
+    return DatabaseLocation(
+        url="?".join([url.partition("?")[0], *(["&".join(passed)] if passed else [])]),
+        name=f"{scheme}://{hosts}{parts.path if plain else '/***'}",
+        prefix=prefix,
+        # The longest first, so that none is masked only in part.
+        secrets=tuple(sorted(secrets - {""}, key=len, reverse=True)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +146,6 @@ class Outage:
 
     After a slow failure every step fails at once, with the same reason, until the pause is over. Then one step tries
     again while the others keep failing, so that an outage delays only one step at a time.
-
-    Args:
-        pause: seconds of the pause.
-        clock: returns monotonic seconds.
     """
 
     def __init__(self, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -91,11 +155,7 @@ class Outage:
         self._until = 0.0
 
     def started(self) -> float:
-        """Note that a step starts; return the time, for `failed`.
-
-        Raises:
-            StoreError: during a pause.
-        """
+        """Note that a step starts; return the time, for `failed`. During a pause, raise a StoreError."""
         now = self._clock()
         if self._reason:
             if now < self._until:
@@ -106,7 +166,8 @@ class Outage:
     def failed(self, error: StoreError, started: float) -> None:
         """Note that the database could not be reached by a step that started at this time."""
         now = self._clock()
-        if now - started < _SLOW:
+        # A fast failure, such as a refused connection, may be retried at once.
+        if now - started < 0.5:
             self.answered()
         else:
             self._reason, self._until = str(error), now + self._pause
@@ -117,11 +178,7 @@ class Outage:
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for work with a time limit, even if the work is slow to end when it is cancelled.
-
-    Raises:
-        TimeoutError: if it is not done in time.
-    """
+    """Wait for work until a TimeoutError, even if the work is slow to end when it is cancelled."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=seconds)
@@ -134,7 +191,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             task.cancel()
             # A client library may wait for the server to cancel the statement, until it is cancelled again itself.
-            asyncio.get_running_loop().call_later(_GRACE, task.cancel)
+            asyncio.get_running_loop().call_later(0.2, task.cancel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +262,9 @@ class DatabaseStore(Store, ABC):
     # The store
 
     async def check(self) -> None:
-        """Check that the database works."""
-        await self.find(_UNUSED_ROOT, Sought())
+        await self.find("0" * 24, Sought())
 
     async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
-        """Create a session."""
         header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)
         line = write_line(header)
         await self.begin(header.id, line[:-1])
@@ -221,12 +276,10 @@ class DatabaseStore(Store, ABC):
         return _SharedLog(self, self._header(session_id, line), line)
 
     async def header(self, session_id: str) -> Header:
-        """Return the header of a session."""
         (line,) = await self._fetch(session_id, 1)
         return self._header(session_id, line)
 
     async def read(self, session_id: str) -> Sequence[Record]:
-        """Return the records of a session."""
         first, *lines = await self._fetch(session_id)
         self._header(session_id, first)
         return await _records(lines, checksum_of(first), 2, self.label(session_id))
@@ -244,15 +297,7 @@ class DatabaseStore(Store, ABC):
         return f"session {session_id} in {self.name}"
 
     async def _step(self, work: Callable[[], Coroutine[Any, Any, T]], own_limit: float | None = None) -> T:
-        """Do one step, unless the database is down.
-
-        Args:
-            work: the step.
-            own_limit: its own time limit in seconds; exceeding that is no outage. None for the usual one.
-
-        Raises:
-            StoreError: if it fails, or takes too long.
-        """
+        """Do one step, unless the database is down. Exceeding a time limit of its own, in seconds, is no outage."""
         started, limit = self._outage.started(), own_limit or self._limit
         try:
             done = await within(limit, work())
@@ -340,6 +385,7 @@ class _SharedLog(Log):
 
 
 async def _records(lines: Sequence[bytes], after: int, first: int, source: str) -> Sequence[Record]:
-    heavy = sum(map(len, lines)) >= HEAVY
+    # From there on, reading takes some tenths of a millisecond.
+    heavy = sum(map(len, lines)) >= 1 << 16
     with as_store_errors():
         return await in_thread_if(heavy, lambda: read_lines(lines, after, first=first, name=f"the {source}"))

@@ -22,8 +22,11 @@ from wane.journal.store import id_of
 from wane.proxy.store.base import (
     KEEP,
     Log,
+    Matches,
     SessionBusyError,
+    SessionDigests,
     SessionLostError,
+    Sought,
     Store,
     StoredSession,
     StoreError,
@@ -37,7 +40,6 @@ from wane.proxy.store.base import (
     uninterrupted,
 )
 from wane.proxy.store.files import DiskIndex, FileDatabase
-from wane.proxy.store.marks import Matches, SessionDigests, Sought
 
 _LOGGER: Final = logging.getLogger(__name__)
 _DOCUMENTS: Final = """
@@ -45,8 +47,6 @@ CREATE TABLE IF NOT EXISTS document (
     kind TEXT NOT NULL, name TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (kind, name)
 ) WITHOUT ROWID
 """
-_DOCUMENT: Final = "SELECT document FROM document WHERE kind = ? AND name = ?"
-_PURGE_SECONDS: Final = 3600.0
 
 
 class DiskStore(Store):
@@ -63,12 +63,7 @@ class DiskStore(Store):
     shared = False
 
     def __init__(
-        self,
-        sessions: SessionStore,
-        *,
-        cwd: Path | None = None,
-        keep: float = KEEP,
-        fsync: bool = True,
+        self, sessions: SessionStore, *, cwd: Path | None = None, keep: float = KEEP, fsync: bool = True
     ) -> None:
         super().__init__()
         self._sessions = sessions
@@ -95,19 +90,17 @@ class DiskStore(Store):
             raise StoreError(f"{existing} is not a writable directory")
 
     async def find(self, root: str, sought: Sought) -> Matches:
-        """Return the sessions that a request may continue, by the index beside their files."""
         folders = self._listed(f"*/{checked_root(root)}")
         if not folders:
             return Matches()
         unmarked = await self._index.unmarked(folders)
         matches = await self._index.find(sought)
-        there = [match for match in matches if self._glob(root_of(match.id), match.id)]
+        there = [match for match in matches if self._paths(match.id)]
         if len(there) < len(matches):
             await self._index.drop([match.id for match in matches if match not in there])
         return Matches(there, unmarked)
 
     async def mark(self, session_id: str, marks: SessionDigests) -> None:
-        """Note the marks of a session that has none."""
         await self._index.put(session_id, marks, replace=False)
 
     async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
@@ -125,7 +118,7 @@ class DiskStore(Store):
                 committed=False,
                 dumps=_exact,
             )
-        if self._keep and time.monotonic() - self._purged > _PURGE_SECONDS:
+        if self._keep and time.monotonic() - self._purged > 3600:
             self._purged = time.monotonic()
             await self._index.drop(await asyncio.to_thread(self._purge))
         return _DiskLog(journal, self._index)
@@ -135,7 +128,10 @@ class DiskStore(Store):
         try:
             with as_store_errors():
                 # If the client disconnects meanwhile, the file and its lock must not stay open.
-                journal = await uninterrupted(asyncio.to_thread(self._opened, session_id), undo=Journal.close)
+                opening = asyncio.to_thread(
+                    lambda: Journal.open(self._path(session_id), fsync=self._fsync, dumps=_exact)
+                )
+                journal = await uninterrupted(opening, undo=Journal.close)
         except SessionBusyError:
             raise SessionBusyError(
                 f"the session {session_id} in {self._sessions.root} is open in another process. If several proxies"
@@ -146,27 +142,21 @@ class DiskStore(Store):
         return _DiskLog(journal, self._index)
 
     async def read(self, session_id: str) -> Sequence[Record]:
-        """Return the records of a session, even while a process writes it."""
         with as_store_errors():
             return await asyncio.to_thread(lambda: read(self._path(session_id)).records)
 
     async def header(self, session_id: str) -> Header:
-        """Return the header of a session, even while a process writes it."""
         with as_store_errors():
             return await asyncio.to_thread(lambda: _header(self._path(session_id)))
 
     async def documents(self, kind: str) -> Mapping[str, str]:
-        """Return the documents of a kind, by name."""
         select = "SELECT name, document FROM document WHERE kind = ?"
         return await self._documents.run(lambda connection: dict(connection.execute(select, (kind,))))
 
     async def document(self, kind: str, name: str) -> str | None:
-        """Return a document."""
         return await self._documents.run(lambda connection: _document(connection, kind, name))
 
     async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
-        """Replace a document."""
-
         def work(connection: Connection) -> bool:
             if _document(connection, kind, name) != before:
                 return False
@@ -178,12 +168,10 @@ class DiskStore(Store):
         return await self._documents.run(work)
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the proxy's sessions whose last record is older than this many seconds, the oldest first."""
         with as_store_errors():
             return await asyncio.to_thread(self._unwritten, seconds)
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session's files."""
         with as_store_errors():
             await asyncio.to_thread(lambda: self._sessions.delete(self._path(session_id)))
         await self._index.drop([session_id])
@@ -216,16 +204,13 @@ class DiskStore(Store):
             _LOGGER.warning("expired sessions were not deleted: %s", error)
         return deleted
 
-    def _opened(self, session_id: str) -> Journal:
-        return Journal.open(self._path(session_id), fsync=self._fsync, dumps=_exact)
-
     def _path(self, session_id: str) -> Path:
-        for path in self._glob(root_of(session_id), session_id):
+        for path in self._paths(session_id):
             return path
         raise StoreError(f"there is no session {session_id} in {self._sessions.root}")
 
-    def _glob(self, began: str, session_id: str) -> list[Path]:
-        return self._listed(f"*/{began}/*Z-{session_id}.jsonl")
+    def _paths(self, session_id: str) -> list[Path]:
+        return self._listed(f"*/{root_of(session_id)}/*Z-{session_id}.jsonl")
 
     def _listed(self, pattern: str) -> list[Path]:
         root = self._sessions.root
@@ -240,7 +225,7 @@ class DiskStore(Store):
 
 
 def _document(connection: Connection, kind: str, name: str) -> str | None:
-    row = connection.execute(_DOCUMENT, (kind, name)).fetchone()
+    row = connection.execute("SELECT document FROM document WHERE kind = ? AND name = ?", (kind, name)).fetchone()
     return None if row is None else str(row[0])
 
 

@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from wane.journal.store import id_of
-from wane.proxy.store.base import StoreError, is_session_id, root_of, uninterrupted
-from wane.proxy.store.marks import Match, SessionDigests, Sought
+from wane.proxy.store.base import Match, SessionDigests, Sought, StoreError, is_session_id, root_of, uninterrupted
 
 T = TypeVar("T")
 
 _LOGGER: Final = logging.getLogger(__name__)
-_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _WAIT: Final = 5.0  # seconds for other processes to end their transactions
 
 _TABLES: Final = """
@@ -36,19 +33,13 @@ CREATE INDEX IF NOT EXISTS key_session ON key (session);
 CREATE TABLE IF NOT EXISTS folder (path TEXT PRIMARY KEY, modified INTEGER NOT NULL) WITHOUT ROWID;
 """
 
-_NOTE: Final = "INSERT INTO session (id, root, head, written) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO "
-_REPLACE: Final = "UPDATE SET head = excluded.head, written = excluded.written"
 _MATCHES: Final = "SELECT id, head FROM session WHERE {} ORDER BY written DESC, id"
 
 
 class FileDatabase:
     """A SQLite database in a file that only its owner may read; it is made when something is first written.
 
-    Args:
-        path: the file.
-        statements: make its tables.
-        remakable: whether the file can be made again from others. Then nothing in it waits for the disk, and a damaged
-            one is replaced.
+    In one that is remakable from other files, nothing waits for the disk, and a damaged one is replaced.
     """
 
     def __init__(self, path: Path, statements: str, *, remakable: bool = False) -> None:
@@ -59,10 +50,7 @@ class FileDatabase:
         self._connection: sqlite3.Connection | None = None
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work in one transaction, at once or in a thread that waits for other processes.
-
-        Args:
-            work: the work; it must be safe to repeat.
+        """Do work that is safe to repeat in one transaction, at once or in a thread that waits for other processes.
 
         Raises:
             StoreError: if the file cannot be read or written.
@@ -72,15 +60,16 @@ class FileDatabase:
                 return self._work(work, 0.0)
             except (sqlite3.Error, OSError) as error:
                 code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-                if code in _DAMAGED and self._remakable:
-                    self._remove()
-                elif code not in _BUSY:
+                if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) and self._remakable:
                     self.close()
+                    _LOGGER.warning("%s is damaged, and is made again from the sessions", self.path)
+                    for suffix in ("", "-wal", "-shm"):
+                        self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+                elif code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                     raise self._unusable(error) from error
             try:
                 return await uninterrupted(asyncio.to_thread(self._work, work, _WAIT))
             except (sqlite3.Error, OSError) as error:
-                self.close()
                 raise self._unusable(error) from error
 
     def close(self) -> None:
@@ -90,13 +79,8 @@ class FileDatabase:
             self._connection = None
 
     def _unusable(self, error: Exception) -> StoreError:
-        return StoreError(f"{self.path} cannot be used: {error}")
-
-    def _remove(self) -> None:
         self.close()
-        _LOGGER.warning("%s is damaged, and is made again from the sessions", self.path)
-        for suffix in ("", "-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        return StoreError(f"{self.path} cannot be used: {error}")
 
     def _work(self, work: Callable[[sqlite3.Connection], T], wait: float) -> T:
         if self._connection is not None and not self.path.exists():
@@ -132,23 +116,15 @@ class FileDatabase:
 
 
 class DiskIndex:
-    """The marks of the sessions below a directory."""
+    """The marks of the sessions below a directory. All raise a StoreError if it cannot be read or written."""
 
     def __init__(self, directory: Path) -> None:
         self._file = FileDatabase(directory / "index.sqlite3", _TABLES, remakable=True)
 
     async def put(self, session_id: str, marks: SessionDigests, *, replace: bool) -> None:
-        """Note a session's marks.
-
-        Args:
-            session_id: its id.
-            marks: the marks.
-            replace: whether the head replaces one that is already there.
-
-        Raises:
-            StoreError: if they cannot be written.
-        """
-        statement = _NOTE + (_REPLACE if replace else "NOTHING")
+        """Note a session's marks; without `replace`, only if it has none."""
+        statement = "INSERT INTO session (id, root, head, written) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO "
+        statement += "UPDATE SET head = excluded.head, written = excluded.written" if replace else "NOTHING"
         row = (session_id, root_of(session_id), marks.head, time.time())
 
         def work(connection: sqlite3.Connection) -> None:
@@ -161,11 +137,7 @@ class DiskIndex:
         await self._file.run(work)
 
     async def find(self, sought: Sought) -> Sequence[Match]:
-        """Return the sessions that a request may continue.
-
-        Raises:
-            StoreError: if the index cannot be read.
-        """
+        """Return the sessions that a request may continue."""
 
         def work(connection: sqlite3.Connection) -> list[Match]:
             for key in sought.answers:
@@ -178,11 +150,7 @@ class DiskIndex:
         return await self._file.run(work)
 
     async def unmarked(self, folders: Iterable[Path]) -> Sequence[str]:
-        """Return the ids of the sessions in some directories without marks, reading only directories that have changed.
-
-        Raises:
-            StoreError: if the index or a directory cannot be read.
-        """
+        """Return the ids of the sessions without marks in some directories, of which it reads only changed ones."""
 
         def work(connection: sqlite3.Connection) -> list[str]:
             missing = []
@@ -202,11 +170,7 @@ class DiskIndex:
         return await self._file.run(work)
 
     async def drop(self, session_ids: Sequence[str]) -> None:
-        """Forget sessions.
-
-        Raises:
-            StoreError: if the index cannot be written.
-        """
+        """Forget sessions."""
         rows = [(session_id,) for session_id in session_ids]
 
         def work(connection: sqlite3.Connection) -> None:

@@ -31,15 +31,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The spend of a store.
-
-    Attributes:
-        total: all that was spent.
-        month: what was spent in the month of `at`.
-        day: what was spent on the day of `at`.
-        at: when it was last changed, in UTC.
-        open: the open requests, by id.
-    """
+    """The spend of a store: in all, in the month and on the day of its last change, and its open requests by id."""
 
     total: int = 0
     month: int = 0
@@ -60,9 +52,8 @@ class Ledger:
         """Return the ledger at a later time: in a new day or month, and with what has lapsed as spent."""
         ledger = self
         if now > self.at:
-            same_month = (now.year, now.month) == (self.at.year, self.at.month)
-            same_day = now.date() == self.at.date()
-            ledger = replace(self, at=now, month=self.month * same_month, day=self.day * same_day)
+            month, day = _same_month_and_day(now, self.at)
+            ledger = replace(self, at=now, month=self.month * month, day=self.day * day)
         for name, reservation in self.open.items():
             if now - reservation.at > LAPSE:
                 ledger = ledger.settled(name, reservation.amount)
@@ -76,25 +67,14 @@ class Ledger:
         """Return the ledger with the cost of an open request, which counts for the day on which it began."""
         if name not in self.open:
             return self
-        still_open, begun = dict(self.open), self.open[name].at
-        del still_open[name]
-        this_month = (begun.year, begun.month) == (self.at.year, self.at.month)
-        this_day = begun.date() == self.at.date()
-        return replace(
-            self,
-            open=still_open,
-            total=self.total + cost,
-            month=self.month + cost * this_month,
-            day=self.day + cost * this_day,
-        )
+        still_open = dict(self.open)
+        month, day = _same_month_and_day(still_open.pop(name).at, self.at)
+        total, of_month, of_day = self.total + cost, self.month + cost * month, self.day + cost * day
+        return replace(self, open=still_open, total=total, month=of_month, day=of_day)
 
     @classmethod
     def read(cls, document: str | None) -> Self:
-        """Return the ledger in a document; an empty one for None.
-
-        Raises:
-            StoreError: if `write` did not make it.
-        """
+        """Return the ledger in a document, an empty one for None; a StoreError if `write` did not make it."""
         if document is None:
             return cls()
         try:
@@ -109,6 +89,10 @@ class Ledger:
         requests = {name: [request.amount, request.at.isoformat()] for name, request in self.open.items()}
         data = {"total": self.total, "month": self.month, "day": self.day, "at": self.at.isoformat(), "open": requests}
         return json.dumps(data, separators=(",", ":"))
+
+
+def _same_month_and_day(one: datetime, other: datetime) -> tuple[bool, bool]:
+    return (one.year, one.month) == (other.year, other.month), one.date() == other.date()
 
 
 def _time(text: str) -> datetime:

@@ -12,24 +12,26 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import KEEP, StoredSession, StoreError, checked_root, root_of
-from wane.proxy.store.database import TIMEOUTS, DatabaseStore, End, Timeouts
-from wane.proxy.store.location import DatabaseLocation
-from wane.proxy.store.marks import Match, Matches, SessionDigests, Sought
+from wane.proxy.store.base import (
+    KEEP,
+    Match,
+    Matches,
+    SessionDigests,
+    Sought,
+    StoredSession,
+    StoreError,
+    checked_root,
+    root_of,
+)
+from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, End, Timeouts
 
 T = TypeVar("T")
 
 _LOGGER: Final = logging.getLogger(__name__)
-_CONNECT_SECONDS: Final = 2
-_SYNC_SECONDS: Final = 10.0
-_PURGE_SECONDS: Final = 3600.0
 _PURGED_AT_ONCE: Final = 50
 """Sessions deleted at a time, few enough for one request. If there are more, the next request continues."""
 
 Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
-
-_CONNECTIONS: Final = 10  # of a process; each is used for one statement at a time
-
 
 # The statements. Each is one step, and safe to repeat.
 
@@ -119,9 +121,7 @@ WITH begun AS (
 INSERT INTO wane_line (session, number, line) SELECT id, 1, %(line)s FROM begun RETURNING number
 """
 
-LINES: Final = """
-SELECT line FROM wane_line WHERE session = %(id)s ORDER BY number LIMIT %(limit)s
-"""
+LINES: Final = "SELECT line FROM wane_line WHERE session = %(id)s ORDER BY number LIMIT %(limit)s"
 
 NEWS: Final = """
 SELECT lines, tail, ARRAY(SELECT line FROM wane_line WHERE session = %(id)s AND number > %(known)s ORDER BY number)
@@ -144,9 +144,7 @@ FROM grown, unnest(%(lines)s::text[]) WITH ORDINALITY AS fresh (line, number)
 RETURNING number
 """
 
-APPENDED: Final = """
-SELECT 1 FROM wane_session WHERE id = %(id)s AND lines = %(known)s + %(count)s AND tail = %(tail)s
-"""
+APPENDED: Final = "SELECT 1 FROM wane_session WHERE id = %(id)s AND lines = %(known)s + %(count)s AND tail = %(tail)s"
 
 WAIT_FOR_DISK: Final = "SET LOCAL synchronous_commit = on"
 TOUCH: Final = "UPDATE wane_session SET lines = lines WHERE id = %(id)s"
@@ -194,7 +192,6 @@ class PostgresStore(DatabaseStore):
         self._purged = float("-inf")
 
     async def find(self, root: str, sought: Sought) -> Matches:
-        """Return the sessions that a request may continue."""
         checked_root(root)
         for keys in sought.batches():
             if rows := await self._rows(FIND_KEYS, {"keys": [*keys]}):
@@ -210,12 +207,10 @@ class PostgresStore(DatabaseStore):
         await self._purge()
 
     async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
-        """Return the lines of a log, or the first `limit` of them."""
         rows = await self._rows(LINES, {"id": session_id, "limit": limit})
         return [row[0].encode("ascii") for row in rows]
 
     async def new_lines(self, session_id: str, known_lines: int) -> tuple[End, Sequence[bytes]] | None:
-        """Return the end of a log, and the lines after the known ones."""
         rows = await self._rows(NEWS, {"id": session_id, "known": known_lines})
         if not rows:
             return None
@@ -225,7 +220,6 @@ class PostgresStore(DatabaseStore):
     async def append(
         self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
     ) -> bool:
-        """Add lines to a log."""
         values = {
             "id": session_id,
             "known": after.lines,
@@ -240,27 +234,22 @@ class PostgresStore(DatabaseStore):
         return bool(await self._rows(APPEND, values) or await self._rows(APPENDED, values))
 
     async def documents(self, kind: str) -> Mapping[str, str]:
-        """Return the documents of a kind, by name."""
         return dict(await self._rows(DOCUMENTS, {"kind": kind}))
 
     async def document(self, kind: str, name: str) -> str | None:
-        """Return a document."""
         rows = await self._rows(DOCUMENT, {"kind": kind, "name": name})
         return rows[0][0] if rows else None
 
     async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
-        """Replace a document."""
         values = {"kind": kind, "name": name, "before": before, "after": after}
         if before is None:
             return bool(await self._rows(FIRST_DOCUMENT, values)) if after else await self.document(kind, name) is None
         return bool(await self._rows(DELETE_DOCUMENT if after is None else REPLACE_DOCUMENT, values))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions whose last record is older than this many seconds, the oldest first."""
         return [StoredSession(*row) for row in await self._rows(UNWRITTEN, {"seconds": seconds})]
 
     async def drop(self, session_id: str) -> bool:
-        """Delete a session."""
         return bool(await self._rows(DELETE, {"id": session_id}))
 
     async def sync(self, session_id: str) -> None:
@@ -273,10 +262,9 @@ class PostgresStore(DatabaseStore):
                 await connection.execute(TOUCH, {"id": session_id})
 
         # A slow disk or a missing standby is no outage of the database.
-        await self._run(wait, _SYNC_SECONDS)
+        await self._run(wait, 10.0)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._pool.close()
 
     async def _rows(self, statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -287,12 +275,7 @@ class PostgresStore(DatabaseStore):
         return await self._run(ask)
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]], limit: float | None = None) -> T:
-        """Do work on a connection, after creating the tables if needed.
-
-        Args:
-            work: the work.
-            limit: its own time limit in seconds; exceeding that does not count as an outage. None for the usual one.
-        """
+        """Do a step on a connection, after creating the tables if needed; see `_step` for the limit."""
         if not self._prepared:
             async with self._preparing:
                 if not self._prepared:
@@ -327,7 +310,7 @@ class PostgresStore(DatabaseStore):
 
     async def _purge(self) -> None:
         now = time.monotonic()
-        if not self._keep or now - self._purged < _PURGE_SECONDS:
+        if not self._keep or now - self._purged < 3600:
             return
         self._purged = now
         try:
@@ -348,7 +331,7 @@ def _parameters(location: DatabaseLocation, limit: float) -> dict[str, Any]:
     # `sync` waits for commits. A pooler that would leak this setting to other clients refuses it as a start parameter.
     parameters["options"] = f"{parameters.get('options') or ''} -c synchronous_commit=off".strip()
     defaults = {
-        "connect_timeout": _CONNECT_SECONDS,
+        "connect_timeout": 2,
         "keepalives_idle": 30,
         "tcp_user_timeout": round(limit * 1000),
         "application_name": "wane",
@@ -371,19 +354,12 @@ class Pool:
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         self._parameters = parameters
-        self._free = asyncio.Semaphore(_CONNECTIONS)
+        self._free = asyncio.Semaphore(10)  # each is used for one statement at a time
         # The last used first, so that few stay busy and the server can close the others.
         self._idle: list[Connection] = []
 
     async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do work on a connection; if an idle connection turns out broken, do it again on a new one.
-
-        Args:
-            work: the work; it must be safe to repeat.
-
-        Raises:
-            psycopg.Error: if no connection can be opened, or the work fails.
-        """
+        """Do work that is safe to repeat on a connection; if an idle one turns out broken, do it again on a new one."""
         async with self._free:
             if self._idle:
                 connection = self._idle.pop()
@@ -394,7 +370,8 @@ class Pool:
                         raise
                 # The server went away, so all idle connections are broken.
                 await self.close()
-            return await self._work(await self._connect(), work)
+            connection = await psycopg.AsyncConnection.connect(**self._parameters, autocommit=True)
+            return await self._work(connection, work)
 
     async def close(self) -> None:
         """Close the idle connections."""
@@ -413,6 +390,3 @@ class Pool:
             raise
         self._idle.append(connection)
         return done
-
-    async def _connect(self) -> Connection:
-        return await psycopg.AsyncConnection.connect(**self._parameters, autocommit=True)

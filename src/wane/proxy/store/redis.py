@@ -25,13 +25,18 @@ from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import TimeoutError as SlowError
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import KEEP, StoredSession, StoreError, checked_root, root_of
-from wane.proxy.store.database import TIMEOUTS, DatabaseStore, End, Timeouts
-from wane.proxy.store.location import DatabaseLocation
-from wane.proxy.store.marks import Match, Matches, SessionDigests, Sought
-
-_CONNECTIONS: Final = 32
-_CONNECT_SECONDS: Final = 2.0
+from wane.proxy.store.base import (
+    KEEP,
+    Match,
+    Matches,
+    SessionDigests,
+    Sought,
+    StoredSession,
+    StoreError,
+    checked_root,
+    root_of,
+)
+from wane.proxy.store.database import TIMEOUTS, DatabaseLocation, DatabaseStore, End, Timeouts
 
 # A line ends with its checksum, eight hexadecimal digits, and then `"}`.
 _CHECKSUM: Final = """
@@ -172,8 +177,6 @@ return 1
 """Replace a document. Key: that of its kind. Arguments: its name, the known one and the new one, each empty for none. 1
 if it was replaced, 0 if it was another than the known one."""
 
-_SCRIPTS: Final = (BEGIN, NEWS, APPEND, FIND, DELETE, REPLACE)
-
 
 class RedisStore(DatabaseStore):
     """Stores sessions in Redis. It connects only when a connection is needed.
@@ -198,10 +201,10 @@ class RedisStore(DatabaseStore):
         self._limit = pool.connection_kwargs["socket_timeout"]
         # `Any`, because the library's methods are typed for both its synchronous and its asynchronous client.
         self._client: Any = Redis(connection_pool=pool)
-        self._scripts = {script: self._client.register_script(script) for script in _SCRIPTS}
+        scripts = (BEGIN, NEWS, APPEND, FIND, DELETE, REPLACE)
+        self._scripts = {script: self._client.register_script(script) for script in scripts}
 
     async def find(self, root: str, sought: Sought) -> Matches:
-        """Return the sessions that a request may continue, without expired ones."""
         checked_root(root)
         for kind, keys in [*(("keys", batch) for batch in sought.batches()), ("heads", sought.openings)]:
             matched = await self._run(FIND, f"{root}-{'0' * 16}", kind, *keys)
@@ -211,47 +214,39 @@ class RedisStore(DatabaseStore):
         return Matches([Match(row[0].decode(), (row[1] or b"").decode()) for row in matched])
 
     async def begin(self, session_id: str, line: bytes) -> None:
-        """Create a log with the line of its header."""
         if not await self._run(BEGIN, session_id, session_id, self._expiry, line):
             raise StoreError(f"there is already a session {session_id} in {self.name}")
 
     async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
-        """Return the lines of a log, or the first `limit` of them."""
         key = self._key(root_of(session_id), session_id, "lines")
         last = -1 if limit is None else limit - 1
         lines: Sequence[bytes] = await self._query(lambda: self._client.lrange(key, 0, last))
         return lines
 
     async def new_lines(self, session_id: str, known_lines: int) -> tuple[End, Sequence[bytes]] | None:
-        """Return the end of a log, and the lines after the known ones."""
         count, checksum, lines = await self._run(NEWS, session_id, known_lines)
         return (End(count, int(checksum, 16)), lines) if count else None
 
     async def append(
         self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
     ) -> bool:
-        """Add lines to a log."""
         end = (after.lines, f"{after.checksum:08x}", len(lines))
         marked = () if marks is None else (marks.head, *marks.keys)
         return bool(await self._run(APPEND, session_id, session_id, self._expiry, *end, *lines, *marked))
 
     async def documents(self, kind: str) -> Mapping[str, str]:
-        """Return the documents of a kind, by name."""
         documents = await self._query(lambda: self._client.hgetall(self._documents_key(kind)))
         return {name.decode(): document.decode() for name, document in documents.items()}
 
     async def document(self, kind: str, name: str) -> str | None:
-        """Return a document."""
         document = await self._query(lambda: self._client.hget(self._documents_key(kind), name))
         return None if document is None else document.decode()
 
     async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
-        """Replace a document."""
         keys, args = [self._documents_key(kind)], (name, before or "", after or "")
         return bool(await self._query(lambda: self._scripts[REPLACE](keys=keys, args=args)))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions whose last record is older than this many seconds, the oldest first."""
         now_seconds, microseconds = await self._query(self._client.time)
         sessions, now = [], now_seconds + microseconds / 1_000_000
         roots = f"{self._location.prefix}:{{*}}:ids"
@@ -268,14 +263,12 @@ class RedisStore(DatabaseStore):
         return sorted(sessions, key=lambda session: session.written)
 
     async def drop(self, session_id: str) -> bool:
-        """Delete a session."""
         return bool(await self._run(DELETE, session_id, session_id))
 
     async def sync(self, session_id: str) -> None:
         """Do nothing: the server's settings decide how durable its writes are."""
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.connection_pool.disconnect()
 
     def _documents_key(self, kind: str) -> str:
@@ -286,7 +279,7 @@ class RedisStore(DatabaseStore):
 
     async def _run(self, script: str, session_id: str, *args: bytes | float | str) -> Any:
         root = root_of(session_id)
-        keys = [*(self._key(root, session_id, name) for name in ("lines", "marks"))]
+        keys = [self._key(root, session_id, name) for name in ("lines", "marks")]
         keys += [self._key(root, name) for name in ("ids", "keys", "heads")]
         return await self._query(lambda: self._scripts[script](keys=keys, args=args))
 
@@ -308,9 +301,9 @@ def _pool(location: DatabaseLocation, limit: float) -> BlockingConnectionPool:
     try:
         pool = BlockingConnectionPool.from_url(
             location.url,
-            max_connections=_CONNECTIONS,
+            max_connections=32,
             timeout=limit,
-            socket_connect_timeout=_CONNECT_SECONDS,
+            socket_connect_timeout=2.0,
             socket_timeout=limit,
             retry=Retry(NoBackoff(), 0),
         )

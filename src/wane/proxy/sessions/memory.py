@@ -1,0 +1,310 @@
+"""The sessions in memory: how they are found there, and brought up to date with the store."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import Final
+from weakref import WeakSet
+
+from wane.core import ContextWindow
+from wane.core.errors import JournalError
+from wane.journal import Receipts, Record
+from wane.proxy.sessions.caching import CacheWatch
+from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
+from wane.proxy.sessions.messages import Arrival, pair
+from wane.proxy.sessions.sender import NOBODY, Sender
+from wane.proxy.sessions.session import RequestView, Session
+from wane.proxy.store.base import (
+    Log,
+    SessionChangedError,
+    SessionDigests,
+    SessionLostError,
+    Sought,
+    StoreError,
+    root_of,
+)
+from wane.proxy.wire.base import Body, Correction, Equipped, Message, ViewMessage
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+_UNSTORED: Final = "the session could not be stored"
+
+
+class SessionsInMemory:
+    """The sessions in memory, by id and by what they hold.
+
+    A request is compared only with sessions that hold an answer of it and the message after that, and with those of
+    its root that hold no such pair yet; if it continues none of them, also with those that have its latest known
+    answer. So other sessions cost nothing. Pairs need no shapes, which take longer to make than all else.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, CachedSession] = {}
+        self._by_key: dict[int, tuple[CachedSession, ...]] = {}
+        self._keys: dict[str, list[int]] = {}
+        self._opening: dict[str, dict[str, CachedSession]] = {}  # by root, those without a pair
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[CachedSession]:
+        return iter(list(self._sessions.values()))
+
+    def get(self, session_id: str) -> CachedSession | None:
+        """Return the session with an id; None if it is not in memory."""
+        return self._sessions.get(session_id)
+
+    def enter(self, session: CachedSession) -> None:
+        """Take in a session."""
+        self._sessions[session.id] = session
+        self._keys[session.id] = []
+        self._opening.setdefault(root_of(session.id), {})[session.id] = session
+
+    def add(self, session: CachedSession, pairs: Sequence[int], answers: Sequence[str]) -> None:
+        """Note keys of a session's pairs (`pair`) and answers (`Chain`), unless it has left memory."""
+        keys = self._keys.get(session.id)
+        if keys is None:
+            return
+        if pairs:
+            self._close_opening(session)
+        for key in (*pairs, *(int(answer, 16) for answer in answers)):
+            sessions = self._by_key.get(key, ())
+            if session not in sessions:
+                self._by_key[key] = (*sessions, session)
+                keys.append(key)
+
+    def remove(self, session: CachedSession) -> None:
+        """Drop a session."""
+        if self._sessions.pop(session.id, None) is None:
+            return
+        for key in self._keys.pop(session.id):
+            if remaining := tuple(holder for holder in self._by_key[key] if holder is not session):
+                self._by_key[key] = remaining
+            else:
+                del self._by_key[key]
+        self._close_opening(session)
+
+    def sharing(self, arrivals: Sequence[Arrival]) -> Counter[CachedSession]:
+        """Return the sessions that share pairs of messages with a request, and the number of pairs."""
+        counts: Counter[CachedSession] = Counter()
+        for first, second in pairwise(arrivals):
+            counts.update(self._by_key.get(pair(first.digest, second.digest), ()))
+        return counts
+
+    def opening(self, root: str) -> Sequence[CachedSession]:
+        """Return the sessions of a root that hold no pair yet."""
+        return tuple(self._opening.get(root, {}).values())
+
+    def answered(self, sought: Sought) -> Sequence[CachedSession]:
+        """Return the sessions with the latest answer of a request that any has."""
+        holders = (self._by_key.get(int(answer, 16)) for answer in sought.answers)
+        return next(filter(None, holders), ())
+
+    def _close_opening(self, session: CachedSession) -> None:
+        root = root_of(session.id)
+        opening = self._opening.get(root, {})
+        opening.pop(session.id, None)
+        if not opening:
+            self._opening.pop(root, None)
+
+
+@dataclass(slots=True, eq=False)
+class CachedSession:
+    """A session in memory.
+
+    Attributes:
+        log: its records; None if another process has them open, so that they can only be read.
+        last: when its last request arrived, or its last reply ended.
+        turns: its open requests.
+        strict: whether failing to store it is an error.
+        warning: why it is not stored; usually empty.
+        remark: a note for the next request only; usually empty.
+        lost: whether the store has lost it.
+        views: views of its latest requests in this process.
+        parent: for a sub-agent's session, the id of the session that started it, or `UNKNOWN_PARENT`; else empty.
+        corrections: corrections without which the provider has refused requests.
+        elsewhere: corrections without which a second provider has refused them, while the first was down.
+        caching: what its requests paid again, and why.
+        receipts: makes the records of its requests; None if nothing of it is stored.
+        keeps_requests: whether these hold the requests, and not their digests alone.
+    """
+
+    session: Session
+    log: Log | None
+    id: str
+    created: datetime
+    last: datetime
+    memory: SessionsInMemory
+    title: str = ""
+    facts: Facts | None = None
+    requests: int = 0
+    turns: WeakSet[object] = field(default_factory=WeakSet)
+    strict: bool = False
+    warning: str = ""
+    remark: str = ""
+    lost: bool = False
+    views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=240))
+    sender: Sender = NOBODY
+    parent: str = ""
+    corrections: list[Correction] = field(default_factory=list)
+    elsewhere: list[Correction] = field(default_factory=list)
+    caching: CacheWatch = field(default_factory=CacheWatch)
+    receipts: Receipts | None = None
+    keeps_requests: bool = True
+    # Records that wait for the store. There is no limit, as they hold little more than each request of the client.
+    _waiting: list[Record] = field(default_factory=list)
+    _keys: list[str] = field(default_factory=list)  # of answers, which wait for the store too
+    _outdated: bool = False
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Hold the session alone, brought up to date with what other processes did.
+
+        If the store cannot be reached, the session lives in memory until it can, except in strict mode.
+
+        Raises:
+            StoreError: in strict mode, if the store fails.
+            JournalError: if the records of other processes do not fit.
+            HistoryError: likewise.
+        """
+        assert self.log is not None
+        async with AsyncExitStack() as stack:
+            try:
+                news = await stack.enter_async_context(self.log.hold())
+            except SessionLostError:
+                self.lost = True
+            except StoreError as error:
+                self._warn(error)
+            else:
+                if news and self._waiting:
+                    raise JournalError(f"session {self.id}: another process continued it while it could not be stored")
+                if self._outdated:
+                    self.session, self._outdated = self.session.blank(), False
+                    self.receipts = Receipts()
+                self.session.follow(news)
+                self._follow(news)
+                if news:
+                    self.mark(stored=True)
+            yield
+
+    def mark(self, *, stored: bool = False) -> None:
+        """Note new keys of the session in memory, and for the store unless it has them."""
+        entries = self.session.entries
+        self.memory.add(self, entries.fresh_pairs, entries.chain.fresh)
+        self._keys = [] if stored else [*self._keys, *entries.chain.fresh]
+        entries.fresh_pairs, entries.chain.fresh = [], []
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Add records to the log. The session must be held.
+
+        Raises:
+            SessionChangedError: if another process has added to it since it was held. The session in memory is then
+                outdated, and is read again at the next hold.
+            StoreError: in strict mode, if they cannot be stored.
+        """
+        self.mark()
+        waiting = [*self._waiting, *records]
+        if not waiting or self.log is None:
+            return
+        try:
+            await self.log.append(waiting, SessionDigests(self.session.entries.chain.head, self._keys))
+        except SessionChangedError:
+            self.log.rewind()
+            self._outdated = True
+            raise
+        except StoreError as error:
+            self._waiting = waiting
+            self._follow(records)
+            self._warn(error)
+            return
+        self._follow(records)
+        self._waiting, self._keys = [], []
+        if self.warning.startswith(_UNSTORED):
+            self.warning = ""
+
+    def placed(
+        self, equipped: Equipped, view: RequestView, rounds: Sequence[Message] = (), *, preview: bool = False
+    ) -> Body:
+        """Return a client's body with a view in place of its own messages, with all known corrections.
+
+        Rounds that are not in the history yet may follow the view. A preview keeps no correction for later requests.
+        """
+        wire, body = self.session.wire, equipped.body
+        placed = wire.with_messages(equipped, [*view.messages, *map(ViewMessage, rounds)], view.history)
+        for correction in self.corrections:
+            placed = correction(placed, body)
+        if (expected := wire.correction_ahead(placed, body)) is not None:
+            self.corrections += [] if preview else [expected]
+            placed = expected(placed, body)
+        return placed
+
+    async def sync(self) -> None:
+        """Wait until appended records would survive a crash of the machine."""
+        if self.log is not None and not self._waiting:
+            try:
+                await self.log.sync()
+            except StoreError as error:
+                _LOGGER.warning("%s", error)
+
+    async def close(self) -> None:
+        """Close the log."""
+        if self.log is not None:
+            try:
+                await self.log.close()
+            except StoreError as error:
+                _LOGGER.warning("%s", error)
+
+    def status(self) -> SessionStatus | None:
+        """Return what the live page shows; None before the first request."""
+        if self.facts is None:
+            return None
+        engine = self.session.engine
+        # The view of other strategies has no episodes.
+        window = engine.window if engine.evicts else ContextWindow()
+        episodes, notices, pinned = window.episodes, window.notices, window.pinned
+        statuses = tuple(
+            EpisodeStatus(
+                episode.name,
+                episode.type.value,
+                "active" if not episode.closed else episode.level.value if episode.rank else "closed",
+                episode.tokens,
+                notices.get(episode.number, 0),
+                episode.task.name if episode.task else None,
+                episode.abandoned,
+            )
+            for episode in episodes
+            if episode.tokens
+        )
+        return SessionStatus(
+            self.facts,
+            self.title,
+            self.created,
+            self.last,
+            self.requests,
+            pinned.system,
+            pinned.user,
+            sum(notices.values()) + pinned.notices,
+            statuses,
+            max(0, window.started - len(episodes)),
+            self.session.used,
+            self.session.ledger.money,
+            tuple(self.views),
+            self.caching.to_dict(),
+            "" if self.sender.agent else self.sender.session,
+        )
+
+    def _follow(self, records: Sequence[Record]) -> None:
+        if self.receipts is not None:
+            self.receipts.follow(records)
+
+    def _warn(self, error: StoreError) -> None:
+        if self.strict:
+            raise error
+        if not self.warning:
+            _LOGGER.warning("session %s continues in memory: %s", self.id, error)
+        self.warning = f"{_UNSTORED}: {error}"
