@@ -82,6 +82,7 @@ def search(pattern: str) -> str:
 
 @pytest.mark.parametrize("number", range(len(examples("pydantic-ai.md"))))
 def test_pydantic_ai(number: int) -> None:
+    pytest.importorskip("pydantic_ai", reason="needs the extra pydantic-ai")
     with ScriptedServer(lambda _: DONE) as server:
         example = examples("pydantic-ai.md")[number].replace('"anthropic:claude-sonnet-5-5"', "model")
         run(example, model=server.anthropic_model())
