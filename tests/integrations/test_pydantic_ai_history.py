@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ from wane.conversation.events import (
     HistoryForked,
     HistoryReplaced,
     MessageTaken,
+    PassRan,
     UsageObserved,
 )
 from wane.core import exact_budget
@@ -241,3 +244,12 @@ def test_what_the_context_held_is_read_where_usage_sums_several_requests() -> No
     summed = reply(TextPart("y"), tokens=900, metadata={"__pydantic_ai__": {"context_input_tokens": 300}})
     live(conversation, [user(), summed, user(), reply(TextPart("z"), tokens=0)])
     assert [event.input_tokens for event in log.of(UsageObserved)] == [300]
+
+
+@pytest.mark.parametrize(("pause", "passes"), [(299, 0), (301, 1)])
+def test_the_times_of_messages_tell_whether_the_cache_has_expired(pause: float, passes: int) -> None:
+    log, noon = Log(), datetime(2026, 1, 1, 12, tzinfo=UTC)
+    conversation = new_conversation(1_000, policy=Policy(low_water=0.5, evict_when_cold=True), on_event=log)
+    history = [replace(message, timestamp=noon) for message in LONG]
+    live(conversation, [*history, user(timestamp=noon + timedelta(seconds=pause))])
+    assert len(log.of(PassRan)) == passes

@@ -419,3 +419,5 @@ def test_each_call_that_could_not_be_read_has_a_result_though_its_id_was_used_be
     assert (unread.tool_call_id, unread.text[:5]) == ("0", "Error")
     assert FORMAT.read([*known, unread, last]) == [*known, unread, last]
     assert FORMAT.read([*first, answer]) == [*first, answer]  # its tools may still run
+    same = AIMessage("", tool_calls=[call("0", "b")], invalid_tool_calls=[wrong])
+    assert len(FORMAT.read([same, ToolMessage("b", tool_call_id="0")])) == 3
