@@ -39,20 +39,13 @@ Trajectory.model_validate_json(open(sys.argv[1]).read())
 
 @dataclass
 class Model:
-    """Does each task in one command, in an episode that it leaves open if it has `delimiter`, and says so.
+    """Does each task in one command, in an episode that it leaves open if it has `delimiter`, and says so."""
 
-    Attributes:
-        stuck_in: the task in which it does not answer, once.
-        stuck: set when that has come.
-        slow_in: the task whose command takes for ever.
-        turns: the user's turns in each request.
-    """
-
-    stuck_in: str = ""
-    slow_in: str = ""
-    stuck: threading.Event = field(default_factory=threading.Event)
+    stuck_in: str = ""  # the task in which it does not answer, once
+    slow_in: str = ""  # the task whose command takes for ever
+    stuck: threading.Event = field(default_factory=threading.Event)  # set when that has come
     go_on: threading.Event = field(default_factory=threading.Event)
-    turns: list[tuple[str, ...]] = field(default_factory=list)
+    turns: list[tuple[str, ...]] = field(default_factory=list)  # the user's turns in each request
 
     def __call__(self, request: Request) -> Reply:
         parts = request.parts

@@ -46,18 +46,13 @@ LASTING = {
 
 @dataclass
 class Flaky:
-    """Does each task in two calls, and fails at times.
+    """Does each task in two calls, and fails at times."""
 
-    Attributes:
-        faults: what it answers to the second call of a task, three times, until there are none left.
-        fails_in: the task in which it always fails with `lasting`.
-        answered: the tasks of the calls that it answered, in order.
-    """
-
+    # What it answers to the second call of a task, three times, until there are none left
     faults: list[Reply] = field(default_factory=list)
-    fails_in: str = ""
+    fails_in: str = ""  # the task in which it always fails with `lasting`
     lasting: HttpError | None = None
-    answered: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)  # the tasks of the calls that it answered, in order
     failed: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, request: Request) -> Reply:

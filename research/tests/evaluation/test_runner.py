@@ -28,21 +28,14 @@ class Killed(BaseException):
 
 
 class Tasks:
-    """Does trials without Harbor: each goes on with the session before it and makes one model call for $1.
-
-    Attributes:
-        tried: names of the tasks that were begun, in order.
-        calls: by task, the model calls that its session held before it.
-        dies_in: the task in which the process dies, after its model call.
-        fails_in: the task that ends in an error, if another agent does it.
-    """
+    """Does trials without Harbor: each goes on with the session before it and makes one model call for $1."""
 
     def __init__(self, dies_in: str = "", fails_in: str = "") -> None:
-        self.tried: list[str] = []
-        self.calls: dict[str, int] = {}
+        self.tried: list[str] = []  # names of the tasks that were begun, in order
+        self.calls: dict[str, int] = {}  # by task, the model calls that its session held before it
         self.allowed: dict[str, float | None] = {}
-        self.dies_in = dies_in
-        self.fails_in = fails_in
+        self.dies_in = dies_in  # the task in which the process dies, after its model call
+        self.fails_in = fails_in  # the task that ends in an error, if another agent does it
         self.at_work = self.most_at_work = 0
 
     async def __call__(self, _config: Config, attempt: Attempt) -> Trial:

@@ -80,7 +80,7 @@ COLUMNS: Final = (
 class Row:
     """A strategy at a budget over all recordings."""
 
-    strategy: str  # its name
+    strategy: str
     budget: int | None  # tokens that a view might hold; None for BASELINE
     figures: Figures
 

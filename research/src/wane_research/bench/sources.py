@@ -53,7 +53,7 @@ class Source:
     licence: str
     commit: str  # the commit that holds the files
     about: str  # what they are
-    recordings: tuple[SourceFile, ...]  # the files
+    recordings: tuple[SourceFile, ...]
 
     def url(self, recording: SourceFile) -> str:
         """Return where one of its files can be fetched, at its commit."""

@@ -93,7 +93,7 @@ class AgentProcess:
 class Life:
     """Figures of a session's processes."""
 
-    items: int = 0  # items of the history
+    items: int = 0
     memory: int | None = None  # the most bytes that any of the processes held; None where the system does not tell
     resume_seconds: float = 0.0  # the longest that resuming took
     views_changed: int = 0  # restarts between tasks after which the window was not exactly the one before
@@ -110,7 +110,7 @@ class Session:
 
     def __init__(self, order: dict[str, Any], *, restart_every: int, seed: int) -> None:
         self.state: dict[str, Any] = {}  # the process's last report
-        self.life = Life()  # figures of its processes
+        self.life = Life()
         self._order = order
         self._every = restart_every
         self._pick = random.Random(f"{seed}:restarts")  # noqa: S311 - a seed is to give the same again
@@ -124,7 +124,7 @@ class Session:
 
     def begin(self) -> None:
         """Begin a session, in the same process if there was one before."""
-        self._open(None)
+        self._ask({"open": None})
 
     def run(self, prompt: str) -> dict[str, Any]:
         """Let the agent do a task, and return the result.
@@ -134,11 +134,9 @@ class Session:
             ScriptedError: if the process has ended by itself, or the run was stopped.
         """
         try:
-            answer = self._ask({"run": prompt})
+            return self._ask({"run": prompt})
         except GoneError:
             raise InterruptedTurnError(self._revive()) from None
-        self._take(answer)
-        return answer
 
     def settle(self) -> How | None:
         """Between two tasks, resume a session that was killed after its task, and close one whose restart is due.
@@ -206,21 +204,17 @@ class Session:
         self._ending = self._killer = None
         self._plan()
         self._agent = AgentProcess(self._order)
-        self._open(journal)
+        self._ask({"open": journal})
         self.life.resume_seconds = max(self.life.resume_seconds, self.state["seconds"])
         return how
 
-    def _open(self, journal: str | None) -> None:
-        self._take(self._ask({"open": journal}))
-
-    def _take(self, answer: dict[str, Any]) -> None:
-        self.state |= answer
-        life = self.life
-        life.items = answer["items"]
-        if answer["memory"] is not None:
-            life.memory = max(life.memory or 0, answer["memory"])
-
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Give the process an order, and take in what it reports."""
         if self._stopped:
             raise ScriptedError("the run was stopped")
-        return self._agent.ask(order)
+        answer = self._agent.ask(order)
+        self.state |= answer
+        self.life.items = answer["items"]
+        if answer["memory"] is not None:
+            self.life.memory = max(self.life.memory or 0, answer["memory"])
+        return answer

@@ -76,7 +76,7 @@ class Task:
     number: int  # from 1
     prompt: str  # the user's words
     path: str  # the module that the function goes to
-    function: str  # its name
+    function: str
     result: int  # the number that it must return
     ties: tuple[Tie, ...] = ()  # its dependencies on earlier tasks
     quotas: tuple[tuple[str, int], ...] = ()  # the value that QUOTA of other modules must have after the task, by path

@@ -152,7 +152,7 @@ class Trial:
     arm: Arm  # what was tried
     run: int  # number of the run, from 1
     position: int  # place of the task in the run's order, from 1
-    task: str  # name of the task
+    task: str
     reward: float | None  # the verifier's reward, 0 to 1; None if nothing was graded
     # Name of the error that ended the trial, such as `AgentTimeoutError` or the provider's own `overloaded_error`; ""
     # for none. A trial may have both: a timeout is graded too.
@@ -207,8 +207,8 @@ class Abandoned:
     kind: ClassVar[str] = "abandoned"
 
     arm: Arm  # what was tried
-    run: int  # number of the run
-    task: str  # name of the task
+    run: int
+    task: str
     why: str  # why it was stopped, in a few words
     usage: Usage = field(default_factory=Usage)  # usage of its model calls
 
@@ -219,7 +219,7 @@ class Run:
 
     kind: ClassVar[str] = "run"
 
-    version: int  # version of the file format
+    version: int
     arm: Arm
     run: int  # number of the run, from 1
     order: tuple[str, ...]  # names of all its tasks, in the order of the run
@@ -236,8 +236,8 @@ class Run:
 class RunResults:
     """The content of a file."""
 
-    path: Path  # the file
-    run: Run  # its header
+    path: Path
+    run: Run
     # Its trials, in order; the last one if a task has several, and none that was given up after it had ended
     trials: tuple[Trial, ...]
     abandoned: tuple[Abandoned, ...] = ()  # its trials that were stopped and tried again

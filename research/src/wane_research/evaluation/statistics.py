@@ -72,9 +72,9 @@ class Score:
     by_task: Error | None  # its error if other tasks could have been drawn; None with one task
     by_run: Error | None  # its error if the tasks are given and done again; None with one run
     naive: float | None  # its standard error if all trials were independent, for comparison; None with one trial
-    tasks: int  # number of tasks
-    runs: int  # number of runs
-    trials: int  # number of trials
+    tasks: int
+    runs: int
+    trials: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ Losses = dict[str, dict[int, float]]  # nats a token, by session and call
 class Row:
     """What one arm came to. Every session counts the same."""
 
-    arm: str  # name of the arm
+    arm: str
     view: float  # mean tokens of a view
     loss: float  # nats a token of the next call
     above: float  # the same, above that with the whole history
@@ -36,8 +36,8 @@ class Row:
 class Pair:
     """Two arms on the same calls."""
 
-    first: str  # name of an arm
-    second: str  # name of another
+    first: str
+    second: str
     difference: float  # nats a token of the first less the second's
     interval: Interval
     detectable: float | None  # the least difference that is found in four of five such samples; None with one session

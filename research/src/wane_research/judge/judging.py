@@ -92,7 +92,7 @@ class Judgement:
 
     session: str
     call: int  # number of the call in its excerpt
-    arm: str  # name of the arm
+    arm: str
     view: int  # tokens of the view
     tokens: int  # tokens of the call that were judged
     loss: float  # their negative log-likelihood together, in nats

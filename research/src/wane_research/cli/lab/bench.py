@@ -98,7 +98,15 @@ def run_on(options: BenchOptions, known: Sequence[Source]) -> int:
 def _chosen(options: BenchOptions, expected: Result | None) -> tuple[tuple[str, ...], tuple[int, ...]]:
     strategy, budgets = options.strategy, options.budgets
     if expected is None:
-        return _strategies(strategy or "all,peers", explicit=strategy is not None), parse_budgets(budgets or BUDGETS)
+        try:
+            names = parse_strategies(strategy or "all,peers")
+        except MissingResearchError:
+            if strategy is not None:
+                raise
+            # None of the other libraries is installed, which is no error if nobody asked for them.
+            say('no library of a peer is installed; pip install "wane-research[peers]" adds them')
+            names = parse_strategies("all")
+        return names, parse_budgets(budgets or BUDGETS)
     names = parse_strategies(strategy or ",".join(expected.strategies) or BASELINE)
     chosen = parse_budgets(budgets) if budgets else expected.budgets
     rows = {(row.strategy, row.budget) for row in expected.rows}
@@ -106,17 +114,6 @@ def _chosen(options: BenchOptions, expected: Result | None) -> tuple[tuple[str, 
         if name != BASELINE and not any((name, budget) in rows for budget in chosen):
             raise ConfigError(f"{options.check} has no row of {name} at these budgets")
     return names, chosen
-
-
-def _strategies(text: str, *, explicit: bool) -> tuple[str, ...]:
-    try:
-        return parse_strategies(text)
-    except MissingResearchError:
-        if explicit:
-            raise
-        # None of the other libraries is installed, which is no error if nobody asked for them.
-        say('no library of a peer is installed; pip install "wane-research[peers]" adds them')
-        return parse_strategies("all")
 
 
 def _sources_of(expected: Result, sources: Sequence[Source]) -> tuple[Source, ...]:

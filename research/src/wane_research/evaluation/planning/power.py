@@ -21,7 +21,7 @@ _COLUMNS: Final = ("model", "task", "reward")
 class Spread:
     """The spread of an arm's trials."""
 
-    arm: str  # its name
+    arm: str
     tasks: int  # number of its tasks
     trials: int  # number of its graded trials
     ungraded: int  # number of trials without a reward, which are left out

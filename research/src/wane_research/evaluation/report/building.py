@@ -54,7 +54,7 @@ class View:
     """The view over the calls of a session."""
 
     arm: Arm
-    run: int  # number of the run
+    run: int
     tokens: tuple[int, ...]  # by model call, the tokens of its request, as the provider reported them
     passes: tuple[int, ...]  # model calls, from 0, ahead of which something was evicted
 

@@ -73,7 +73,7 @@ class Window:
     last: int
     score: float  # mean score from position `first` to `last`
     other: float | None  # mean score of the same tasks in the arm that this one is compared with; None without one
-    trials: int  # number of trials
+    trials: int
 
 
 @dataclass(frozen=True, slots=True)

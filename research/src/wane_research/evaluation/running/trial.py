@@ -45,7 +45,7 @@ class Attempt:
     """A task to try."""
 
     arm: Arm
-    run: int  # number of the run
+    run: int
     position: int  # place of the task in it, from 1
     task: Task
     folder: Path  # the run's folder
