@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import wane
-from frame import parser, table_head, table_row
+from frame import parser, print_table
 from wane.core import DELIMITER, chars
 from wane_research.closed_loop.world import World, make_world
 
@@ -194,9 +194,7 @@ def main() -> None:
     command.add_argument("--seed", type=int, default=0)
     arguments = command.parse_args()
     counts = ["requests", "read again", "input tokens", "cost", "to none"]
-    print(table_head(["budget", "dead ends declare", "tasks", *counts]), flush=True)
-    for row in rows(arguments):
-        print(table_row(row), flush=True)
+    print_table(["budget", "dead ends declare", "tasks", *counts], rows(arguments))
 
 
 if __name__ == "__main__":
