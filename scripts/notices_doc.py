@@ -3,7 +3,7 @@
     python scripts/notices_doc.py docs/notices.md            write them
     python scripts/notices_doc.py --check docs/notices.md    exit with 1 if they are out of date
 
-A row is a mark; see `wane.formats.notice_marks`.
+A row is a mark; see `wane.formats.notices`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from itertools import chain
 from pathlib import Path
 
 from generated import write_or_check
-from wane.formats.notice_marks import MARKS, Form, NoticeMark
+from wane.formats.notices import MARKS, Form, NoticeMark
 
-BEGIN = "<!-- Made from wane.formats.notice_marks by scripts/notices_doc.py; run `make docs` to update them. -->\n"
+BEGIN = "<!-- Made from wane.formats.notices by scripts/notices_doc.py; run `make docs` to update them. -->\n"
 
 
 def document(page: str) -> str:

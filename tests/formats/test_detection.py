@@ -8,7 +8,7 @@ import pytest
 
 from wane import FormatError
 from wane.formats import FORMAT_NAMES, detect_format, get_format
-from wane.formats.recordings import recording_agent
+from wane.formats.detection import recording_agent
 
 TURN = {"role": "user", "content": "Go."}
 BLOCKS = {"role": "user", "content": [{"type": "text", "text": "Go."}]}

@@ -15,8 +15,16 @@ from wane import ContextWindow, Kind, Policy
 from wane.core import Standing
 from wane.formats import Format, Transcript, get_format
 from wane.formats.base import Part
-from wane.formats.notice_marks import MARKS, Form, NoticeMark
-from wane.formats.notices import has_notice_behind, is_notice, is_persons, stated_in, without_prompts
+from wane.formats.notices import (
+    MARKS,
+    Form,
+    NoticeMark,
+    has_notice_behind,
+    is_notice,
+    is_persons,
+    stated_in,
+    without_prompts,
+)
 from wane.formats.openai import NON_TEXT_TOKENS
 
 ROWS = [pytest.param(row, id=f"{client}: {row.mark!r}") for client, rows in MARKS.items() for row in rows]

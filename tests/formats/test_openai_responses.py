@@ -16,8 +16,7 @@ from tests.strategies import policies, sessions, times
 from wane import ContextWindow, FormatError, Kind, Policy
 from wane.formats import Part, Transcript
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.openai_responses import OpenAIResponsesFormat, group
-from wane.formats.response_items import REFERENCE_TOKENS
+from wane.formats.openai_responses import REFERENCE_TOKENS, OpenAIResponsesFormat, group
 
 FORMAT = OpenAIResponsesFormat()
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "sessions" / "codex"

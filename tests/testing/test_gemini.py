@@ -13,7 +13,7 @@ import pytest
 from wane.core.items import Kind
 from wane.formats.gemini import UNCHECKED
 from wane.testing import Break, Call, HttpError, Reply, Request, ScriptedServer, Usage
-from wane.testing.gemini.rules import signature
+from wane.testing.gemini import signature
 
 genai = pytest.importorskip("google.genai", reason="the google extra is not installed")
 errors = pytest.importorskip("google.genai.errors", reason="the google extra is not installed")

@@ -10,9 +10,8 @@ from typing import Any, Final, Generic
 
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError
-from wane.formats.base import Format, MessageT, Part
+from wane.formats.base import Format, MessageT, Part, writes, writing
 from wane.formats.values import shown_text
-from wane.formats.writing import writes, writing
 
 NOT_A_CALL: Final = (
     "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."

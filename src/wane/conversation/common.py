@@ -22,9 +22,8 @@ from wane.conversation.state import Digest
 from wane.conversation.timeline import Prepared, Setup, Timeline
 from wane.core import Added, ContextWindow, EpisodeType, Kind
 from wane.core.errors import HistoryError
-from wane.formats.base import Format, MessageT, NativeFormat
+from wane.formats.base import Format, MessageT, NativeFormat, writing
 from wane.formats.notices import is_persons, stated_in
-from wane.formats.writing import writing
 from wane.journal.records import MessageRecord, Record, UsageRecord
 from wane.recall import answer
 from wane.strategies.host import CLOSING, OPENING, Scope

@@ -24,8 +24,7 @@ from wane.core import ContextWindow, Episode, Room
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
-from wane.formats.base import Format
-from wane.formats.writing import writes, writing
+from wane.formats.base import Format, writes, writing
 from wane.strategies.base import SummaryNeeded
 from wane.strategies.fold import FOLDING
 

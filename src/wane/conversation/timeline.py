@@ -26,9 +26,19 @@ from wane.conversation.events import (
 from wane.conversation.history import History, Taken, by_message, with_more
 from wane.core import Added, FitReport, Kind, Mark
 from wane.core.errors import FormatError, HistoryError
-from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, keep_some
+from wane.formats.base import (
+    Format,
+    MessageT,
+    NativeFormat,
+    Part,
+    Transcript,
+    check_message,
+    is_answer,
+    keep_some,
+    writes,
+    writing,
+)
 from wane.formats.turns import required_opening
-from wane.formats.writing import writes, writing
 from wane.journal.records import ConfigRecord, Record, UsageRecord
 from wane.recall import Archive
 from wane.strategies.base import Fitted, Slot, Substitute, SummaryNeeded

@@ -7,11 +7,10 @@ from typing import Any, Final
 from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import Format, Part, StoredFormat, Transcript
-from wane.formats.detection import shape, telling_format
+from wane.formats.detection import recording_agent, shape, telling_format
 from wane.formats.gemini import GeminiFormat
 from wane.formats.openai import OpenAIFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat
-from wane.formats.recordings import recording_agent
 from wane.formats.values import messages_in
 
 __all__ = ["FORMAT_NAMES", "Format", "Part", "StoredFormat", "Transcript", "detect_format", "get_format"]

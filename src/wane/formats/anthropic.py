@@ -69,7 +69,6 @@ class AnthropicFormat(PlainFormat):
         return [_as_sent(as_data(entry)) for entry in data]
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
-        """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
         if "content" not in message:
             raise FormatError(f"a message of role {message['role']!r} needs a content")
         ANTHROPIC.check(message, adds_fields=adds_fields)
@@ -103,7 +102,6 @@ class AnthropicFormat(PlainFormat):
         return _couple(blocks, located) if len(located) > 1 else located
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        """Return the message with only some of its blocks; all other fields are the same."""
         content, located = message.get("content"), self.located(message)
         if not isinstance(content, list) or located[0][0] == _WHOLE:
             return message
@@ -129,11 +127,9 @@ class AnthropicFormat(PlainFormat):
         return sent
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the definition of a tool."""
         return {"name": name, "description": description, "input_schema": dict(schema)}
 
     def turn(self, text: str) -> Message:
-        """Return a message of the user."""
         return {"role": "user", "content": [{"type": "text", "text": text}]}
 
     def awaits(self, message: Message, position: int) -> bool:
@@ -141,7 +137,6 @@ class AnthropicFormat(PlainFormat):
         return bool(message["content"][self.located(message)[position][0]]["type"] == "tool_use")
 
     def result(self, message: Message, position: int, text: str) -> Message:
-        """Return the user's message with the `tool_result` that answers a call."""
         block = {"type": "tool_result", "tool_use_id": self.located(message)[position][1].call_id, "content": text}
         return {"role": "user", "content": [block]}
 

@@ -11,9 +11,10 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from wane.core import Counter, Item, Kind, chars
+from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT
 from wane.formats.notices import is_notice, stated_in
 from wane.formats.values import check_each, expect_list
@@ -73,7 +74,7 @@ def turn_part(text: str, extra_tokens: int = 0, *, system: bool = False) -> Part
     return Part(Kind.SYSTEM if system else Kind.USER, text, extra_tokens=extra_tokens)
 
 
-def standing(parts: list[Part], *, answered: bool) -> list[Part]:
+def in_history(parts: list[Part], *, answered: bool) -> list[Part]:
     """Return the parts of a message with the kinds that they have at their place in a history (R15).
 
     Args:
@@ -137,6 +138,92 @@ class StoredFormat(Format[MessageT], Protocol[MessageT]):
         ...
 
 
+@runtime_checkable
+class WritingFormat(Format[MessageT], Protocol[MessageT]):
+    """A format in which Wane can answer calls, define tools and add messages of its own."""
+
+    def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
+        """Return the messages of a host's data, without checking them; messages stay the same objects.
+
+        Args:
+            data: messages; or a flat list of items, if requests have that.
+        """
+        ...
+
+    def wire(self, messages: Sequence[MessageT]) -> list[Any]:
+        """Return messages in the form of the provider's requests, with unchanged contents."""
+        ...
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Any:
+        """Return the definition of a tool.
+
+        Args:
+            name: its name.
+            description: what the model reads about it.
+            schema: JSON schema of its arguments.
+        """
+        ...
+
+    def turn(self, text: str) -> MessageT:
+        """Return a message in the user's place."""
+        ...
+
+    def awaits(self, message: MessageT, position: int) -> bool:
+        """Whether the application answers a call, and not the provider itself.
+
+        Args:
+            message: an assistant message.
+            position: which of its parts (`parts`) is the call.
+        """
+        ...
+
+    def result(self, message: MessageT, position: int, text: str) -> MessageT:
+        """Return a message that answers a call.
+
+        Args:
+            message: the assistant message.
+            position: which of its parts (`parts`) is the call.
+            text: the result.
+        """
+        ...
+
+    def cleared(self, message: MessageT, position: int, text: str) -> MessageT:
+        """Return a message with one result's content replaced by a text.
+
+        Args:
+            message: a message with results.
+            position: which of its parts (`parts`) is the result.
+            text: the text.
+        """
+        ...
+
+
+def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # noqa: A002 - the field's word
+    """Return a format that writes messages.
+
+    Args:
+        format: the format.
+        what: what needs it, for the error.
+
+    Raises:
+        ConfigError: if the format cannot write messages.
+    """
+    if writes(format):
+        return format
+    raise ConfigError(f"{what} needs messages of Wane's own, and the format {format.name!r} writes none")
+
+
+def writes(format: Format[MessageT]) -> TypeGuard[WritingFormat[MessageT]]:  # noqa: A002 - the field's word
+    """Whether a format writes messages. Python looks through a protocol anew each time: a third of a turn."""
+    cached = _WRITES.get(type(format))
+    if cached is None:
+        cached = _WRITES[type(format)] = isinstance(format, WritingFormat)
+    return cached
+
+
+_WRITES: Final[dict[type, bool]] = {}
+
+
 class NativeFormat(Format[MessageT]):
     """A format whose messages hosts keep and requests take unchanged. Subclasses override what differs.
 
@@ -163,7 +250,6 @@ class NativeFormat(Format[MessageT]):
         return [part for _, part in self.located(message)]
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
-        """Return the messages unchanged."""
         return data
 
     def check(self, message: MessageT, *, adds_fields: bool = False) -> None:
@@ -183,7 +269,6 @@ class NativeFormat(Format[MessageT]):
         return messages
 
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
-        """Return the messages unchanged."""
         return list(messages)
 
     def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
@@ -218,7 +303,6 @@ class PlainFormat(NativeFormat[dict[str, Any]]):
         return messages
 
     def dump(self, messages: Sequence[dict[str, Any]]) -> list[Any]:
-        """Return the messages, which are JSON data already."""
         return list(messages)
 
 
@@ -261,7 +345,7 @@ class Outline:
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
-        parts = standing(parts, answered=self._answered is not None)
+        parts = in_history(parts, answered=self._answered is not None)
         items = [(part.item(self._counter, number), part) for part in parts]
         self._first.append(len(self._owner))
         self._owner.extend([number] * len(items))
@@ -314,7 +398,7 @@ class Transcript(Outline, Generic[MessageT]):
     def parts(self, number: int) -> list[Part]:
         """Return the parts of a message as they stand in the history (R15)."""
         answered = self._answered is not None and self._answered <= number
-        return standing(self.format.parts(self.messages[number]), answered=answered)
+        return in_history(self.format.parts(self.messages[number]), answered=answered)
 
     def view(self, visible: Sequence[int]) -> list[MessageT]:
         """Return the messages of some items, in order; a message that is kept whole is the same object.

@@ -71,7 +71,6 @@ class GeminiFormat(PlainFormat):
     called = "Gemini contents"
 
     def completed(self, messages: list[Message]) -> list[Message]:
-        """Return contents whose results name their calls."""
         return completed(messages)
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
@@ -79,11 +78,9 @@ class GeminiFormat(PlainFormat):
         return completed([entry if type(entry) is dict and "parts" in entry else _of_sdk(entry) for entry in data])
 
     def answering(self, messages: Sequence[Message], calls: Sequence[OpenCall]) -> list[Message]:
-        """Return the next contents of a history, whose results name the open calls that they answer."""
         return completed(messages, calls)
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
-        """Check that nothing in a content is unknown; see `wane.formats.base.check_message`."""
         GEMINI.check_fields(message, "content", f"a content of role {message.get('role', 'user')!r}", adds_fields)
         for part in message["parts"]:
             GEMINI.check_fields(part, "part", "a part", adds_fields)
@@ -113,7 +110,6 @@ class GeminiFormat(PlainFormat):
         return list(_user_parts(parts)) or [(_WHOLE, Part(Kind.USER))]
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        """Return the content with only some of its parts; all other fields are the same."""
         located, parts = self.located(message), message["parts"]
         if located[0][0] == _WHOLE:
             return message
@@ -140,12 +136,10 @@ class GeminiFormat(PlainFormat):
         return [as_called(content, before) for content, before in zip(sent, [None, *called], strict=False)]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an entry of `tools` that declares one function."""
         declared = {"name": name, "description": description, "parametersJsonSchema": dict(schema)}
         return {"functionDeclarations": [declared]}
 
     def turn(self, text: str) -> Message:
-        """Return a content of the user."""
         return {"role": "user", "parts": [{"text": text}]}
 
     def awaits(self, message: Message, position: int) -> bool:
@@ -153,7 +147,6 @@ class GeminiFormat(PlainFormat):
         return field(message["parts"][self.located(message)[position][0]], "functionCall") is not None
 
     def result(self, message: Message, position: int, text: str) -> Message:
-        """Return the user's content with the `functionResponse` that answers a call."""
         call = self.located(message)[position][1]
         answer = {"id": call.call_id, "name": call.tool, "response": {"output": text}}
         return {"role": "user", "parts": [{"functionResponse": answer}]}

@@ -1,18 +1,323 @@
 """Tells notices: text that a harness, not a person, put in a person's or the system's place (R15).
 
-Only marks tell them, and marks are data: see `wane.formats.notice_marks`. Text without a mark is the user's; so is text
-that only mentions a mark, or that holds a person's words beside one.
+Only marks tell them. Text without a mark is the user's; so is text that only mentions a mark, or that holds a person's
+words beside one. The marks are one table per client. Every row names where it was seen: in requests of the client's
+real program that went through the proxy; in that program itself; or in a recorded session. `docs/notices.md` lists
+them. Every mark counts in every format, whichever client sent the text, so a mark that one client took over from
+another needs no second row.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from itertools import chain
 from typing import Final
 
 from wane.core import Standing
-from wane.formats.notice_marks import MARKS, Form, NoticeMark
+
+
+class Form(StrEnum):
+    """How a mark stands in a text; white space around the text is ignored."""
+
+    SECTION = "section"
+    """The text consists of one or several sections, each beginning with a `mark` and ending with its `end`."""
+    LINE = "line"
+    """A line that may follow sections."""
+    START = "start"
+    """The text begins with `mark` and, if there is one, ends with `end`."""
+    WHOLE = "whole"
+    """The text is exactly `mark`."""
+    BEHIND = "behind"
+    """The text follows a tool's result in the same message, and that result begins with `mark`."""
+    PERSON = "person"
+    """A text or section that begins with `mark` holds a person's words, whatever other marks it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeMark:
+    """One row.
+
+    Attributes:
+        what: what it marks.
+        mark: the characters to look for; a leading `*` stands for a word, any other `*` for up to 200 characters on
+            the same line.
+        source: where it was seen.
+        form: how it stands in a text.
+        end: the characters at the end of the text or section.
+        system: whether it counts only in system and developer messages, where no person types.
+        standing: what a notice with this mark states that holds until it is replaced (R15); None if nothing.
+    """
+
+    what: str
+    mark: str
+    source: str
+    form: Form = Form.SECTION
+    end: str = ""
+    system: bool = False
+    standing: Standing | None = None
+
+
+def _tag(name: str, what: str, source: str, *, system: bool = False, standing: Standing | None = None) -> NoticeMark:
+    """Return the row of a section between tags; a name that ends with a space stands for a tag with attributes."""
+    opening = f"<{name}" if name.endswith(" ") else f"<{name}>"
+    return NoticeMark(what, opening, source, end=f"</{name.strip()}>", system=system, standing=standing)
+
+
+def _start(mark: str, what: str, source: str, end: str = "", *, system: bool = False) -> NoticeMark:
+    return NoticeMark(what, mark, source, Form.START, end, system)
+
+
+def _states(mark: str, kind: str, source: str, what: str = "", *, adds: bool = False) -> NoticeMark:
+    """Return the row of a system message that states what holds; `adds` says that earlier ones of the kind hold too."""
+    return NoticeMark(what or kind, mark, source, Form.START, system=True, standing=Standing(kind, adds))
+
+
+_CLAUDE: Final = "requests of Claude Code 2.1.329"
+_CLAUDE_PROGRAM: Final = "the program of Claude Code 2.1.329"
+_CLAUDE_NOW: Final = "requests of Claude Code 2.1.329 and 2.1.330, across `/compact` and changes of mode"
+
+_CODEX: Final = "requests of Codex 0.169.0"
+_CODEX_PROGRAM: Final = "the program of Codex 0.169.0"
+_CODEX_SOURCE: Final = "the source of Codex, `core/src/context`"
+_CODEX_RECORDED: Final = "recorded sessions of Codex 0.140 to 0.142"
+_GEMINI: Final = "requests of Gemini CLI 0.61.0"
+_GEMINI_SOURCE: Final = "the source of Gemini CLI 0.56, `core/src`"
+_INSPECT_SOURCE: Final = "the source of Inspect AI 0.3.285, `agent/_types.py`"
+_OPENCODE_SOURCE: Final = "the source of OpenCode, `session/prompt`"
+_PI_PROGRAM: Final = "the program of pi 0.87.1"
+
+CLAUDE_CODE: Final = (
+    _tag("system-reminder", "reminders, listings, instructions, hooks' context, files shown again", _CLAUDE),
+    _tag("task-notification", "the result of a sub-agent or a background command", "a recorded session of 2.1.217"),
+    NoticeMark(
+        "the line after it in older versions",
+        "Full transcript available at: *",
+        "a recorded session of 2.1.17",
+        Form.LINE,
+    ),
+    _tag("local-command-stdout", "output of a slash command", _CLAUDE),
+    _tag("local-command-stderr", "output of a slash command", _CLAUDE_PROGRAM),
+    _tag("local-command-caveat", "the sentence ahead of a slash command that ran locally", _CLAUDE),
+    _tag("bash-stdout", "output of a command that a person ran with `!`", _CLAUDE),
+    _tag("bash-stderr", "output of a command that a person ran with `!`", _CLAUDE),
+    _tag("ide_opened_file", "the file that is open in the editor", _CLAUDE_PROGRAM),
+    _tag("ide_selection", "what is selected in the editor", _CLAUDE_PROGRAM),
+    _tag("teammate-message ", "messages of other agents of a team", _CLAUDE_PROGRAM),
+    _tag("cross-session-message ", "messages of other sessions", _CLAUDE_PROGRAM),
+    _start("Base directory for this skill: ", "the body of a skill", _CLAUDE),
+    NoticeMark("the body of a skill or a command that the model called", "Launching skill: ", _CLAUDE, Form.BEHIND),
+    NoticeMark("the tools that a search loaded", "Tool loaded.", _CLAUDE, Form.WHOLE),
+    _start(
+        "This session is being continued from a previous conversation that ran out of context.",
+        "the summary of a compaction",
+        _CLAUDE,
+    ),
+    _start("[SYSTEM NOTIFICATION - NOT USER INPUT]", "notifications without a tag", _CLAUDE),
+    _start("[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]", "messages that no person wrote", _CLAUDE_PROGRAM),
+    _start("Stop hook feedback:", "what a hook says at the end of a turn", _CLAUDE),
+    _start("Operation stopped by hook: ", "a hook stopped a prompt", "a recorded session of 2.1.7"),
+    _start("TeammateIdle hook feedback:", "what a hook says about a teammate", _CLAUDE_PROGRAM),
+    _start("TaskCreated hook feedback:", "what a hook says about a task", _CLAUDE_PROGRAM),
+    _start("TaskCompleted hook feedback:", "what a hook says about a task", _CLAUDE_PROGRAM),
+    NoticeMark("a person interrupted the turn", "[Request interrupted by user]", _CLAUDE_PROGRAM, Form.WHOLE),
+    NoticeMark("a person interrupted a call", "[Request interrupted by user for tool use]", _CLAUDE, Form.WHOLE),
+    NoticeMark("where an image of the message is stored", "[Image: source: *]", _CLAUDE, Form.WHOLE),
+    _start(
+        "Caveat: The messages below were generated by the user while running local commands.",
+        "the caveat of older versions, without a tag",
+        "recorded sessions of 2.1.7 to 2.1.45, there with a tag",
+    ),
+    # With Opus 4.8 and 5, Haiku 5.5 and Fable 5 reminders are system messages without a tag, several in one message.
+    _start("<total_tokens>", "the tokens left", _CLAUDE, system=True),
+    _start("* hook additional context: ", "hooks' context", _CLAUDE, system=True),
+    _start("* hook success: ", "hooks' output", _CLAUDE, system=True),
+    _start("* hook blocking error from command: ", "hooks' errors", _CLAUDE_PROGRAM, system=True),
+    _start("* hook stopped continuation: ", "a hook stopped the turn", _CLAUDE_PROGRAM, system=True),
+    _states("# Environment\nYou have been invoked", "environment", _CLAUDE_NOW),
+    _states("You are powered by the model ", "model", _CLAUDE_NOW),
+    _states("Today's date is ", "date", _CLAUDE_NOW),
+    _states("The date has changed. ", "date", _CLAUDE_PROGRAM),
+    _states("Codebase and user instructions are shown below.", "project instructions", _CLAUDE_NOW),
+    _states("As you answer the user's questions, you can use", "session context", _CLAUDE_PROGRAM),
+    _states("The session context ", "session context", _CLAUDE_PROGRAM),
+    _states("Attribution for git commits and pull requests", "attribution", _CLAUDE_NOW),
+    _states("From here on, do not add attribution lines", "attribution", _CLAUDE_PROGRAM),
+    _states("The following deferred tools are available", "tools", _CLAUDE_PROGRAM),
+    _states("The following deferred tools are ", "tools", _CLAUDE_NOW, "more tools, or fewer", adds=True),
+    _states("The following tools ", "tools", _CLAUDE_PROGRAM, "more tools, or fewer", adds=True),
+    _start("Some available tools' schemas are not loaded", "a reminder of tools", _CLAUDE_PROGRAM, system=True),
+    _states("Available agent types for the Agent tool:", "agents", _CLAUDE_NOW),
+    _states("New agent types are now available", "agents", _CLAUDE_PROGRAM, "more agents", adds=True),
+    _states("The following agent types are no longer available", "agents", _CLAUDE_PROGRAM, "fewer agents", adds=True),
+    _states("The following skills are available", "skills", _CLAUDE_NOW),
+    _states("The following skills are also available", "skills", _CLAUDE_PROGRAM, "more skills", adds=True),
+    _start("The following skills ", "bodies of skills again", _CLAUDE, system=True),
+    _states("# MCP Server Instructions", "MCP servers", _CLAUDE_PROGRAM, "instructions of MCP servers", adds=True),
+    _start("The following MCP servers ", "the state of MCP servers", _CLAUDE_PROGRAM, system=True),
+    _start("The task tools haven't been used recently.", "a reminder of tasks", _CLAUDE_PROGRAM, system=True),
+    _start("The TodoWrite tool hasn't been used recently.", "a reminder of tasks", _CLAUDE_PROGRAM, system=True),
+    _start("Note: * changed on disk since you last read it.", "files that changed", _CLAUDE_PROGRAM, system=True),
+    _start("Note: * was read before the last conversation", "files that were read", _CLAUDE_PROGRAM, system=True),
+    _states("Plan mode is active. ", "plan mode", _CLAUDE_NOW),
+    _states("## Exited Plan Mode", "plan mode", _CLAUDE_NOW, "the end of plan mode"),
+    _start("Plan mode still active ", "a reminder of plan mode, which is stated before", _CLAUDE_PROGRAM, system=True),
+    _start("## Re-entering Plan Mode", "plan mode, which is stated right after it", _CLAUDE_PROGRAM, system=True),
+    _start("A plan file exists from plan mode", "plan mode", _CLAUDE_PROGRAM, system=True),
+    _states("## Auto Mode Active", "auto mode", _CLAUDE_PROGRAM),
+    _states("## Exited Auto Mode", "auto mode", _CLAUDE_PROGRAM, "the end of auto mode"),
+    _start("<new-diagnostics>", "what the editor found wrong", _CLAUDE_PROGRAM, system=True),
+    _start("The user selected the ", "what is selected in the editor", _CLAUDE_PROGRAM, system=True),
+    _start("The user opened the file ", "the file that is open in the editor", _CLAUDE_PROGRAM, system=True),
+    _start("Background agent ", "the state of sub-agents", _CLAUDE_PROGRAM, system=True),
+    _start("Background shell ", "the state of background commands", _CLAUDE_PROGRAM, system=True),
+    NoticeMark(
+        "a prompt that was queued while the agent was busy",
+        "The user sent a new message while you were working:",
+        _CLAUDE,
+        Form.PERSON,
+    ),
+    NoticeMark(
+        "such a prompt at the end of a tool's result, for models before Opus 4.8",
+        "<system-reminder>\nThe user sent a new message while you were working:",
+        f"{_CLAUDE} with Haiku 4.5",
+        Form.PERSON,
+    ),
+)
+
+OPENCODE: Final = (
+    _states("# Plan Mode - System Reminder", "plan mode", _OPENCODE_SOURCE),
+    _states("Your operational mode has changed from plan to build.", "plan mode", _OPENCODE_SOURCE, "its end"),
+    NoticeMark(
+        "a prompt that was queued while the agent was busy",
+        "<system-reminder>\nThe user sent the following message:",
+        "the source of OpenCode, `session/prompt.ts`",
+        Form.PERSON,
+    ),
+)
+
+CODEX: Final = (
+    NoticeMark(
+        "AGENTS.md",
+        "# AGENTS.md instructions",
+        _CODEX,
+        Form.START,
+        "</INSTRUCTIONS>",
+        standing=Standing("project instructions"),
+    ),
+    _tag("user_instructions", "AGENTS.md, in older versions", _CODEX_SOURCE, standing=Standing("project instructions")),
+    # It may state only what has changed.
+    _tag("environment_context", "the environment", _CODEX, standing=Standing("environment", adds=True)),
+    _tag("turn_aborted", "a person interrupted the turn", _CODEX),
+    NoticeMark("the body of a skill", "<skill>\n<name>", _CODEX, end="</skill>"),
+    _tag("user_shell_command", "a command that a person ran with `!`, and its output", _CODEX),
+    _tag("subagent_notification", "the result of a sub-agent, in older versions", _CODEX_PROGRAM),
+    _tag("hook_prompt ", "what a hook says at the end of a turn", _CODEX_SOURCE),
+    _tag("goal_context", "the goal again, in older versions", _CODEX_SOURCE),
+    _tag("codex_internal_context ", "what extensions tell the model", _CODEX),
+    _start(
+        "Another language model started to solve this problem and produced a summary of its thinking process.",
+        "the summary of a compaction",
+        _CODEX_PROGRAM,
+    ),
+    _tag("permissions instructions", "what is permitted", _CODEX, system=True, standing=Standing("permissions")),
+    _tag(
+        "collaboration_mode",
+        "the mode, such as plan mode",
+        _CODEX,
+        system=True,
+        standing=Standing("collaboration mode"),
+    ),
+    _tag("personality_spec", "the personality", _CODEX_RECORDED, system=True, standing=Standing("personality")),
+    _tag("model_switch", "a change of the model", _CODEX_PROGRAM, system=True, standing=Standing("model")),
+    _tag("apps_instructions", "listings of apps", _CODEX_RECORDED, system=True, standing=Standing("apps")),
+    _tag("skills_instructions", "listings of skills", _CODEX, system=True, standing=Standing("skills")),
+    _tag("plugins_instructions", "listings of plugins", _CODEX_RECORDED, system=True, standing=Standing("plugins")),
+    _tag("tools", "listings of tools", _CODEX, system=True, standing=Standing("tools", adds=True)),
+    _tag("multi_agent_role", "the agent's role among others", _CODEX, system=True, standing=Standing("agent role")),
+    _tag("multi_agent_mode", "whether to use other agents", _CODEX, system=True, standing=Standing("multi-agent mode")),
+    _tag("persistent_mode", "a mode", _CODEX_PROGRAM, system=True, standing=Standing("persistent mode")),
+    _tag("git_attribution", "attribution", _CODEX_PROGRAM, system=True, standing=Standing("attribution")),
+    _tag("environments_instructions", "environments", _CODEX_PROGRAM, system=True, standing=Standing("environments")),
+    _tag("token_budget", "the tokens left", _CODEX_PROGRAM, system=True),
+    _tag("context_window", "the tokens left", _CODEX_PROGRAM, system=True),
+    _tag("context_window_reminder", "the tokens left", _CODEX_PROGRAM, system=True),
+    NoticeMark("the goal that a person set", '<codex_internal_context source="user_goal">', _CODEX, Form.PERSON),
+)
+
+COPILOT_CLI: Final = (
+    _tag("system_notification", "the result of a background command", "a recorded session of Copilot CLI"),
+)
+
+PI: Final = (
+    _start(
+        "The conversation history before this point was compacted into the following summary:",
+        "the summary of a compaction",
+        _PI_PROGRAM,
+        "</summary>",
+    ),
+    _start(
+        "The following is a summary of a branch that this conversation came back from:",
+        "the summary of a branch that was left",
+        _PI_PROGRAM,
+        "</summary>",
+    ),
+)
+
+GEMINI_CLI: Final = (
+    _tag("session_context", "the date, the system, the folders and the project's instructions", _GEMINI),
+    _tag("hook_context", "hooks' context", _GEMINI_SOURCE),
+    _tag("state_snapshot", "the summary of a compression", _GEMINI_SOURCE),
+    _start("Here is the user's editor context as a JSON object.", "what is open in the editor", _GEMINI_SOURCE),
+    _start("Here is a summary of changes in the user's editor context", "what has changed there", _GEMINI_SOURCE),
+    _start("System: Potential loop detected. Details: ", "the same calls again and again", _GEMINI_SOURCE),
+    NoticeMark(
+        "where its own reduction of the history has cut",
+        "[Continuing from previous AI thoughts...]",
+        _GEMINI_SOURCE,
+        Form.WHOLE,
+    ),
+)
+
+INSPECT: Final = (
+    _start(
+        "Please proceed to the next step using your best judgement. If you believe you have completed the task",
+        "a model that called no tool is told to go on",
+        _INSPECT_SOURCE,
+        "tool with your final answer.",
+    ),
+    NoticeMark(
+        "the same for an agent that submits nothing",
+        "Please proceed to the next step using your best judgement.",
+        _INSPECT_SOURCE,
+        Form.WHOLE,
+    ),
+)
+
+MARKS: Final[Mapping[str, tuple[NoticeMark, ...]]] = {
+    "Claude Code": CLAUDE_CODE,
+    "Codex": CODEX,
+    "Copilot CLI": COPILOT_CLI,
+    "Gemini CLI": GEMINI_CLI,
+    "Inspect AI": INSPECT,
+    "OpenCode": OPENCODE,
+    "pi": PI,
+}
+"""All tables, by client."""
+
+CLAUDE_CODE_PERSON: Final = "human"
+"""Origin that Claude Code records for what a person typed (2.1.217, 2.1.329); older versions record none."""
+
+CODEX_PERSON: Final = "user."
+"""Prefix of the kinds that Codex gives to a person's content (requests of 0.169.0)."""
+
+CODEX_UNTOLD: Final = "unknown"
+"""Kind that Codex gives to content that it cannot classify."""
+
+CODEX_TASK: Final = "Message Type: NEW_TASK"
+"""Beginning of a message with which one Codex agent gives another a task; the task is the other's user turn."""
 
 _ROWS: Final = tuple(chain.from_iterable(MARKS.values()))
 
@@ -90,8 +395,12 @@ def stated_in(text: str, *, system: bool = False) -> tuple[Standing, ...]:
     """
     if not _STATED.search(text):
         return ()
-    stated = (row.standing for beginning in _beginnings(text, system=system) for row in _stating(beginning))
-    return tuple(dict.fromkeys(standing for standing in stated if standing is not None))
+    stated: dict[Standing, None] = {}
+    for beginning in _beginnings(text, system=system):
+        match = _STATED.match(beginning.lstrip())  # of the first row that fits
+        if match and match.lastgroup and (standing := _STATING[int(match.lastgroup[1:])].standing):
+            stated[standing] = None
+    return tuple(stated)
 
 
 def _beginnings(text: str, *, system: bool) -> Iterator[str]:
@@ -101,13 +410,6 @@ def _beginnings(text: str, *, system: bool) -> Iterator[str]:
         yield body.lstrip() if match[0] == _OPENING else remaining
         remaining = behind.lstrip()
     yield from remaining.split("\n\n") if system else (remaining,)
-
-
-def _stating(beginning: str) -> Iterator[NoticeMark]:
-    """The row of the mark with which a text begins; the first that fits."""
-    match = _STATED.match(beginning.lstrip())
-    if match and match.lastgroup:
-        yield _STATING[int(match.lastgroup[1:])]
 
 
 def has_notice_behind(result: str) -> bool:

@@ -41,7 +41,6 @@ class OpenAIFormat(PlainFormat):
         return [_plain(entry) if type(entry) is dict and "role" in entry else _of_sdk(entry) for entry in data]
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
-        """Check that nothing in a message is unknown; see `wane.formats.base.check_message`."""
         CHAT.check(message, adds_fields=adds_fields)
         for key in ("reasoning_content", "reasoning"):
             if message.get(key) is not None and not isinstance(message[key], str):
@@ -69,7 +68,6 @@ class OpenAIFormat(PlainFormat):
         return _turn_parts(message)
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        """Return a message with only some of its parts; all its other fields are the same."""
         if message.get("role") != "assistant":
             locations = _turn_parts(message)
             content = [message["content"][location] for position in positions for location in locations[position][0]]
@@ -95,22 +93,18 @@ class OpenAIFormat(PlainFormat):
         return [message for message in messages if message.get("role") != "assistant" or says_something(message)]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the definition of a function tool."""
         return {
             "type": "function",
             "function": {"name": name, "description": description, "parameters": dict(schema)},
         }
 
     def turn(self, text: str) -> Message:
-        """Return a message of the user."""
         return {"role": "user", "content": text}
 
     def result(self, message: Message, position: int, text: str) -> Message:
-        """Return the message of role `tool` that answers a call."""
         return {"role": "tool", "tool_call_id": self.parts(message)[position].call_id, "content": text}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
-        """Return a message of role `tool` with its content replaced by a text."""
         return {**message, "content": text}
 
 

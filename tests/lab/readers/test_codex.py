@@ -11,7 +11,7 @@ import zstandard
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.formats.recordings import recording_agent
+from wane.formats.detection import recording_agent
 from wane.lab.readers import codex, gather, read_session
 from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage

@@ -17,7 +17,7 @@ from tests.lab.readers import test_codex, test_copilot, test_pi
 from tests.lab.readers.promises import check
 from tests.lab.readers.test_claude_code import Transcript, said, sub_agent, thought, tool
 from tests.lab.readers.writing import Line, write_lines
-from wane.formats.recordings import recording_agent
+from wane.formats.detection import recording_agent
 from wane.lab.readers import claude_code, codex, copilot_cli, pi
 from wane.lab.readers.building.lines import head
 

@@ -15,8 +15,7 @@ from tests.proxy.wire.views import with_view
 from tests.strategies import times
 from wane.formats import get_format
 from wane.proxy.wire.base import AnsweredRound, Equipped, Message, Round, ViewMessage, Wire
-from wane.proxy.wire.chat.expansion import text_of
-from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.chat.protocol import OpenAIChatWire, text_of
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call
 from wane.testing import Reply as Scripted

@@ -18,7 +18,7 @@ from wane.core import Counter, Mark
 from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
-from wane.formats.recordings import is_journal, recording_agent
+from wane.formats.detection import is_journal, recording_agent
 from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain, read_session, shown_path
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.documents import json_values

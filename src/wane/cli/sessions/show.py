@@ -25,7 +25,7 @@ from wane.cli.terminal.text import counted, cut, local_time, plain_console, prin
 from wane.core import Episode, Item, Kind, Pinned
 from wane.core.errors import JournalError
 from wane.formats import get_format
-from wane.formats.recordings import is_journal, recording_agent
+from wane.formats.detection import is_journal, recording_agent
 from wane.journal import MessageRecord, PassRecord, SessionFile, model_calls, read
 from wane.journal.records import UNKNOWN_PARENT
 from wane.journal.store import id_of

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.response_items import SEAL, is_harness_made, part_of
+from wane.formats.openai_responses import SEAL, is_harness_made, part_of
 from wane.formats.values import compact, raw_text, sealed_tokens
 from wane.lab.readers.building.blocks import content, couple_items, image_tokens
 from wane.lab.readers.building.builder import SessionBuilder

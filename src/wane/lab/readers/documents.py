@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError
-from wane.formats.response_items import is_model_made
+from wane.formats.openai_responses import is_model_made
 from wane.lab.readers.building.lines import Problems, placed_reason, reason
 
 Value = tuple[int | None, object]

@@ -17,7 +17,7 @@ from wane.core import DELIMITER, Kind, Mark, chars
 from wane.core.errors import ConfigError, CorruptJournalError, FormatError, HistoryError, JournalVersionError
 from wane.core.policy import MAX_BUDGET
 from wane.formats import StoredFormat, get_format
-from wane.formats.base import Part, is_answer, standing
+from wane.formats.base import Part, in_history, is_answer
 from wane.journal.codec import SchemaError
 from wane.journal.lines import checksum_of, decoded, read_record
 from wane.journal.reader import open_session, read_header_of
@@ -79,7 +79,7 @@ class StrategyActions:
     def add(self, parts: Sequence[Part]) -> None:
         """Take in the parts of the next message."""
         # Text in the system's place at the start of a session is the system's (R15); the strategy did not take that in.
-        strategy_parts = standing(list(parts), answered=self._answered)
+        strategy_parts = in_history(list(parts), answered=self._answered)
         self._answered = self._answered or is_answer(parts)
         self._parts += [(self._messages, part) for part in strategy_parts]
         self._messages += 1

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, Protocol, cast
 
 from wane.core.errors import FormatError, JournalError
-from wane.formats.detection import shape
-from wane.formats.recordings import LOOKED_AT, recording_agent
+from wane.formats.detection import LOOKED_AT, recording_agent, shape
 from wane.lab.names import READER_NAMES
 from wane.lab.readers import aider, databases
 from wane.lab.readers.building.lines import Problems, head

@@ -12,9 +12,8 @@ from typing import Final
 from wane.conversation.history import by_message, with_more
 from wane.conversation.timeline import shown_of
 from wane.core import Item, Kind, chars
-from wane.formats.base import Format, Outline, Part
+from wane.formats.base import Format, Outline, Part, writing
 from wane.formats.turns import required_opening
-from wane.formats.writing import writing
 from wane.proxy.sessions.messages import ASSISTANT, Entries, GivenReply, Overlap, shape_of
 from wane.proxy.wire.base import AnsweredRound, Message, ViewMessage, Wire
 from wane.strategies.base import Slot, Substitute, item_of

@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError, WaneError
-from wane.formats.base import Part
-from wane.formats.writing import WritingFormat
+from wane.formats.base import Part, WritingFormat
 from wane.prices import TokenUsage
 
 Message = dict[str, Any]

@@ -49,7 +49,6 @@ class OpenAIWire(Wire):
         return corrected
 
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body in OpenAI's format."""
         return jsons.dumps({"error": _error(status, message)})
 
     def _seals(self, body: Body) -> set[int]:

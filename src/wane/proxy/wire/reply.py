@@ -178,11 +178,9 @@ class StreamedReply(Reply):
 
     @property
     def hides(self) -> bool:
-        """Whether this round may have part of an own call."""
         return self._obscured or self._may_hide(self._splitter.unfinished) or self._hides()
 
     def feed(self, data: bytes) -> bytes:
-        """Take in a piece of the provider's stream, and return what the client gets now."""
         self._begin_round()
         out, self._late = self._late, b""
         if self._unsplit:
@@ -197,7 +195,6 @@ class StreamedReply(Reply):
         return out + b"".join(map(self._take, events))
 
     def end(self) -> Round:
-        """Return the round, at the end of the provider's stream."""
         self._begin_round()
         sound = not (self._failure or self._lost)
         self._take_last()
@@ -209,14 +206,12 @@ class StreamedReply(Reply):
         return round_
 
     def held_back(self) -> bytes:
-        """Return the data that was held back, for a client whose reply breaks here."""
         self._begin_round()  # the end of a round that was answered is not for the client
         begun = self._splitter.unfinished
         closing = b"".join(event.raw for event in self._tail)
         return self._late + b"".join(self._waiting) + closing + (b"" if self._may_hide(begun) else begun)
 
     def finish(self) -> bytes:
-        """Return the end of the client's stream."""
         return self._late + self._show(b"".join(self._closing()))
 
     def _next_round(self) -> None:
@@ -310,18 +305,15 @@ class WholeReply(Reply):
 
     @property
     def hides(self) -> bool:
-        """Whether this round may have part of an own call."""
         data = self.held_back()
         return data.lstrip().startswith(b"{") and any(b'"%b"' % name.encode() in data for name in self._own)
 
     def feed(self, data: bytes) -> bytes:
-        """Take in a piece of the provider's body; the client gets nothing yet."""
         self._begin_round()
         self._pieces.append(data)
         return b""
 
     def end(self) -> Round:
-        """Return the round, at the end of the provider's body."""
         self._begin_round()
         self._over = True
         body = self._read(self.held_back())
@@ -332,13 +324,11 @@ class WholeReply(Reply):
         return self._round(body)
 
     def held_back(self) -> bytes:
-        """Return the provider's body unchanged."""
         if len(self._pieces) > 1:
             self._pieces = [b"".join(self._pieces)]
         return self._pieces[0] if self._pieces else b""
 
     def fail(self, status: int, body: bytes) -> bytes:  # noqa: ARG002 - nothing was sent, so the status can still change
-        """Return the provider's error body."""
         return body
 
     def _next_round(self) -> None:

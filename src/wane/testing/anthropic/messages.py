@@ -44,7 +44,6 @@ class Anthropic(Provider):
     )
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
-        """Yield the system prompt and the messages; raise `Refused` if one does not follow this protocol."""
         for name, kind in (("model", str), ("messages", list)):
             if not isinstance(body.get(name), kind):
                 raise Refused(f"{name}: Field required")
@@ -57,11 +56,9 @@ class Anthropic(Provider):
             yield Message(role, tuple(_part(_KINDS[role], block) for block in blocks_of(message.get("content"))))
 
     def unknown(self, name: str) -> Refused:
-        """Return Anthropic's refusal."""
         return extra_input(name)
 
     def check(self, request: Request) -> None:
-        """Raise `Refused` if Anthropic would not take the messages of a request."""
         check_request(request.body)
 
     def dropped_reasoning(self, request: Request) -> tuple[str, ...]:
@@ -76,13 +73,11 @@ class Anthropic(Provider):
         return broken
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
-        """Return a `message`."""
         reply = _thought(request, reply)
         content = [_with_parsed_input(block) for block in _content(request, reply)]
         return {**_head(request, reply, usage, usage.output), "content": content, "stop_reason": _stop(reply)}
 
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
-        """Yield the events from `message_start` to `message_stop`."""
         reply = _thought(request, reply)
         start = {**_head(request, reply, usage, output=1), "content": [], "stop_reason": None}
         yield _event("message_start", message=start)
@@ -98,16 +93,13 @@ class Anthropic(Provider):
         yield _event("message_stop")
 
     def error(self, status: int, message: str) -> dict[str, Any]:
-        """Return Anthropic's error shape."""
         kind = _ERRORS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": None}
 
     def error_event(self, status: int, message: str) -> ServerSentEvent:
-        """Return Anthropic's error event."""
         return ServerSentEvent(self.error(status, message), "error")
 
     def too_long(self, tokens: int, limit: int) -> Refused:
-        """Return Anthropic's refusal of a request that exceeds the context window."""
         return Refused(f"prompt is too long: {tokens} tokens > {limit} maximum")
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's two protocols: Chat Completions (`chat`) and Responses (`responses`, its `items` and `tools`)."""
+"""OpenAI's two protocols: Chat Completions (`chat`) and Responses (`responses`)."""
 
 from wane.testing.openai.chat import OpenAIChat
 from wane.testing.openai.responses import OpenAIResponses

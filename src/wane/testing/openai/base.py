@@ -29,22 +29,18 @@ class OpenAI(Provider):
     holds: str
 
     def unknown(self, name: str) -> Refused:
-        """Return OpenAI's refusal."""
         return unknown_parameter(name)
 
     def error(self, status: int, message: str) -> dict[str, Any]:
-        """Return OpenAI's error shape."""
         return self.refusal(Refused(message, status=status))
 
     def refusal(self, refused: Refused) -> dict[str, Any]:
-        """Return OpenAI's error shape, with the part of the request that is wrong."""
         kind = {401: "authentication_error", 429: "rate_limit_error"}.get(refused.status)
         kind = kind or ("server_error" if refused.status >= 500 else "invalid_request_error")
         about = {"message": refused.message, "type": kind, "param": refused.param, "code": refused.code}
         return {"error": about}
 
     def too_long(self, tokens: int, limit: int) -> Refused:
-        """Return OpenAI's refusal of a request that exceeds the context window."""
         return Refused(
             f"This model's maximum context length is {limit} tokens. However, your messages resulted in {tokens}"
             " tokens. Please reduce the length of the messages.",

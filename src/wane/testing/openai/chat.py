@@ -31,13 +31,11 @@ class OpenAIChat(OpenAI):
     }
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
-        """Yield the messages; raise `Refused` if one does not follow this protocol."""
         require(body, "model", str)
         for index, message in enumerate(require(body, "messages", list)):
             yield _message(index, message)
 
     def check(self, request: Request) -> None:
-        """Raise `Refused` if OpenAI would not take the messages of a request."""
         if not request.messages:
             raise empty_array("messages")
         unanswered: list[str] = []
@@ -51,7 +49,6 @@ class OpenAIChat(OpenAI):
         _check_answered(len(request.messages), unanswered)
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
-        """Return a `chat.completion`."""
         message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
         if reply.reasoning:
             message["reasoning_content"] = reply.reasoning
@@ -61,7 +58,6 @@ class OpenAIChat(OpenAI):
         return {**_head(request, reply, "chat.completion"), "choices": [choice], "usage": _usage(reply, usage)}
 
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
-        """Yield `chat.completion.chunk` events and `[DONE]`."""
         head = _head(request, reply, "chat.completion.chunk")
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
         blank = {"usage": None} if wants_usage else {}

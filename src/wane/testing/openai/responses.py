@@ -1,27 +1,44 @@
-"""OpenAI Responses: POST /v1/responses, and /v1/responses/input_tokens."""
+"""OpenAI Responses: POST /v1/responses, and /v1/responses/input_tokens.
+
+First the protocol with its answers, then the items of an input and which of them belong together, then the tools: on
+the top level, in namespaces, and in input items that add more.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
 from wane.formats.vocabulary import RESPONSES
-from wane.testing.openai.base import SHARED, OpenAI, check_contents, invalid_value, kind_of, require, unknown_parameter
-from wane.testing.openai.tools import catalogue, qualified
+from wane.testing.openai.base import (
+    SHARED,
+    OpenAI,
+    check_contents,
+    invalid_value,
+    kind_of,
+    missing,
+    require,
+    unknown_parameter,
+)
 from wane.testing.preserved import Prefix
-from wane.testing.request import Message, Part, Request, compact
+from wane.testing.request import Message, Part, Request, compact, count_chars
 from wane.testing.wire import (
     CREATED,
     Refused,
     ServerSentEvent,
+    canonical,
     check_fields,
     content_parts,
     content_text,
     pieces,
     token_of,
 )
+
+if TYPE_CHECKING:
+    from wane.testing.script import Call, Reply, Usage
 
 _OUTPUT_OF: Final = {
     "function_call": "function_call_output",
@@ -30,10 +47,10 @@ _OUTPUT_OF: Final = {
 }
 _CALL_OF: Final = {output: call for call, output in _OUTPUT_OF.items()}
 
-STEMS: Final = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "tool_search_call": "tsc"}
+_STEMS: Final = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "tool_search_call": "tsc"}
 """Prefixes of the ids of items that may follow reasoning, by type."""
 
-_FOLLOWER: Final = re.compile(rf"(?:{'|'.join(STEMS.values())})_(r[0-9a-f]+)_0")
+_FOLLOWER: Final = re.compile(rf"(?:{'|'.join(_STEMS.values())})_(r[0-9a-f]+)_0")
 
 _EVERY: Final = frozenset({"type", "id", "status", "internal_chat_message_metadata_passthrough"})
 _FIELDS: Final = {
@@ -43,101 +60,6 @@ _FIELDS: Final = {
     "reasoning": _EVERY | {"summary", "content", "encrypted_content"},
 }
 """The fields of items, by type; those of other types are not checked."""
-
-
-def message_of(index: int, item: Mapping[str, Any]) -> Message:
-    """Return an input item, the one at `index`, as a message.
-
-    Raises:
-        Refused: for an item that OpenAI or this server does not know.
-    """
-    kind = item.get("type") or "message"
-    check_fields(item, _FIELDS.get(kind, item), unknown_parameter, f"input[{index}].")
-    if kind == "message":
-        role = str(item.get("role"))
-        part_kind = kind_of(role, f"input[{index}].role")
-        kinds = RESPONSES.contents[role] - {"output_image"}
-        require(item, "content", (str, list), f"input[{index}].")
-        check_contents(item["content"], f"input[{index}].content", kinds)
-        parts = tuple(content_parts(part_kind, item.get("content"), id=item.get("id")))
-        return Message("system" if part_kind is Kind.SYSTEM else role, parts)
-    if kind in ("additional_tools", "configuration_update", "compaction_trigger"):
-        if kind == "additional_tools" and item.get("role") != "developer":
-            raise invalid_value(str(item.get("role")), f"input[{index}].role")
-        return Message("system", ())
-    if kind == "agent_message":
-        return Message("user", tuple(content_parts(Kind.USER, item.get("content"), id=item.get("id"))))
-    if kind in _OUTPUT_OF:
-        return Message("assistant", (_call(kind, item),))
-    if kind in _CALL_OF:
-        text = content_text(item.get("output"))
-        return Message("tool", (Part(Kind.RESULT, text, call_id=item.get("call_id"), id=item.get("id"), wire=item),))
-    if kind == "reasoning":
-        text = "".join(str(summary.get("text") or "") for summary in item.get("summary") or ())
-        signature = item.get("encrypted_content")
-        return Message("assistant", (Part(Kind.REASONING, text, id=item.get("id"), signature=signature, wire=item),))
-    if kind == "compaction":
-        sealed = str(item.get("encrypted_content") or "")
-        return Message("assistant", (Part(Kind.TEXT, sealed, id=item.get("id"), signature=sealed, wire=item),))
-    if kind == "web_search_call":
-        # A tool that the provider ran: call and result in one.
-        return Message("assistant", (Part(Kind.TEXT, compact(item.get("action")), id=item.get("id"), wire=item),))
-    raise Refused(f"The scripted server knows no input item of type '{kind}'.", param=f"input[{index}].type")
-
-
-def _call(kind: str, item: Mapping[str, Any]) -> Part:
-    name = "tool_search" if kind == "tool_search_call" else qualified(item)
-    value = item.get("input") if kind == "custom_tool_call" else item.get("arguments")
-    arguments = value if isinstance(value, str) else compact(value if value is not None else "")
-    return Part(Kind.CALL, arguments, call_id=item.get("call_id"), tool=name, id=item.get("id"), wire=item)
-
-
-def check_pairs(parts: tuple[Part, ...]) -> None:
-    """Refuse an output without its call before it, and a call without its output; other items may stand between."""
-    unanswered: list[tuple[str, str | None]] = []
-    for part in parts:
-        kind = str(part.wire.get("type"))
-        if part.kind is Kind.CALL:
-            unanswered.append((kind, part.call_id))
-        elif part.kind is Kind.RESULT:
-            pair = (_CALL_OF[kind], part.call_id)
-            if pair not in unanswered:
-                words = kind.replace("_", " ")
-                raise Refused(f"No tool call found for {words} with call_id {part.call_id}.", param="input")
-            unanswered.remove(pair)
-    if unanswered:
-        kind, call_id = unanswered[0]
-        raise Refused(f"No tool output found for {kind.replace('_', ' ')} {call_id}.", param="input")
-
-
-def check_reasoning(parts: tuple[Part, ...]) -> None:
-    """Refuse reasoning without the item that followed it, and the reverse, as far as their ids tell (R12)."""
-    for part, following in zip(parts, (*parts[1:], None), strict=False):
-        if part.kind is not Kind.REASONING:
-            continue
-        follows = following is not None and following.kind in (Kind.TEXT, Kind.CALL)
-        if follows and following and following.id and str(part.id).startswith("rs_r"):
-            match = _FOLLOWER.fullmatch(following.id)
-            follows = match is not None and part.id == f"rs_{match[1]}"
-        if not follows:
-            raise Refused(
-                f"Item '{part.id}' of type 'reasoning' was provided without its required following item.",
-                param="input",
-            )
-    present = {part.id for part in parts if part.kind is Kind.REASONING}
-    for part in parts:
-        match = _FOLLOWER.fullmatch(part.id or "")
-        if match and f"rs_{match[1]}" not in present:
-            kind = part.wire.get("type") if part.kind is Kind.CALL else "message"
-            raise Refused(
-                f"Item '{part.id}' of type '{kind}' was provided without its required 'reasoning' item:"
-                f" 'rs_{match[1]}'.",
-                param="input",
-            )
-
-
-if TYPE_CHECKING:
-    from wane.testing.script import Reply, Usage
 
 
 class OpenAIResponses(OpenAI):
@@ -166,21 +88,20 @@ class OpenAIResponses(OpenAI):
         if instructions := body.get("instructions"):
             yield Message("system", tuple(content_parts(Kind.SYSTEM, instructions)))
         for index, item in enumerate(_items(value)):
-            yield message_of(index, item)
+            yield _message_of(index, item)
 
     def tools(self, body: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
         """Return the names of the tools, wherever the body has them, and the tokens of their definitions."""
-        tools = catalogue(body)
+        tools = _catalogue(body)
         return tuple(tools.kinds), tools.tokens
 
     def check(self, request: Request) -> None:
-        """Raise `Refused` if OpenAI would not take the input of a request."""
         items = request.body["input"]
         if not items:
             raise Refused("Invalid 'input': it must hold at least one item.", param="input", code="empty_array")
         parts = request.parts
-        check_pairs(parts)
-        check_reasoning(parts)
+        _check_pairs(parts)
+        _check_reasoning(parts)
         for message in request.messages:
             has_content = any(part.text or part.kind is not Kind.TEXT for part in message.parts)
             if message.role == "assistant" and not has_content:
@@ -191,12 +112,10 @@ class OpenAIResponses(OpenAI):
         return _prefix(request)[1]
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
-        """Return a completed `response`."""
         response = {**_response(request, reply), "status": "completed", "output": _output(request, reply)}
         return response | {"usage": _usage(reply, usage)}
 
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[ServerSentEvent]:
-        """Yield the numbered events of a response."""
         begun = {**_response(request, reply), "status": "in_progress", "output": [], "usage": None}
         done = self.answer(request, reply, usage)
         events: list[_NamedEvent] = [
@@ -209,12 +128,10 @@ class OpenAIResponses(OpenAI):
             yield ServerSentEvent({"type": name, "sequence_number": number, **data}, name)
 
     def error_event(self, status: int, message: str) -> ServerSentEvent:
-        """Return the error event of Responses."""
         error = self.error(status, message)["error"]
         return ServerSentEvent({"type": "error", "code": error["type"], "message": message, "param": None}, "error")
 
     def count(self, request: Request) -> dict[str, Any]:
-        """Return the tokens of the input."""
         return {"object": "response.input_tokens", **super().count(request)}
 
 
@@ -298,11 +215,11 @@ def _output(request: Request, reply: Reply) -> list[dict[str, Any]]:
     if reply.text is not None:
         text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
         followers.append({"type": "message", "role": "assistant", "content": [text]})
-    tools = catalogue(request.body)
+    tools = _catalogue(request.body)
     for index, call in enumerate(reply.calls):
         followers.append(tools.item(call, call.id or f"call_{token}_{index}"))
     for index, item in enumerate(followers):
-        output.append({"id": f"{STEMS[item['type']]}_{token}_{index}", "status": "completed", **item})
+        output.append({"id": f"{_STEMS[item['type']]}_{token}_{index}", "status": "completed", **item})
     return output
 
 
@@ -337,3 +254,163 @@ def _usage(reply: Reply, usage: Usage) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": min(reply.reasoning_tokens, usage.output)},
         "total_tokens": usage.input + usage.output,
     }
+
+
+def _message_of(index: int, item: Mapping[str, Any]) -> Message:
+    """Return an input item, the one at `index`, as a message.
+
+    Raises:
+        Refused: for an item that OpenAI or this server does not know.
+    """
+    kind = item.get("type") or "message"
+    check_fields(item, _FIELDS.get(kind, item), unknown_parameter, f"input[{index}].")
+    if kind == "message":
+        role = str(item.get("role"))
+        part_kind = kind_of(role, f"input[{index}].role")
+        kinds = RESPONSES.contents[role] - {"output_image"}
+        require(item, "content", (str, list), f"input[{index}].")
+        check_contents(item["content"], f"input[{index}].content", kinds)
+        parts = tuple(content_parts(part_kind, item.get("content"), id=item.get("id")))
+        return Message("system" if part_kind is Kind.SYSTEM else role, parts)
+    if kind in ("additional_tools", "configuration_update", "compaction_trigger"):
+        if kind == "additional_tools" and item.get("role") != "developer":
+            raise invalid_value(str(item.get("role")), f"input[{index}].role")
+        return Message("system", ())
+    if kind == "agent_message":
+        return Message("user", tuple(content_parts(Kind.USER, item.get("content"), id=item.get("id"))))
+    if kind in _OUTPUT_OF:
+        return Message("assistant", (_call(kind, item),))
+    if kind in _CALL_OF:
+        text = content_text(item.get("output"))
+        return Message("tool", (Part(Kind.RESULT, text, call_id=item.get("call_id"), id=item.get("id"), wire=item),))
+    if kind == "reasoning":
+        text = "".join(str(summary.get("text") or "") for summary in item.get("summary") or ())
+        signature = item.get("encrypted_content")
+        return Message("assistant", (Part(Kind.REASONING, text, id=item.get("id"), signature=signature, wire=item),))
+    if kind == "compaction":
+        sealed = str(item.get("encrypted_content") or "")
+        return Message("assistant", (Part(Kind.TEXT, sealed, id=item.get("id"), signature=sealed, wire=item),))
+    if kind == "web_search_call":
+        # A tool that the provider ran: call and result in one.
+        return Message("assistant", (Part(Kind.TEXT, compact(item.get("action")), id=item.get("id"), wire=item),))
+    raise Refused(f"The scripted server knows no input item of type '{kind}'.", param=f"input[{index}].type")
+
+
+def _call(kind: str, item: Mapping[str, Any]) -> Part:
+    name = "tool_search" if kind == "tool_search_call" else str(item.get("name"))
+    if item.get("namespace"):
+        name = f"{item['namespace']}.{name}"
+    value = item.get("input") if kind == "custom_tool_call" else item.get("arguments")
+    arguments = value if isinstance(value, str) else compact(value if value is not None else "")
+    return Part(Kind.CALL, arguments, call_id=item.get("call_id"), tool=name, id=item.get("id"), wire=item)
+
+
+def _check_pairs(parts: tuple[Part, ...]) -> None:
+    """Refuse an output without its call before it, and a call without its output; other items may stand between."""
+    unanswered: list[tuple[str, str | None]] = []
+    for part in parts:
+        kind = str(part.wire.get("type"))
+        if part.kind is Kind.CALL:
+            unanswered.append((kind, part.call_id))
+        elif part.kind is Kind.RESULT:
+            pair = (_CALL_OF[kind], part.call_id)
+            if pair not in unanswered:
+                words = kind.replace("_", " ")
+                raise Refused(f"No tool call found for {words} with call_id {part.call_id}.", param="input")
+            unanswered.remove(pair)
+    if unanswered:
+        kind, call_id = unanswered[0]
+        raise Refused(f"No tool output found for {kind.replace('_', ' ')} {call_id}.", param="input")
+
+
+def _check_reasoning(parts: tuple[Part, ...]) -> None:
+    """Refuse reasoning without the item that followed it, and the reverse, as far as their ids tell (R12)."""
+    for part, following in zip(parts, (*parts[1:], None), strict=False):
+        if part.kind is not Kind.REASONING:
+            continue
+        follows = following is not None and following.kind in (Kind.TEXT, Kind.CALL)
+        if follows and following and following.id and str(part.id).startswith("rs_r"):
+            match = _FOLLOWER.fullmatch(following.id)
+            follows = match is not None and part.id == f"rs_{match[1]}"
+        if not follows:
+            raise Refused(
+                f"Item '{part.id}' of type 'reasoning' was provided without its required following item.",
+                param="input",
+            )
+    present = {part.id for part in parts if part.kind is Kind.REASONING}
+    for part in parts:
+        match = _FOLLOWER.fullmatch(part.id or "")
+        if match and f"rs_{match[1]}" not in present:
+            kind = part.wire.get("type") if part.kind is Kind.CALL else "message"
+            raise Refused(
+                f"Item '{part.id}' of type '{kind}' was provided without its required 'reasoning' item:"
+                f" 'rs_{match[1]}'.",
+                param="input",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalogue:
+    """The tools of a request.
+
+    Attributes:
+        kinds: type of each tool by name, in order. A tool in a namespace is named `NAMESPACE.NAME`, a built-in tool by
+            its type.
+        tokens: tokens of the definitions, as `ceil(characters / 4)` of their JSON.
+    """
+
+    kinds: Mapping[str, str]
+    tokens: int
+
+    def item(self, call: Call, call_id: str) -> dict[str, Any]:
+        """Return the output item that calls a tool, without its own id and status.
+
+        A tool that the request does not offer is called as a function, as models sometimes do.
+        """
+        kind = self.kinds.get(call.tool, "function")
+        if kind == "tool_search":
+            arguments = call.arguments
+            return {"type": "tool_search_call", "call_id": call_id, "execution": "client", "arguments": arguments}
+        namespace, _, name = call.tool.rpartition(".") if call.tool in self.kinds else ("", "", call.tool)
+        where = {"namespace": namespace} if namespace else {}
+        if kind == "custom":
+            return {"type": "custom_tool_call", "call_id": call_id, "name": name, **where, "input": call.raw_arguments}
+        arguments = call.raw_arguments
+        return {"type": "function_call", "call_id": call_id, "name": name, **where, "arguments": arguments}
+
+
+def _catalogue(body: Mapping[str, Any]) -> _Catalogue:
+    """Return the tools of a request.
+
+    Raises:
+        Refused: for tools that OpenAI would refuse.
+    """
+    items = body.get("input")
+    lists: list[tuple[str, Sequence[Mapping[str, Any]]]] = [("tools", body.get("tools") or ())]
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        if item.get("type") not in ("additional_tools", "tool_search_output"):
+            continue
+        if not isinstance(item.get("tools"), list):
+            raise missing(f"input[{index}].tools")
+        lists.append((f"input[{index}].tools", item["tools"]))
+    kinds: dict[str, str] = {}
+    for where, tools in lists:
+        # A later list may repeat a tool, but one list may not.
+        listed: dict[str, str] = {}
+        for name, kind in _flat(where, tools):
+            if name in listed and kind in ("function", "custom"):
+                raise Refused(f"Invalid '{where}': the tool name '{name}' is given twice.", param=where)
+            listed[name] = kind
+        kinds |= listed
+    return _Catalogue(kinds, sum(count_chars(canonical(tool)) for _, tools in lists for tool in tools))
+
+
+def _flat(where: str, tools: Sequence[Mapping[str, Any]], namespace: str = "") -> Iterator[tuple[str, str]]:
+    for index, tool in enumerate(tools):
+        kind = str(tool.get("type"))
+        if kind in ("function", "custom", "namespace") and not tool.get("name"):
+            raise missing(f"{where}[{index}].name")
+        if kind == "namespace":
+            yield from _flat(f"{where}[{index}].tools", tool.get("tools") or (), f"{tool['name']}.")
+        else:
+            yield namespace + str(tool.get("name") or kind), kind

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from wane.core import Kind
-from wane.formats.base import Part, is_answer, standing
+from wane.formats.base import Part, in_history, is_answer
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
@@ -69,7 +69,7 @@ class SessionBuilder:
         if is_answer([part]):
             raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
         self._message += 1
-        return self._append(standing([part], answered=self._said), line) > 0
+        return self._append(in_history([part], answered=self._said), line) > 0
 
     def message(self, parts: Sequence[Part], *, line: int | None = None) -> int:
         """Append a message that no model wrote, and return the position of its first part.

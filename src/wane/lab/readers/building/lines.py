@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
 from wane.core.errors import MissingExtraError
-from wane.formats.recordings import LOOKED_AT
+from wane.formats.detection import LOOKED_AT
 from wane.lab.session import Problem
 
 LONGEST_LINE: Final = 128 * 1024 * 1024

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.recordings import is_claude_code_line
+from wane.formats.detection import is_claude_code_line
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, head, records

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.notice_marks import CLAUDE_CODE_PERSON
-from wane.formats.notices import is_notice
+from wane.formats.notices import CLAUDE_CODE_PERSON, is_notice
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.session import Usage

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat
+from wane.formats.base import WritingFormat
 from wane.formats.turns import openings
-from wane.formats.writing import WritingFormat
-from wane.proxy.wire.anthropic.expansion import BLOCKS
+from wane.proxy import jsons
 from wane.proxy.wire.anthropic.reply import (
     THINKING,
     Block,
@@ -43,7 +43,7 @@ from wane.proxy.wire.base import (
     ViewMessage,
     Wire,
 )
-from wane.proxy.wire.blocks import expanded
+from wane.proxy.wire.blocks import BlockReader, expanded
 from wane.proxy.wire.reply import parsed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -73,7 +73,6 @@ class AnthropicWire(Wire):
     format: WritingFormat[Message] = _FORMAT
 
     def unmanaged(self, body: Body) -> str | None:
-        """Return why a request cannot or need not be managed; None if it can be."""
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages:
             return "its messages are not a list of messages"
@@ -90,7 +89,6 @@ class AnthropicWire(Wire):
         return frozenset(name for name in names if isinstance(name, str))
 
     def fixed(self, equipped: Equipped) -> object:
-        """Return the system prompt and the tools, without breakpoints."""
         body = equipped.body
         fixed = {"system": blocks_of({"content": body.get("system")}), "tools": body.get("tools") or ()}
         return {
@@ -115,7 +113,6 @@ class AnthropicWire(Wire):
         return Equipped(equipped)
 
     def with_messages(self, equipped: Equipped, view: Sequence[ViewMessage], history: Sequence[Message]) -> Body:
-        """Return a body with the messages of a view in place of its own; see `Wire.with_messages`."""
         return {**equipped.body, "messages": _placed(view, history)}
 
     def noted(self, body: Body, text: str) -> Body:
@@ -140,11 +137,9 @@ class AnthropicWire(Wire):
         return {**noted, "messages": [*messages[:-1], {**messages[-1], "content": content}]}
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        """Return the messages that a client's message stands for; see `Wire.expand`."""
-        return expanded(message, rounds, BLOCKS)
+        return expanded(message, rounds, _BLOCKS)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
-        """Return the client's assistant message for a reply of these rounds."""
         own = {call.id for round_ in rounds for call in round_.own}
         content = [block for round_ in rounds for block in blocks_of(round_.message) if not is_call_of(block, own)]
         return {"role": "assistant", "content": content}
@@ -188,18 +183,60 @@ class AnthropicWire(Wire):
         return partial(_omitting, frozenset(_seals(body["messages"])))
 
     def headers(self, body: Body) -> dict[str, str]:
-        """Return headers that a body needs, to be appended to the client's values."""
         thinking = body.get("thinking")
         return {"anthropic-beta": BINDING_BETA} if isinstance(thinking, dict) and "block_binding" in thinking else {}
 
     def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
-        """Return the object that makes the client's reply, streamed or whole."""
         rounds = Rounds(own, ("id", "model"), sums=sums)
         return StreamedMessage(rounds) if body.get("stream") is True else WholeMessage(rounds)
 
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body in Anthropic's format."""
         return error_body(status, message)
+
+
+class _Blocks(BlockReader):
+    """Blocks, as hidden rounds are put back into messages."""
+
+    def blocks(self, message: Message) -> list[Block]:
+        return blocks_of(message)
+
+    def with_blocks(self, message: Message, blocks: list[Block]) -> Message:
+        return message if blocks == message.get("content") else {**message, "content": blocks}
+
+    def own(self, rounds: Sequence[AnsweredRound]) -> frozenset[str]:
+        results = (result for round_ in rounds for result in round_.results)
+        return frozenset(str(block.get("tool_use_id")) for result in results for block in blocks_of(result))
+
+    def is_own(self, block: Block, own: frozenset[str]) -> bool:
+        return is_call_of(block, own)
+
+    def is_call(self, block: Block) -> bool:
+        return block.get("type") == "tool_use"
+
+    def is_reasoning(self, block: Block) -> bool:
+        return block.get("type") in THINKING
+
+    def text(self, block: Block) -> str:
+        return str(block["text"]).strip() if block.get("type") == "text" and not is_blank(block) else ""
+
+    def keys(self, block: Block) -> Sequence[object]:
+        kind = str(block.get("type"))
+        if kind == "text":
+            return ()
+        if kind in THINKING:
+            return [("thinking", str(block.get("signature") or block.get("data") or block.get("thinking")))]
+        if kind.endswith("tool_use"):
+            return [("call", str(block.get("id")))]
+        if kind.endswith("tool_result"):
+            return [("result", str(block.get("tool_use_id")))]
+        return [jsons.dumps(plain(block))]
+
+    def restored(self, block: Block, original: Block) -> Block:
+        # The provider accepts only unchanged thinking, so the original is sent and not the client's copy.
+        return original if self.is_reasoning(block) else block
+
+
+_BLOCKS: Final = _Blocks()
 
 
 def _canonical(content: list[Any]) -> object:

@@ -45,7 +45,6 @@ class StreamedMessage(StreamedReply):
         self._next_round()
 
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return the event with the provider's error."""
         return encode(as_error(status, body), "error")
 
     def _next_round(self) -> None:
@@ -171,7 +170,6 @@ class WholeMessage(WholeReply):
         self._messages: list[dict[str, Any]] = []
 
     def finish(self) -> bytes:
-        """Return the client's reply; for a single round that needs no change, the same bytes."""
         rounds, first, last = self._rounds, self._messages[0], self._messages[-1]
         hides = any(is_own(block, self._own) for block in last["content"])
         if len(self._messages) == 1 and not hides:

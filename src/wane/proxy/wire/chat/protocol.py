@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.conversation.request import Tool
+from wane.formats.base import WritingFormat
 from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
-from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
@@ -22,14 +22,16 @@ from wane.proxy.wire.base import (
     Rounds,
     ViewMessage,
 )
-from wane.proxy.wire.chat.expansion import as_parts, expanded, merged
-from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
-from wane.proxy.wire.openai import OpenAIWire, without_markers
+from wane.proxy.wire.blocks import Block, PieceReader, placed
+from wane.proxy.wire.chat.reply import TEXTS, Content, StreamedChat, WholeChat, as_parts, entries_of, joined, merged
+from wane.proxy.wire.openai import OpenAIWire, unmarked, without_markers
 
 _SYSTEM: Final = ("system", "developer")
 # As servers say it that take a string alone.
 _NO_PARTS: Final = re.compile(rb"string|sequence|list|array", re.IGNORECASE)
 _FIXED: Final = ("tools", "response_format")
+_SHARED: Final = (*TEXTS, *REASONING_LISTS)
+_TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", None})
 
 
 class OpenAIChatWire(OpenAIWire):
@@ -39,7 +41,6 @@ class OpenAIChatWire(OpenAIWire):
     format: WritingFormat[Message] = OpenAIFormat()
 
     def unmanaged(self, body: Body) -> str | None:
-        """Return why a request cannot or need not be managed; None if it can be."""
         messages, tools = body.get("messages"), body.get("tools")
         if not isinstance(messages, list) or not messages:
             return "it has no messages"
@@ -57,7 +58,6 @@ class OpenAIChatWire(OpenAIWire):
         return None
 
     def tools(self, body: Body) -> frozenset[str]:
-        """Return the names of the client's own tools."""
         tools = body.get("tools")
         return frozenset(filter(None, map(_tool_name, tools))) if isinstance(tools, list) else frozenset()
 
@@ -70,7 +70,6 @@ class OpenAIChatWire(OpenAIWire):
         return {**fixed, "guidance": equipped.guidance} if equipped.guidance else fixed
 
     def canonical(self, message: Message) -> object:
-        """Return a message without cache markers."""
         return without_markers(message)
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
@@ -124,19 +123,15 @@ class OpenAIChatWire(OpenAIWire):
         return _without_part if _NO_PARTS.search(error) else None
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        """Return the messages that a client's message stands for; see `Wire.expand`."""
-        return expanded(message, rounds)
+        return _expanded(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
-        """Return the client's assistant message for a reply of these rounds."""
         return merged(rounds)
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
-        """Return the messages that answer own calls, one each."""
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
 
     def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
-        """Return the object that makes the client's reply."""
         rounds = Rounds(own, ("id", "created", "model"), sums=sums)
         if not body.get("stream"):
             return WholeChat(rounds)
@@ -154,6 +149,106 @@ class OpenAIChatWire(OpenAIWire):
                 message = {key: value for key, value in message.items() if key not in REASONING_LISTS}  # noqa: PLW2901
             messages.append(message)
         return {**body, "messages": messages}
+
+
+def _expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
+    """Return the provider's messages that a client's assistant message stands for, as `Wire.expand` does.
+
+    The parts of each text and list are recognised by themselves (`placed`), and calls by their ids. A round of which
+    the client sent nothing back stays as it was.
+    """
+    if not rounds:
+        return [message]
+    shares = {key: _shares(message.get(key), [round_.message.get(key) for round_ in rounds]) for key in _SHARED}
+    calls = _calls_of(message, rounds)
+    history: list[Message] = []
+    for number, round_ in enumerate(rounds):
+        last = number == len(rounds) - 1
+        share = {key: of_rounds[number] for key, of_rounds in shares.items() if of_rounds[number]}
+        has_client_calls = any(not _is_own(call, round_) for call in calls[number])
+        fields = _other_fields(message if last else round_.message)
+        sent = round_.message
+        if share or has_client_calls or (last and fields):
+            recorded = sent.get("content")
+            sent = {"role": "assistant", "content": None, **fields, **share}
+            if "content" not in share and not text_of(recorded):
+                sent["content"] = recorded
+            if calls[number]:
+                sent["tool_calls"] = calls[number]
+        if says_something(sent):
+            history += [sent, *round_.results]
+    return history or [message]
+
+
+def _calls_of(message: Message, rounds: Sequence[AnsweredRound]) -> list[list[dict[str, Any]]]:
+    """Return each round's calls: own ones as recorded, the client's as it sent them."""
+    sent = {call.get("id"): call for call in entries_of(message)}
+    by_round: list[list[dict[str, Any]]] = []
+    for round_ in rounds:
+        calls: list[dict[str, Any]] = []
+        for call in entries_of(round_.message):
+            if _is_own(call, round_):
+                calls.append(call)
+            elif (client_call := sent.pop(call.get("id"), None)) is not None:
+                calls.append(client_call)
+        by_round.append(calls)
+    by_round[-1] += sent.values()
+    return by_round
+
+
+def _is_own(call: Mapping[str, Any], round_: AnsweredRound) -> bool:
+    return any(result.get("tool_call_id") == call.get("id") for result in round_.results)
+
+
+def _other_fields(message: Message) -> dict[str, Any]:
+    """The fields that a client sent besides texts and calls, such as a refusal."""
+    return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}
+
+
+def _shares(content: Content, recorded: Sequence[Content]) -> list[Content]:
+    """Split what a client sent for all rounds into each round's share; None for a round without one."""
+    if content == joined(recorded):
+        return list(recorded)
+    visible = [((n, at), part) for n, of_round in enumerate(recorded) for at, part in enumerate(as_parts(of_round))]
+    shares: list[list[dict[str, Any]]] = [[] for _ in recorded]
+    for (number, _), part in placed(as_parts(content), visible, len(recorded) - 1, _PARTS):
+        shares[number].append(part)
+    if isinstance(content, str):
+        return ["".join(part["text"] for part in parts) or None for parts in shares]
+    return [parts or None for parts in shares]
+
+
+class _PartReader(PieceReader):
+    def text(self, block: Block) -> str:
+        return (_text(block) or "").strip()
+
+    def keys(self, block: Block) -> Sequence[object]:
+        # The index of an entry of reasoning has no meaning outside its round.
+        plain = {key: value for key, value in unmarked(block).items() if key != "index"}
+        return () if self.text(block) else [jsons.dumps(plain)]
+
+    def restored(self, block: Block, original: Block) -> Block:
+        same = self.text(block) == self.text(original)
+        return {**block, **{key: original[key] for key in ("text", "index") if same and key in original}}
+
+
+_PARTS: Final = _PartReader()
+
+
+def text_of(content: Content) -> str:
+    """Return the text of a content."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(part if isinstance(part, str) else _text(part) or "" for part in parts)
+
+
+def _text(part: object) -> str | None:
+    """The text of a part; None for other kinds of parts."""
+    if not isinstance(part, Mapping) or part.get("type") not in _TEXT_TYPES:
+        return None
+    text = part.get("text")
+    return text if isinstance(text, str) else None
 
 
 def _guided(messages: Sequence[Message], guidance: str) -> list[Message]:

@@ -9,19 +9,16 @@ from typing import Any, Final, TypeAlias
 from wane.formats.openai import REASONING_LISTS, REASONING_TEXTS
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
-from wane.proxy.wire.chat.expansion import (
-    TEXTS,
-    Content,
-    as_parts,
-    entries_of,
-    merged,
-    next_index,
-    shifted,
-)
 from wane.proxy.wire.openai import error_of, token_usage
 from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, encode, joint, parsed
 
 Chunk: TypeAlias = dict[str, Any]
+
+Content: TypeAlias = Any
+"""A message's content: text, a list of parts, or None."""
+
+TEXTS: Final = ("content", *REASONING_TEXTS)
+"""Keys of texts that continue from round to round."""
 
 _CALLING: Final = ("tool_calls", "function_call")
 # Fields of a delta without visible content.
@@ -32,39 +29,22 @@ _FUNCTION: Final = "function"
 
 
 class ReceivedCall:
-    """A tool call that is being received.
-
-    Attributes:
-        index: the provider's index of it; None if it gives none.
-        id: its id; empty if none was received yet.
-        kind: `function` or `custom`.
-        name: the tool's name.
-        arguments: the model's arguments, as text.
-        extras: fields that vendors add, such as signatures of reasoning.
-        own: whether it calls one of the proxy's own tools; None while its name is incomplete.
-        waits: whether pieces of it are held back until then.
-    """
+    """A tool call that is being received."""
 
     __slots__ = ("arguments", "extras", "id", "index", "kind", "name", "own", "waits")
 
     def __init__(self, index: object) -> None:
-        self.index = index if isinstance(index, int) else None
+        self.index = index if isinstance(index, int) else None  # the provider's
         self.id = ""
         self.kind = _FUNCTION
         self.name = ""
         self.arguments = ""
-        self.extras: dict[str, Any] = {}
-        self.own: bool | None = None
-        self.waits = False
+        self.extras: dict[str, Any] = {}  # fields that vendors add, such as signatures of reasoning
+        self.own: bool | None = None  # whether it calls an own tool; None while its name is incomplete
+        self.waits = False  # whether pieces of it are held back until then
 
     def take(self, entry: Mapping[str, Any], own: Container[str], prefixes: Container[str]) -> None:
-        """Take in a piece of the call.
-
-        Args:
-            entry: an entry of a delta's `tool_calls`.
-            own: names of the proxy's own tools.
-            prefixes: the prefixes of these names.
-        """
+        """Take in a piece of the call, given the names of the own tools and the prefixes of these names."""
         if not self.id and isinstance(entry.get("id"), str):
             self.id = entry["id"]
         if isinstance(entry.get("type"), str) and entry["type"]:
@@ -109,12 +89,26 @@ class Draft:
         """Take in a delta, or with `is_message` a message; return the call that each entry of its calls is about."""
         for key in (*TEXTS, "refusal"):
             value = delta.get(key)
-            if value and isinstance(value, str | list):
-                self._fields[key] = _grown(self._fields.get(key), value)
+            if not value or not isinstance(value, str | list):
+                continue
+            before = self._fields.get(key)
+            if isinstance(value, str) and isinstance(before, str | None):
+                self._fields[key] = (before or "") + value
+            else:
+                self._fields[key] = [*as_parts(before), *as_parts(value)] if before is not None else value
         for key in REASONING_LISTS:
             entries = delta.get(key)
             for entry in entries if isinstance(entries, list) else ():
-                self._detail(self._fields.setdefault(key, []), entry, is_message=is_message)
+                received = self._fields.setdefault(key, [])
+                last = received[-1] if received and not is_message else None
+                if isinstance(entry, Mapping) and isinstance(last, Mapping) and _goes_on(last, entry):
+                    addition = {name: value for name, value in entry.items() if value is not None}
+                    for name in _WORDS:
+                        if isinstance(last.get(name), str) and isinstance(addition.get(name), str):
+                            addition[name] = last[name] + addition[name]
+                    received[-1] = {**last, **addition}
+                else:
+                    received.append(entry)
         if isinstance(delta.get("audio"), Mapping):
             self._fields["audio"] = {**self._fields.get("audio", {}), **delta["audio"]}
         calls = []
@@ -163,18 +157,6 @@ class Draft:
         if not isinstance(index, int) and not call_id and named and last.name:
             return None
         return last
-
-    @staticmethod
-    def _detail(entries: list[Any], entry: Any, *, is_message: bool) -> None:
-        last = entries[-1] if entries and not is_message else None
-        if not isinstance(entry, Mapping) or not isinstance(last, Mapping) or not _goes_on(last, entry):
-            entries.append(entry)
-            return
-        addition = {key: value for key, value in entry.items() if value is not None}
-        for key in _WORDS:
-            if isinstance(last.get(key), str) and isinstance(addition.get(key), str):
-                addition[key] = last[key] + addition[key]
-        entries[-1] = {**last, **addition}
 
 
 class StreamedChat(StreamedReply):
@@ -234,8 +216,6 @@ class StreamedChat(StreamedReply):
     def _may_hide(self, begun: bytes) -> bool:
         return b"data:" in begun and b"tool_calls" in begun
 
-    # Events
-
     def _event(self, event: ServerSentEvent, chunk: Chunk) -> bytes:
         if chunk.get("error"):
             self._broken(f"the provider's stream holds an error: {chunk['error']!r:.500}")
@@ -247,9 +227,6 @@ class StreamedChat(StreamedReply):
             return self._close(event)
         if choice is None:
             return self._pass(self._encoded(event, chunk, changed=False))
-        return self._take_choice(event, chunk, choice)
-
-    def _take_choice(self, event: ServerSentEvent, chunk: Chunk, choice: dict[str, Any]) -> bytes:
         delta = choice.get("delta")
         delta = delta if isinstance(delta, dict) else {}
         calls = self._draft.take(delta)
@@ -263,26 +240,22 @@ class StreamedChat(StreamedReply):
         changed = visible is not delta
         is_visible = any(value for key, value in visible.items() if key not in _UNSEEN)
         if changed:
-            chunk = _with_choice(chunk, {**choice, "delta": visible})
+            choice = {**choice, "delta": visible}
+            chunk = _with_choice(chunk, choice)
+        if reason and not is_visible:
+            return self._close(event.changed(chunk) if changed else event)
         if reason:
-            return self._end_choice(event, chunk, is_visible=is_visible, changed=changed)
+            # The chunk with the reason is held back; its visible content is sent at once.
+            now = _with_choice(chunk, {**choice, "finish_reason": None})
+            now.pop("usage", None)
+            then = {key: value for key, value in choice.items() if key != "logprobs"}
+            self._close(event.changed(_with_choice(chunk, {**then, "delta": {}})))
+            return self._show(self._encoded(event, now, changed=True))
         if not is_visible and "role" not in visible and (self._later or changed):
             return b""
         self._has_role = self._has_role or "role" in visible
         encoded = self._encoded(event, chunk, changed=changed)
         return self._show(encoded) if is_visible else self._pass(encoded)
-
-    def _end_choice(self, event: ServerSentEvent, chunk: Chunk, *, is_visible: bool, changed: bool) -> bytes:
-        """Hold back the chunk with the `finish_reason`; its visible content is sent at once."""
-        if not is_visible:
-            return self._close(event.changed(chunk) if changed else event)
-        choice = _choice(chunk)
-        assert choice is not None
-        now = _with_choice(chunk, {**choice, "finish_reason": None})
-        now.pop("usage", None)
-        then = {key: value for key, value in choice.items() if key != "logprobs"}
-        self._close(event.changed(_with_choice(chunk, {**then, "delta": {}})))
-        return self._show(self._encoded(event, now, changed=True))
 
     def _encoded(self, event: ServerSentEvent, chunk: Chunk, *, changed: bool) -> bytes:
         """Return an event's bytes, unchanged unless its chunk was changed or belongs to a later round."""
@@ -294,8 +267,6 @@ class StreamedChat(StreamedReply):
             return event.raw
         return event.changed(chunk).raw
 
-    # Deltas
-
     def _visible(self, delta: dict[str, Any], calls: Sequence[ReceivedCall]) -> dict[str, Any]:
         """Return the visible part of a delta; the delta itself if all of it is visible."""
         entries = self._visible_calls(entries_of(delta), calls)
@@ -305,22 +276,20 @@ class StreamedChat(StreamedReply):
         if entries is not None:
             visible.pop("tool_calls", None)
             visible |= {"tool_calls": entries} if entries else {}
-        if self._later:
-            self._go_on(visible)
-        return visible
-
-    def _go_on(self, delta: dict[str, Any]) -> None:
-        """Change a delta of a later round so that it continues what the client has seen."""
+        if not self._later:
+            return visible
+        # A later round continues what the client has seen.
         if self._has_role:
-            delta.pop("role", None)
+            visible.pop("role", None)
         for key in TEXTS:
-            piece = delta.get(key)
+            piece = visible.get(key)
             if isinstance(piece, str) and piece:
                 before = self._earlier.pop(key, None)
-                delta[key] = joint(before, piece) + piece if isinstance(before, str) else piece
+                visible[key] = joint(before, piece) + piece if isinstance(before, str) else piece
         for key in REASONING_LISTS:
-            if isinstance(delta.get(key), list):
-                delta[key] = shifted(delta[key], next_index(self._earlier.get(key)))
+            if isinstance(visible.get(key), list):
+                visible[key] = shifted(visible[key], next_index(self._earlier.get(key)))
+        return visible
 
     def _visible_calls(
         self, entries: Sequence[dict[str, Any]], calls: Sequence[ReceivedCall]
@@ -357,7 +326,6 @@ class WholeChat(WholeReply):
         self._last: Chunk = {}
 
     def finish(self) -> bytes:
-        """Return the client's reply."""
         rounds, last = self._rounds, self._last
         if len(rounds.done) == 1 and not rounds.done[0].own:
             return self.held_back()
@@ -386,6 +354,73 @@ class WholeChat(WholeReply):
         return self._rounds.add(draft.round(_seed(self._rounds), body), body.get("usage"))
 
 
+def entries_of(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tool calls of a delta or a message."""
+    calls = delta.get("tool_calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+
+
+def as_parts(content: Content) -> list[dict[str, Any]]:
+    """Return a content as a list of parts."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    parts = content if isinstance(content, list) else []
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
+
+
+def merged(rounds: Sequence[Round]) -> Message:
+    """Return the client's message for the messages of several rounds: without own calls."""
+    messages, own = [round_.message for round_ in rounds], {call.id for round_ in rounds for call in round_.own}
+    result: Message = {"role": "assistant", "content": joined([message.get("content") for message in messages])}
+    elsewhere = {*result, *REASONING_TEXTS, *REASONING_LISTS, "tool_calls"}
+    result |= {key: value for key, value in messages[-1].items() if key not in elsewhere}
+    for key in REASONING_TEXTS:
+        if text := joined([message.get(key) for message in messages]):
+            result[key] = text
+    for key in REASONING_LISTS:
+        chained: list[Any] = []
+        for message in messages:
+            if isinstance(message.get(key), list):
+                chained += shifted(message[key], next_index(chained))
+        if chained:
+            result[key] = chained
+    calls = [call for message in messages for call in entries_of(message) if call.get("id") not in own]
+    if calls:
+        return {**result, "tool_calls": calls}
+    if result["content"] is None and not result.get("refusal"):
+        result["content"] = ""
+    return result
+
+
+def joined(contents: Sequence[Content]) -> Content:
+    """Return the contents of all rounds as one: text, or a list of parts if one of them is a list.
+
+    None if no round has content.
+    """
+    some = [content for content in contents if content]
+    if all(isinstance(content, str) for content in some):
+        text = ""
+        for content in some:
+            text += joint(text, content) + content
+        return text or None
+    return [part for content in some for part in as_parts(content)]
+
+
+def shifted(entries: Sequence[Any], by: int) -> list[Any]:
+    """Return entries of a list of reasoning with their indexes shifted."""
+    return [{**entry, "index": entry["index"] + by} if by and _is_indexed(entry) else entry for entry in entries]
+
+
+def next_index(entries: object) -> int:
+    """Return the next index after some entries; 0 if none has an index."""
+    indexed = [entry["index"] for entry in entries if _is_indexed(entry)] if isinstance(entries, list) else []
+    return max(indexed, default=-1) + 1
+
+
+def _is_indexed(entry: object) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("index"), int)
+
+
 def _seed(rounds: Rounds) -> str:
     """The seed of ids in a round."""
     return f"{rounds.id}:{len(rounds.done)}"
@@ -404,15 +439,6 @@ def _with_choice(chunk: Chunk, choice: dict[str, Any]) -> Chunk:
     """Return a chunk with another first choice."""
     first = _choice(chunk)
     return {**chunk, "choices": [choice if old is first else old for old in chunk["choices"]]}
-
-
-def _grown(before: Content, piece: Content) -> Content:
-    """A text with its next piece; if either is a list of parts, a list."""
-    if before is None:
-        return piece
-    if isinstance(before, str) and isinstance(piece, str):
-        return before + piece
-    return [*as_parts(before), *as_parts(piece)]
 
 
 def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:

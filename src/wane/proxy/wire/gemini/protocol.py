@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
-from wane.formats.base import Part
-from wane.formats.gemini import UNCHECKED, GeminiFormat, joined, seal_of
+from wane.formats.base import Part, WritingFormat
+from wane.formats.gemini import UNCHECKED, GeminiFormat, is_reasoning, joined, seal_of
 from wane.formats.gemini_calls import as_called, completed, field
-from wane.formats.writing import WritingFormat
+from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
     Body,
@@ -31,9 +31,17 @@ from wane.proxy.wire.base import (
     ViewMessage,
     Wire,
 )
-from wane.proxy.wire.blocks import Block, expanded
-from wane.proxy.wire.gemini.expansion import PARTS, listed, spaced, tool_of, without_signature
-from wane.proxy.wire.gemini.reply import StreamedContents, WholeContents, error_body
+from wane.proxy.wire.blocks import Block, BlockReader, expanded
+from wane.proxy.wire.gemini.reply import (
+    StreamedContents,
+    WholeContents,
+    error_body,
+    listed,
+    said,
+    spaced,
+    tool_of,
+    without_signature,
+)
 
 VERBS: Final = re.compile(r"/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)/?$")
 """The end of a path: the model and what is asked of it."""
@@ -81,7 +89,6 @@ class GeminiWire(Wire):
         return path + b"?" + b"&".join([*others, _EVENTS])
 
     def unmanaged(self, body: Body) -> str | None:
-        """Return why a request cannot or need not be managed; None if it can be."""
         contents, config = body.get("contents"), field(body, "generationConfig")
         if not isinstance(contents, list) or not contents:
             return "its contents are not a list of contents"
@@ -100,19 +107,16 @@ class GeminiWire(Wire):
         return None if modalities == ["TEXT"] else "it asks for more than text"
 
     def tools(self, body: Body) -> frozenset[str]:
-        """Return the names of the functions that the client runs."""
         names = (declared.get("name") for tool in _tools(body) for declared in _declarations(tool))
         return frozenset(name for name in names if isinstance(name, str))
 
     def messages(self, body: Body) -> list[Message]:
-        """Return the contents of a request."""
         contents = body.get("contents")
         if not isinstance(contents, list) or not all(isinstance(content, dict) for content in contents):
             raise FormatError("contents must be a list of objects, each with parts")
         return contents
 
     def fixed(self, equipped: Equipped) -> object:
-        """Return the instruction and the tools."""
         return {name: value for name in _FIXED if (value := field(equipped.body, name))}
 
     def canonical(self, message: Message) -> object:
@@ -173,11 +177,9 @@ class GeminiWire(Wire):
         return {**body, "contents": [*before, {**last, "parts": [*listed(last), {"text": text}]}]}
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        """Return the contents that a client's content stands for; see `Wire.expand`."""
-        return expanded(message, rounds, PARTS)
+        return expanded(message, rounds, _PARTS)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
-        """Return the client's content for a reply of these rounds."""
         own = {call.tool for round_ in rounds for call in round_.own}
         seen = [[part for part in listed(round_.message) if tool_of(part) not in own] for round_ in rounds]
         return {"role": "model", "parts": spaced(seen)}
@@ -202,15 +204,67 @@ class GeminiWire(Wire):
         return partial(_unchecked, refused)
 
     def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
-        """Return the object that makes the client's reply."""
         rounds = Rounds(own, ("responseId", "modelVersion"), sums=sums)
         if not body.get("stream"):
             return WholeContents(rounds)
         return StreamedContents(rounds, array=bool(body.get("array")))
 
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body in Gemini's format."""
         return error_body(status, message)
+
+
+class _Parts(BlockReader):
+    """Parts, as hidden rounds are put back into contents."""
+
+    # The signature of a text may be a part of its own, behind it.
+    ends_in_reasoning = True
+
+    def blocks(self, message: Message) -> list[Block]:
+        return listed(message)
+
+    def with_blocks(self, message: Message, blocks: list[Block]) -> Message:
+        return message if blocks == message.get("parts") else {**message, "parts": blocks}
+
+    def own(self, rounds: Sequence[AnsweredRound]) -> frozenset[str]:
+        results = (part for round_ in rounds for result in round_.results for part in listed(result))
+        answers = (field(part, "functionResponse") for part in results)
+        return frozenset(str(answer.get("name")) for answer in answers if isinstance(answer, dict))
+
+    def is_own(self, block: Block, own: frozenset[str]) -> bool:
+        return tool_of(block) in own
+
+    def is_call(self, block: Block) -> bool:
+        return field(block, "functionCall") is not None
+
+    def is_reasoning(self, block: Block) -> bool:
+        return is_reasoning(block)
+
+    def text(self, block: Block) -> str:
+        return said(block).strip()
+
+    def keys(self, block: Block) -> Sequence[object]:
+        if is_reasoning(block):
+            return [("thought", str(block.get("text") or seal_of(block)))]
+        if (call := field(block, "functionCall")) is not None:
+            # Some clients give calls ids of their own.
+            return [("call", str(call.get("name")), jsons.dumps(call.get("args") or {}, canonical=True))]
+        if block.get("text") is not None:
+            return ()
+        return [jsons.dumps(without_signature(block), canonical=True)]
+
+    def restored(self, block: Block, original: Block) -> Block:
+        if (text := self.text(block)) and text == self.text(original):
+            # The text of a round may have got a separator ahead of it.
+            block = {**block, "text": original["text"]}
+        elif block.get("text") is not None and not is_reasoning(block):
+            return block
+        # Some clients sign calls themselves that seem to have lost their signature, and later no longer do.
+        plain, seal = without_signature(block), seal_of(original)
+        restored = {**plain, "thoughtSignature": seal} if seal else plain
+        return block if restored == block else restored
+
+
+_PARTS: Final = _Parts()
 
 
 def _unchecked(refused: frozenset[str], body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections

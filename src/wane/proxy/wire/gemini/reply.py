@@ -16,7 +16,6 @@ from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.blocks import Block
-from wane.proxy.wire.gemini.expansion import listed, said, spaced, tool_of
 from wane.proxy.wire.reply import ServerSentEvent, StreamedReply, WholeReply, count, encode, error_in, joint, parsed
 
 _COMPLETE: Final = "STOP"
@@ -50,12 +49,10 @@ class StreamedContents(StreamedReply):
         self._next_round()
 
     def finish(self) -> bytes:
-        """Return the end of the client's stream."""
         last = super().finish()
         return last + (b"\n]\n" if self._elements else b"[]\n") if self._array else last
 
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return the provider's error, as it stands in a stream."""
         error = error_of(status, body)
         return self._element(error) + b"\n]\n" if self._array else encode(error)
 
@@ -169,7 +166,6 @@ class WholeContents(WholeReply):
         self._bodies: list[dict[str, Any]] = []
 
     def finish(self) -> bytes:
-        """Return the client's reply; for a single round that needs no change, the same bytes."""
         rounds, last = self._rounds, self._bodies[-1]
         parts = [listed(_object(_candidate(body).get("content"))) for body in self._bodies]
         seen = [[part for part in round_ if tool_of(part) not in self._own] for round_ in parts]
@@ -196,6 +192,42 @@ class WholeContents(WholeReply):
         self._rounds.identify(body)
         parts = listed(_object(candidate.get("content")))
         return self._rounds.add(make_round(parts, self._own, candidate.get("finishReason"), usage), usage)
+
+
+def tool_of(part: Block) -> str | None:
+    """Return the name of the tool that a part calls; None if it is no call."""
+    call = field(part, "functionCall")
+    name = call.get("name") if isinstance(call, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def without_signature(part: Block) -> Block:
+    """Return a part without its signature."""
+    return {name: value for name, value in part.items() if name not in ("thoughtSignature", "thought_signature")}
+
+
+def listed(message: Message) -> list[Block]:
+    """Return the parts of a content; none if it has no list of them."""
+    parts = message.get("parts")
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def spaced(rounds: Sequence[Sequence[Block]]) -> list[Block]:
+    """Return the parts of several rounds as the client gets them, with a separator between the texts of two rounds."""
+    parts, before = list[Block](), ""
+    for round_ in rounds:
+        texts = [number for number, part in enumerate(round_) if said(part)]
+        for number, part in enumerate(round_):
+            first = texts[:1] == [number]
+            parts.append({**part, "text": joint(before, part["text"]) + part["text"]} if first else part)
+        before = round_[texts[-1]]["text"] if texts else before
+    return parts
+
+
+def said(part: Block) -> str:
+    """Return what the model says in a part; empty for reasoning and other parts."""
+    text = part.get("text")
+    return text if isinstance(text, str) and not is_reasoning(part) else ""
 
 
 def make_round(parts: Sequence[Block], own: frozenset[str], finish: object, usage: object) -> Round:

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
-from wane.formats.openai_responses import OpenAIResponsesFormat, group
-from wane.formats.response_items import part_of
-from wane.formats.writing import WritingFormat
+from wane.formats.base import WritingFormat
+from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
 from wane.proxy.wire.blocks import Block, BlockReader, expanded
@@ -44,7 +43,6 @@ class OpenAIResponsesWire(OpenAIWire):
     _history = "input"
 
     def unmanaged(self, body: Body) -> str | None:
-        """Return why a request cannot or need not be managed; None if it can be."""
         tools = _offered(body)
         if not any(map(_is_clients, tools)):
             return "it has no tools that the client runs"
@@ -71,7 +69,6 @@ class OpenAIResponsesWire(OpenAIWire):
         return None
 
     def tools(self, body: Body) -> frozenset[str]:
-        """Return the names of the client's own tools."""
         # Those in a namespace cannot conflict with others.
         tools = [tool for tool in _offered(body) if isinstance(tool, Mapping)]
         names = (tool.get("name") for tool in tools if tool.get("type") in ("function", "custom"))
@@ -82,12 +79,10 @@ class OpenAIResponsesWire(OpenAIWire):
         return group(_items(body))
 
     def fixed(self, equipped: Equipped) -> object:
-        """Return what every request carries besides its items, as JSON data."""
         body = equipped.body
         return {key: body[key] for key in _FIXED if body.get(key)}
 
     def canonical(self, message: Message) -> object:
-        """Return a message without cache markers."""
         return {"items": [_unmarked(item) for item in message["items"]]}
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
@@ -114,7 +109,6 @@ class OpenAIResponsesWire(OpenAIWire):
         view: Sequence[ViewMessage],
         history: Sequence[Message],  # noqa: ARG002 - the breakpoints of some protocols need it
     ) -> Body:
-        """Return a body with the items of a view's messages in place of its own."""
         body = equipped.body
         # Tools never leave a view.
         items = _with_tools_item(self.format.wire([shown.message for shown in view]), _tools_item(body))
@@ -122,28 +116,23 @@ class OpenAIResponsesWire(OpenAIWire):
         return dict(body) if same else {**body, "input": items}
 
     def noted(self, body: Body, text: str) -> Body:
-        """Return a body with a note as the last item of its input."""
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         return {**body, "input": [*_items(body), item]}
 
     def expand(self, message: Message, rounds: Sequence[AnsweredRound]) -> list[Message]:
-        """Return the messages that a client's message stands for; see `Wire.expand`."""
-        return expanded(message, rounds, ITEMS)
+        return expanded(message, rounds, _ITEMS)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
-        """Return the client's message for a reply of these rounds."""
         own: set[str | None] = {call.id for round_ in rounds for call in round_.own}
         items = [item for round_ in rounds for item in round_.message["items"]]
         return {"items": [item for item in items if call_id_of(item) not in own]}
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
-        """Return the messages that answer own calls, one each."""
         return tuple(
             {"items": [{"type": "function_call_output", "call_id": call.id, "output": text}]} for call, text in answers
         )
 
     def reply(self, body: Body, own: frozenset[str], *, sums: bool = True) -> Reply:
-        """Return the object that makes the client's reply."""
         rounds = ResponseRounds(body, own, sums=sums)
         return StreamedResponse(rounds) if body.get("stream") else WholeResponse(rounds)
 
@@ -154,6 +143,62 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def _without(self, body: Body, seals: set[int]) -> Body:
         return {**body, "input": without_reasoning(body["input"], lambda item: self._seal(item) in seals)}
+
+
+class _Items(BlockReader):
+    """Items, as hidden rounds are put back among them."""
+
+    keeps_unseen = True
+
+    def blocks(self, message: Message) -> list[Block]:
+        items: list[Block] = message["items"]
+        return items
+
+    def with_blocks(self, message: Message, blocks: list[Block]) -> Message:
+        # An own call keeps its id only if the reasoning before it is present under its own id: OpenAI checks that.
+        present = {item.get("id") for item in blocks if self.is_reasoning(item)}
+        orphans, named = set[int](), True
+        for item in message["items"]:
+            if self.is_reasoning(item):
+                named = item.get("id") in present
+            elif not named:
+                orphans.add(id(item))
+        return {**message, "items": [without_id(item) if id(item) in orphans else item for item in blocks]}
+
+    def own(self, rounds: Sequence[AnsweredRound]) -> frozenset[str]:
+        results = (item for round_ in rounds for result in round_.results for item in result["items"])
+        return frozenset(filter(None, map(call_id_of, results)))
+
+    def is_own(self, block: Block, own: frozenset[str]) -> bool:
+        return call_id_of(block) in own
+
+    def is_call(self, block: Block) -> bool:
+        return is_call(block)
+
+    def is_reasoning(self, block: Block) -> bool:
+        return block.get("type") == "reasoning"
+
+    def text(self, block: Block) -> str:
+        part = part_of(block) if _kind(block) == "message" else None
+        return "" if part is None else part.text.strip()
+
+    def keys(self, block: Block) -> Sequence[object]:
+        kind, call_id = _kind(block), call_id_of(block)
+        if call_id is not None:
+            return [(kind, call_id)]
+        keys: list[object] = [(kind, name, block[name]) for name in ("id", "encrypted_content") if block.get(name)]
+        if kind == "reasoning" and (part := part_of(block)) is not None and part.text.strip():
+            keys.append((kind, part.text.strip()))
+        elif kind not in ("message", "reasoning"):
+            keys.append(jsons.dumps({name: value for name, value in block.items() if name not in ("id", "status")}))
+        return keys
+
+
+def _kind(item: Block) -> str:
+    return str(item.get("type") or "message")
+
+
+_ITEMS: Final = _Items()
 
 
 def _items(body: Body) -> list[dict[str, Any]]:
@@ -207,62 +252,3 @@ def _is_reference(item: object) -> bool:
     if not isinstance(item, Mapping):
         return False
     return item.get("type") == "item_reference" or (item.get("type") is None and "role" not in item and "id" in item)
-
-
-_IDENTITY: Final = ("id", "status")
-"""Fields of an item that some clients leave out."""
-
-
-class _Items(BlockReader):
-    keeps_unseen = True
-
-    def blocks(self, message: Message) -> list[Block]:
-        items: list[Block] = message["items"]
-        return items
-
-    def with_blocks(self, message: Message, blocks: list[Block]) -> Message:
-        # An own call keeps its id only if the reasoning before it is present under its own id: OpenAI checks that.
-        present = {item.get("id") for item in blocks if self.is_reasoning(item)}
-        orphans, named = set[int](), True
-        for item in message["items"]:
-            if self.is_reasoning(item):
-                named = item.get("id") in present
-            elif not named:
-                orphans.add(id(item))
-        return {**message, "items": [without_id(item) if id(item) in orphans else item for item in blocks]}
-
-    def own(self, rounds: Sequence[AnsweredRound]) -> frozenset[str]:
-        results = (item for round_ in rounds for result in round_.results for item in result["items"])
-        return frozenset(filter(None, map(call_id_of, results)))
-
-    def is_own(self, block: Block, own: frozenset[str]) -> bool:
-        return call_id_of(block) in own
-
-    def is_call(self, block: Block) -> bool:
-        return is_call(block)
-
-    def is_reasoning(self, block: Block) -> bool:
-        return block.get("type") == "reasoning"
-
-    def text(self, block: Block) -> str:
-        part = part_of(block) if _kind(block) == "message" else None
-        return "" if part is None else part.text.strip()
-
-    def keys(self, block: Block) -> Sequence[object]:
-        kind, call_id = _kind(block), call_id_of(block)
-        if call_id is not None:
-            return [(kind, call_id)]
-        keys: list[object] = [(kind, name, block[name]) for name in ("id", "encrypted_content") if block.get(name)]
-        if kind == "reasoning" and (part := part_of(block)) is not None and part.text.strip():
-            keys.append((kind, part.text.strip()))
-        elif kind not in ("message", "reasoning"):
-            keys.append(jsons.dumps({name: value for name, value in block.items() if name not in _IDENTITY}))
-        return keys
-
-
-def _kind(item: Block) -> str:
-    return str(item.get("type") or "message")
-
-
-ITEMS: Final[BlockReader] = _Items()
-"""Reads items of messages."""

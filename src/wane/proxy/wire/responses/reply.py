@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from wane.formats.response_items import is_model_made
+from wane.formats.openai_responses import is_model_made
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, BrokenReplyError, OwnCall, Round, Rounds
 from wane.proxy.wire.openai import error_of, token_usage
@@ -94,7 +94,6 @@ class StreamedResponse(StreamedReply):
         self._next_round()
 
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return the event of a failed response."""
         error = error_of(status, body)
         code = error.get("code") or ("rate_limit_exceeded" if status == 429 else "server_error")
         error_data = {"code": str(code), "message": str(error.get("message") or f"HTTP {status}")}
@@ -209,7 +208,6 @@ class WholeResponse(WholeReply):
         self._reply: bytes | None = None
 
     def finish(self) -> bytes:
-        """Return the client's reply."""
         return self.held_back() if self._reply is None else self._reply
 
     def _round(self, body: Data) -> Round:
