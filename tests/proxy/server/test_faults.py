@@ -51,51 +51,42 @@ async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
     writer.write(stream_head() + chunk(START) + chunk(text_block("hi")) + chunk(STOP) + b"0\r\n\r\n")
 
 
+async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
+    await asyncio.sleep(60)
+
+
+async def resets(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+
+
 # The client
 
 
 @pytest.mark.parametrize("managed", [True, False])
-async def test_client_that_leaves_in_mid_stream_ends_the_providers_request(managed: bool) -> None:
-    async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
-        await asyncio.sleep(60)
-
-    async with provider(begins) as up, proxy(up.url) as running:
-        async with support.connection(running) as it:
-            it.send(request(body(tools=managed)))
-            await it.head()
-            await it.piece()
-        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-        await until(lambda: outcomes(running) == {"client_gone": 1})
-
-
-@pytest.mark.parametrize("managed", [True, False])
-@pytest.mark.parametrize("stream", [True, False])
-async def test_client_that_leaves_before_the_answer_ends_the_providers_request(managed: bool, stream: bool) -> None:
-    async with provider(never) as up, proxy(up.url) as running:
+@pytest.mark.parametrize(("answer", "stream"), [(begins, True), (never, True), (never, False)])
+async def test_client_that_leaves_ends_the_providers_request(answer: Any, stream: bool, managed: bool) -> None:
+    async with provider(answer) as up, proxy(up.url) as running:
         async with support.connection(running) as it:
             it.send(request(body(tools=managed, stream=stream)))
             await until(lambda: up.asked)
+            if answer is begins:
+                await it.head()
+                await it.piece()
         await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
         await until(lambda: outcomes(running) == {"client_gone": 1})
 
 
-async def test_client_that_leaves_while_sending_asks_nothing_of_a_model() -> None:
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/files"])
+async def test_client_that_leaves_while_sending_asks_nothing_of_a_model(path: str) -> None:
     async with provider(says) as up, proxy(up.url) as running:
         async with support.connection(running) as it:
-            it.send(request(body())[:-10])
-            await until(running.traffic.open_requests)
+            it.send(request(body("x" * 1000), path)[:-10])
+            await until(lambda: running.traffic.open_requests() and (path == "/v1/messages" or up.connections))
         await until(lambda: outcomes(running) == {"client_gone": 1})
         assert not up.asked
-
-
-async def test_client_that_leaves_while_sending_something_else_ends_the_providers_request() -> None:
-    async with provider(says) as up, proxy(up.url) as running:
-        async with support.connection(running) as it:
-            it.send(request(b"x" * 1000, "/v1/files")[:-10])
-            await until(lambda: up.connections)
-        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-        await until(lambda: outcomes(running) == {"client_gone": 1})
+        if path == "/v1/files":  # which has passed while it came
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
 
 
 async def test_client_that_stops_reading_holds_the_provider_back() -> None:
@@ -161,16 +152,32 @@ async def test_provider_that_cannot_be_reached(managed: bool, stream: bool) -> N
         assert outcomes(running) == {"unreachable": 2}
 
 
-@pytest.mark.parametrize("managed", [True, False])
-async def test_provider_that_closes_before_it_answers(managed: bool) -> None:
-    async def resets(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.transport.abort()
+async def says_no_http(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"220 mail.example ESMTP\r\n\r\n")
 
-    async with provider(resets) as up, proxy(up.url) as running:
-        answer = await ask(running, body(tools=managed))
-        assert answer.status == 502
-        assert "closed the connection" in answer.json["error"]["message"]
-        assert outcomes(running) == {"unreachable": 1}
+
+async def stops_early(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(stream_head() + chunk(START) if asked.json["stream"] else response(message())[:-5])
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "managed", "stream", "status", "words"),
+    [
+        *((resets, managed, True, 502, "closed the connection") for managed in (True, False)),
+        *((never, managed, True, 504, "in time") for managed in (True, False)),
+        *((stops_early, True, stream, 502, "broke off") for stream in (True, False)),
+        (says_no_http, True, True, 502, "closed the connection"),
+    ],
+)
+async def test_provider_that_gives_no_answer(answer: Any, managed: bool, stream: bool, status: int, words: str) -> None:
+    async with provider(answer) as up, proxy(up.url, timeouts={"read": 0.1}) as running:
+        got = await ask(running, body(tools=managed, stream=stream))
+        assert got.status == status
+        assert words in got.json["error"]["message"]
+        assert outcomes(running) == {"broken" if answer is stops_early else "unreachable": 1}
+        if answer is never:
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
 
 
 @pytest.mark.parametrize("managed", [True, False])
@@ -182,47 +189,13 @@ async def test_provider_that_breaks_off_in_mid_stream(managed: bool) -> None:
         await arrived.wait()
         writer.transport.abort()
 
-    async def rest(it: support.Connection) -> None:
-        while await it.piece():
-            pass
-
     async with provider(breaks) as up, proxy(up.url) as running, support.connection(running) as it:
         it.send(request(body(tools=managed)))
-        assert (await it.head()).status == 200
-        assert b"one" in await it.piece()
-        arrived.set()
-        with pytest.raises((asyncio.IncompleteReadError, ValueError)):
-            await rest(it)
+        asyncio.get_running_loop().call_later(0.05, arrived.set)
+        answer = await it.answer()
+        assert (answer.status, answer.whole) == (200, False)
+        assert b"one" in answer.body
         assert outcomes(running) == {"broken": 1}
-
-
-@pytest.mark.parametrize("stream", [True, False])
-async def test_provider_that_breaks_off_before_anything_was_given(stream: bool) -> None:
-    async def breaks(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(stream_head() + chunk(START) if stream else response(message())[:-5])
-        writer.close()
-
-    async with provider(breaks) as up, proxy(up.url) as running:
-        answer = await ask(running, body(stream=stream))
-        assert answer.status == 502
-        assert "broke off" in answer.json["error"]["message"]
-
-
-@pytest.mark.parametrize("managed", [True, False])
-async def test_provider_that_says_nothing_for_too_long(managed: bool) -> None:
-    async with provider(never) as up, proxy(up.url, timeouts={"read": 0.1}) as running:
-        answer = await ask(running, body(tools=managed))
-        assert answer.status == 504
-        assert "in time" in answer.json["error"]["message"]
-        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-
-
-async def test_provider_whose_answer_is_no_http() -> None:
-    async def talks(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"220 mail.example ESMTP\r\n\r\n")
-
-    async with provider(talks) as up, proxy(up.url) as running:
-        assert (await ask(running, body())).status == 502
 
 
 # Wane
@@ -306,28 +279,22 @@ def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixt
     assert "POST /v1/messages: Traceback" in caplog.text
 
 
-async def test_failure_to_count_tokens() -> None:
-    async with provider(says) as up, proxy(up.url, index=FailingIndex("peek")) as running:
-        answer = await ask(running, body(), "/v1/messages/count_tokens")
-        assert "KeyError" in (answer.header("x-wane-warning") or "")
-        assert up.asked[0].json == body()
-
-
-async def test_reply_that_cannot_be_recorded_is_the_clients_all_the_same() -> None:
-    async with provider(says) as up, proxy(up.url, index=FailingIndex("answered")) as running:
-        answer = await ask(running, body())
-        assert answer.whole
-        assert answer.body.endswith(STOP[-40:])
-        assert len(up.asked) == 1
-
-
-async def test_failure_in_a_reply_that_has_begun_is_told_in_it() -> None:
-    wires = {"anthropic": failing_wire("finish")}
-    async with provider(says) as up, proxy(up.url, wires=wires) as running:
-        answer = await ask(running, body())
-        assert (answer.status, answer.whole) == (200, True)
-        assert answer.body.rpartition(b"event: ")[2].startswith(b"error")
-        assert outcomes(running) == {"broken": 1}
+@pytest.mark.parametrize("where", ["peek", "answered", "finish"])
+async def test_failure_of_wane_beside_a_reply(where: str) -> None:
+    """While tokens are counted, when a reply is to be recorded, and in one that has begun."""
+    path = "/v1/messages/count_tokens" if where == "peek" else "/v1/messages"
+    wires = {"anthropic": failing_wire(where)}
+    async with provider(says) as up, proxy(up.url, index=FailingIndex(where), wires=wires) as running:
+        answer = await ask(running, body(), path)
+        assert (answer.status, answer.whole, len(up.asked)) == (200, True, 1)
+        if where == "peek":
+            assert "KeyError" in (answer.header("x-wane-warning") or "")
+            assert up.asked[0].json == body()
+        elif where == "answered":
+            assert answer.body.endswith(STOP[-40:])
+        else:
+            assert answer.body.rpartition(b"event: ")[2].startswith(b"error")
+            assert outcomes(running) == {"broken": 1}
 
 
 # The server
@@ -344,69 +311,39 @@ async def test_a_proxy_that_ends_leaves_the_log_of_another_one_as_quiet() -> Non
     assert log.filter(usual)
 
 
-def test_stopping_ends_open_streams_with_an_error_after_a_moment(caplog: pytest.LogCaptureFixture) -> None:
-    async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
-        await asyncio.sleep(60)
-
-    async def main() -> None:
-        async with provider(begins) as up:
-            async with proxy(up.url, timeouts={"grace": 0.05}) as running:
-                reader, writer = await asyncio.open_connection("127.0.0.1", running.address.port)
-                it = support.Connection(reader, writer)
-                it.send(request(body()))
-                await it.head()
-                await it.piece()
-            last = await it.reader.read()
-            assert last.rpartition(b"event: ")[2].startswith(b"error")
-            assert b"the proxy was stopped" in last
-            assert last.endswith(b"0\r\n\r\n")
-            it.close()
-            assert outcomes(running) == {"broken": 1}
-            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-
-    run(main)
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/models"])
-def test_stopping_tells_those_that_have_no_answer(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(60)
-
-    async def main() -> None:
-        async with provider(thinks) as up:
-            async with proxy(up.url, timeouts={"grace": 0.05}) as running:
-                it = support.Connection(*await asyncio.open_connection("127.0.0.1", running.address.port))
-                it.send(request(body(), path, headers={"anthropic-version": "2023-06-01"}))
-                answering = asyncio.create_task(it.answer())
-                await until(lambda: up.asked)
-            answer = await answering
-            assert (answer.status, answer.whole) == (503, True)
-            told = json.loads(answer.body)
-            assert (told["type"], told["error"]["message"]) == ("error", "the proxy was stopped")
-            assert outcomes(running) == {"broken": 1}
-            it.close()
-            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
-
-    run(main)
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-async def test_stopping_breaks_what_is_passed_on_off() -> None:
-    async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(stream_head() + chunk(b"one"))
-        await asyncio.sleep(60)
-
-    async with provider(begins) as up:
+@pytest.mark.parametrize(
+    ("answer", "path"),
+    [
+        *((begins, path) for path in ("/v1/messages", "/v1/files")),
+        *((never, path) for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/models")),
+    ],
+)
+async def test_stopping_ends_what_is_open_after_a_moment(
+    answer: Any, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With an error in the reply's form; what was passed on breaks off."""
+    async with provider(answer) as up:
         async with proxy(up.url, timeouts={"grace": 0.05}) as running:
             it = support.Connection(*await asyncio.open_connection("127.0.0.1", running.address.port))
-            it.send(request(body(), "/v1/files"))
-            await it.head()
-            await it.piece()
-        assert await it.reader.read() == b""
-        assert outcomes(running) == {"broken": 1}
+            it.send(request(body(), path, headers={"anthropic-version": "2023-06-01"}))
+            await until(lambda: up.asked)
+            if answer is begins:
+                await it.head()
+                await it.piece()
+        head, _, content = (await it.reader.read()).partition(b"\r\n\r\n")
         it.close()
+        if answer is never:
+            assert head.startswith(b"HTTP/1.1 503 ")
+            told = json.loads(content)
+            assert (told["type"], told["error"]["message"]) == ("error", "the proxy was stopped")
+        elif path == "/v1/files":
+            assert (head, content) == (b"", b"")
+        else:
+            assert b"event: error" in head
+            assert b"the proxy was stopped" in head
+        assert outcomes(running) == {"broken": 1}
+        await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_stopping_lets_a_stream_end() -> None:
@@ -419,16 +356,12 @@ async def test_stopping_lets_a_stream_end() -> None:
 
     async with provider(slowly) as up:
         async with proxy(up.url, timeouts={"grace": support.WAIT}) as running:
-            reader, writer = await asyncio.open_connection("127.0.0.1", running.address.port)
-            it = support.Connection(reader, writer)
-            it.send(request(body()))
+            answering = asyncio.create_task(ask(running, body()))
             await until(lambda: up.asked)
-            answering = asyncio.create_task(it.answer())
             asyncio.get_running_loop().call_later(0.1, more.set)
         answer = await answering
         assert answer.whole
         assert answer.body.endswith(STOP[-40:])
-        it.close()
 
 
 async def test_connection_that_the_provider_closed_while_idle_is_not_used_again() -> None:

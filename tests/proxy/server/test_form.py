@@ -25,6 +25,7 @@ from tests.proxy.server.support import (
     stream_head,
     text_block,
 )
+from tests.proxy.server.test_managed import kinds, replies
 
 JSON = {"content-type": "application/json"}
 SSE = {"content-type": "text/event-stream"}
@@ -36,20 +37,9 @@ SAID = START + text_block("hi") + call_block("delimiter", MARK, 1) + CALLED
 ALONE = START + call_block("delimiter", MARK) + CALLED
 
 
-def replies_with(answer: bytes) -> Any:
-    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer)
-
-    return says
-
-
-def kinds(data: bytes) -> list[str]:
-    return [line[7:] for line in data.decode().split("\n") if line.startswith("event: ")]
-
-
 @pytest.mark.parametrize("headers", [JSON, {"content-type": "text/event-stream"}, {}])
 async def test_json_for_a_stream_is_a_whole_reply_without_own_calls(headers: dict[str, str]) -> None:
-    says = replies_with(response(b"\n \n" + BOTH, headers=headers))
+    says = replies(response(b"\n \n" + BOTH, headers=headers))
     async with provider(says) as up, proxy(up.url) as running:
         answer = await ask(running, body())
         assert answer.header("content-type") == headers.get("content-type")
@@ -60,7 +50,7 @@ async def test_json_for_a_stream_is_a_whole_reply_without_own_calls(headers: dic
 
 @pytest.mark.parametrize("headers", [SSE, JSON, {}])
 async def test_a_stream_for_json_is_a_stream_without_own_calls(headers: dict[str, str]) -> None:
-    says = replies_with(response(b"\n" + BOTH_STREAMED, headers=headers))
+    says = replies(response(b"\n" + BOTH_STREAMED, headers=headers))
     async with provider(says) as up, proxy(up.url) as running:
         answer = await ask(running, body(stream=False))
         assert kinds(answer.body).count("content_block_start") == 2
@@ -141,7 +131,7 @@ async def test_error_of_the_provider_in_a_later_stream_is_told_once() -> None:
 
 
 async def test_whole_reply_that_is_cut_off_tells_nothing_of_own_calls() -> None:
-    async with provider(replies_with(response(BOTH[:-50], headers=JSON))) as up, proxy(up.url) as running:
+    async with provider(replies(response(BOTH[:-50], headers=JSON))) as up, proxy(up.url) as running:
         answer = await ask(running, body(stream=False))
         assert (answer.status, answer.json["error"]["type"]) == (502, "api_error")
 
@@ -150,7 +140,7 @@ async def test_whole_reply_that_is_cut_off_tells_nothing_of_own_calls() -> None:
 async def test_page_instead_of_a_reply_is_given_as_it_came(stream: bool) -> None:
     page = b"<html>the delimiter of tool_use is under repair</html>"
 
-    says = replies_with(response(page, headers={"content-type": "text/html"}))
+    says = replies(response(page, headers={"content-type": "text/html"}))
     async with provider(says) as up, proxy(up.url) as running:
         answer = await ask(running, body(stream=stream))
         assert (answer.status, answer.body) == (200, page)
