@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from tests.proxy.server.support import (
     START,
     STOP,
     Asked,
+    Provider,
     ask,
     body,
     call_block,
@@ -34,6 +37,7 @@ from tests.proxy.server.test_managed import ALONE, replies, streamed, texts
 from wane.core.errors import ConfigError
 from wane.proxy.http.failover import REST, Failover
 from wane.proxy.http.upstream import Upstream
+from wane.proxy.server.run import Running
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, Timeouts, UpstreamUrl
@@ -55,6 +59,21 @@ def text_of(answer: Any) -> str:
 
 def error(status: int) -> bytes:
     return response(json.dumps(Anthropic().error(status, "Overloaded")).encode(), status)
+
+
+@asynccontextmanager
+async def both(answer: Any, **settings: Any) -> AsyncIterator[tuple[Provider, Provider, Running]]:
+    """A provider that answers by a function, a second one, and a proxy before them."""
+    async with (
+        provider(answer) as first,
+        provider(replies(ELSE)) as second,
+        proxy(first.url, fallback=at(second.url), **settings) as running,
+    ):
+        yield first, second, running
+
+
+async def never(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize("tools", [True, False])
@@ -80,11 +99,7 @@ async def test_an_unreachable_upstream_is_replaced_at_once(tools: bool, caplog: 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("status", [500, 502, 529])
 async def test_an_error_is_tried_once_more_before_the_second_is_asked(status: int) -> None:
-    async with (
-        provider(replies(error(status))) as first,
-        provider(replies(ELSE)) as second,
-        proxy(first.url, fallback=at(second.url)) as running,
-    ):
+    async with both(replies(error(status))) as (first, _, running):
         for _ in range(2):
             answer = await ask(running, body(stream=False))
             assert (answer.status, text_of(answer)) == (200, "second")
@@ -94,11 +109,7 @@ async def test_an_error_is_tried_once_more_before_the_second_is_asked(status: in
 
 @pytest.mark.full
 async def test_an_error_that_passes_is_not_seen() -> None:
-    async with (
-        provider(replies(error(529), HI)) as first,
-        provider(replies(ELSE)) as second,
-        proxy(first.url, fallback=at(second.url)) as running,
-    ):
+    async with both(replies(error(529), HI)) as (_, second, running):
         answer = await ask(running, body(stream=False))
         assert (answer.status, text_of(answer)) == (200, "first")
         assert not second.asked
@@ -107,24 +118,13 @@ async def test_an_error_that_passes_is_not_seen() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 429])
 async def test_what_the_first_refuses_is_the_clients_answer(status: int) -> None:
-    async with (
-        provider(replies(error(status))) as first,
-        provider(replies(ELSE)) as second,
-        proxy(first.url, fallback=at(second.url)) as running,
-    ):
+    async with both(replies(error(status))) as (first, second, running):
         assert (await ask(running, body(stream=False))).status == status
         assert (len(first.asked), len(second.asked)) == (1, 0)
 
 
 async def test_one_that_does_not_answer_in_time_is_replaced() -> None:
-    async def never(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await asyncio.Event().wait()
-
-    async with (
-        provider(never) as first,
-        provider(replies(ELSE)) as second,
-        proxy(first.url, fallback=at(second.url), timeouts={"read": 0.2}) as running,
-    ):
+    async with both(never, timeouts={"read": 0.2}) as (first, _, running):
         assert text_of(await ask(running, body(stream=False))) == "second"
         assert len(first.asked) == 1
 
@@ -149,11 +149,7 @@ async def test_a_reply_that_has_begun_is_never_continued_by_another_provider() -
         await asyncio.sleep(0.05)
         writer.close()
 
-    async with (
-        provider(breaks) as first,
-        provider(replies(ELSE)) as second,
-        proxy(first.url, fallback=at(second.url)) as running,
-    ):
+    async with both(breaks) as (_, second, running):
         answer = await ask(running, body())
         assert (answer.status, answer.whole) == (200, False)
         assert "second" not in texts(answer.body)
@@ -162,11 +158,7 @@ async def test_a_reply_that_has_begun_is_never_continued_by_another_provider() -
 
 async def test_a_later_round_of_a_reply_that_has_begun_is_not_continued_elsewhere() -> None:
     spoken = streamed(START, text_block("So"), call_block("delimiter", MARK, 1), CALLED)
-    async with (
-        provider(replies(spoken, error(529))) as first,
-        provider(replies(ELSE)) as second,
-        proxy(first.url, fallback=at(second.url)) as running,
-    ):
+    async with both(replies(spoken, error(529))) as (first, second, running):
         answer = await ask(running, body())
         assert texts(answer.body) == "So"
         assert b"event: error" in answer.body
@@ -216,18 +208,19 @@ async def test_a_key_of_its_own_stands_in_for_the_clients() -> None:
         assert KEY not in json.dumps([asked.headers for asked in second.asked])
 
 
-@pytest.mark.parametrize("stored", ["previous_response_id", "conversation"])
-async def test_a_request_whose_history_the_first_keeps_is_not_sent_elsewhere(stored: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "path", "method"),
+    [
+        ({"model": "gpt-5", "input": "hi", "previous_response_id": "resp_1"}, "/v1/responses", "POST"),
+        ({"model": "gpt-5", "input": "hi", "conversation": "resp_1"}, "/v1/responses", "POST"),
+        (b"", "/v1/models", "GET"),
+        ({"input": "x"}, "/v1/embeddings", "POST"),
+    ],
+    ids=["a reply that the first keeps", "a conversation that it keeps", "no model request", "embeddings"],
+)
+async def test_what_the_first_alone_can_answer_is_not_sent_elsewhere(content: Any, path: str, method: str) -> None:
     async with provider(replies(ELSE)) as second, proxy(GONE, fallback=at(second.url)) as running:
-        answer = await ask(running, {"model": "gpt-5", "input": "hi", stored: "resp_1"}, "/v1/responses")
-        assert answer.status == 502
-        assert not second.asked
-
-
-async def test_what_is_no_model_request_goes_to_the_first_alone() -> None:
-    async with provider(replies(ELSE)) as second, proxy(GONE, fallback=at(second.url)) as running:
-        assert (await ask(running, path="/v1/models", method="GET")).status == 502
-        assert (await ask(running, {"input": "x"}, "/v1/embeddings")).status == 502
+        assert (await ask(running, content, path, method)).status == 502
         assert not second.asked
 
 
@@ -342,9 +335,6 @@ async def test_after_a_rest_one_request_tries_the_first_again() -> None:
 
 
 async def test_a_stopped_proxy_asks_no_second_provider() -> None:
-    async def never(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await asyncio.Event().wait()
-
     async with provider(never) as first, provider(replies(ELSE)) as second:
         async with proxy(first.url, fallback=at(second.url)) as running:
             task = asyncio.create_task(ask(running, body(stream=False)))
