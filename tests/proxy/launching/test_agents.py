@@ -87,30 +87,45 @@ def test_no_proxy_of_the_environment_stands_between() -> None:
 # Claude Code
 
 
-def test_claude_is_told_by_the_environment(home: Path) -> None:
-    assert ClaudeCode().upstream(command(home)) == "https://api.anthropic.com"
+def base_url(url: object) -> dict[str, object]:
+    return {"env": {"ANTHROPIC_BASE_URL": url}}
+
+
+@pytest.mark.parametrize(
+    ("files", "environ", "upstream"),
+    [
+        ({}, {}, "https://api.anthropic.com"),
+        ({}, base_url("https://gateway.test/a")["env"], "https://gateway.test/a"),
+        ({"home/.claude/settings.json": base_url("https://user.test")}, {}, "https://user.test"),
+        ({"config/settings.json": base_url("https://else.test")}, {"CLAUDE_CONFIG_DIR": "config"}, "https://else.test"),
+        # What is none is the agent's business.
+        *(
+            ({"home/.claude/settings.json": broken}, {}, "https://api.anthropic.com")
+            for broken in ("{", "[]", {"env": 7}, base_url(7), "\x00")
+        ),
+    ],
+)
+def test_whom_claude_would_ask(
+    home: Path, files: dict[str, object], environ: dict[str, str], upstream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home.parent)
+    for name, settings in files.items():
+        write(home.parent / name, settings)
+    assert ClaudeCode().upstream(command(home, environ=environ)) == upstream
+
+
+def test_claude_is_told_by_the_environment_and_if_a_file_would_win_by_settings(home: Path) -> None:
     assert started(ClaudeCode(), command(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
-    gateway = command(home, environ={"ANTHROPIC_BASE_URL": "https://gateway.test/a"})
-    assert ClaudeCode().upstream(gateway) == "https://gateway.test/a"
-
-
-def test_a_settings_file_of_claude_wins_and_is_won_over(home: Path) -> None:
-    write(home / ".claude" / "settings.json", {"env": {"ANTHROPIC_BASE_URL": "https://user.test"}})
+    write(home / ".claude" / "settings.json", base_url("https://user.test"))
     how = command(home, "-p", "Hi", environ={"ANTHROPIC_BASE_URL": "https://environment.test"})
     assert ClaudeCode().upstream(how) == "https://user.test"
     start = started(ClaudeCode(), how)
     assert start.before[0] == "--settings"
     assert json.loads(start.before[1]) == {"env": {"ANTHROPIC_BASE_URL": PROXY}}
-    write(how.folder / ".claude" / "settings.local.json", {"env": {"ANTHROPIC_BASE_URL": "https://project.test"}})
+    write(how.folder / ".claude" / "settings.local.json", base_url("https://project.test"))
     assert ClaudeCode().upstream(how) == "https://project.test"
     with pytest.raises(ConfigError, match="remove the variable from the file"):
         started(ClaudeCode(), command(home, "--settings", "mine.json"))
-
-
-def test_claudes_home_may_be_elsewhere(home: Path, tmp_path: Path) -> None:
-    write(tmp_path / "config" / "settings.json", {"env": {"ANTHROPIC_BASE_URL": "https://else.test"}})
-    how = command(home, environ={"CLAUDE_CONFIG_DIR": str(tmp_path / "config")})
-    assert ClaudeCode().upstream(how) == "https://else.test"
 
 
 @pytest.mark.parametrize("form", ["{inline}", "file.json"])
@@ -131,12 +146,6 @@ def test_claude_elsewhere_than_at_anthropic_cannot_be_run(home: Path) -> None:
     write(home / ".claude" / "settings.json", {"env": {"CLAUDE_CODE_USE_VERTEX": "true"}})
     with pytest.raises(ConfigError, match="Vertex"):
         started(ClaudeCode(), command(home, upstream="https://api.anthropic.com"))
-
-
-@pytest.mark.parametrize("broken", ["{", "[]", '{"env": 7}', '{"env": {"ANTHROPIC_BASE_URL": 7}}', "\x00"])
-def test_settings_that_are_none_are_the_agents_business(home: Path, broken: str) -> None:
-    write(home / ".claude" / "settings.json", broken)
-    assert ClaudeCode().upstream(command(home)) == "https://api.anthropic.com"
 
 
 # Codex
@@ -194,15 +203,17 @@ def test_codex_keeps_the_provider_of_its_configuration(home: Path) -> None:
     assert started(Codex(), told).before[1] == f'model_providers.bare.base_url="{PROXY}/v2"'
 
 
-@pytest.mark.parametrize("arguments", [("--oss",), ("-c", "model_provider=ollama")])
-def test_codex_with_a_server_of_its_own_cannot_be_run(home: Path, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match="no setting changes"):
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--oss",), "no setting changes"),
+        (("-c", "model_provider=ollama"), "no setting changes"),
+        (("exec", "-c", "openai_base_url=http://x/v1", "Hi"), "-c openai_base_url is given"),
+    ],
+)
+def test_codex_that_would_ask_elsewhere_cannot_be_run(home: Path, arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         started(Codex(), command(home, *arguments, upstream="http://127.0.0.1:1"))
-
-
-def test_an_address_given_to_codex_would_win_and_is_refused(home: Path) -> None:
-    with pytest.raises(ConfigError, match="-c openai_base_url is given"):
-        started(Codex(), command(home, "exec", "-c", "openai_base_url=http://x/v1", "Hi"))
 
 
 # pi
@@ -258,38 +269,43 @@ def test_what_pi_does_besides_needs_no_extension(home: Path) -> None:
 # Gemini CLI
 
 
-def test_gemini_is_told_by_the_environment(home: Path) -> None:
-    nowhere = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home / "etc" / "settings.json")}
-    how = command(home, environ=nowhere)
+@pytest.mark.parametrize(
+    ("file", "choice", "environ", "words"),
+    [
+        *(
+            (f"{folder}/settings.json", choice, {"GOOGLE_GENAI_USE_GCA": "true"}, words)
+            for folder in ("home/.gemini", "work/.gemini", "etc")
+            for choice, words in (
+                ("gemini-api-key", ""),
+                ("oauth-personal", "it uses a Google login, whose API Wane does not support; choose Gemini's"),
+                ("vertex-ai", "it uses Vertex AI, whose API"),
+                ("new", "it uses new, whose API"),
+            )
+        ),
+        ("etc/system-defaults.json", "gemini-api-key", {}, ""),
+        # Without a choice it would take the address for a gateway of its own kind, and refuse to start.
+        ("none", "", {}, "start gemini once by itself and choose Gemini's API key"),
+        ("none", "", {"GOOGLE_GENAI_USE_GCA": "true"}, "it uses a Google login, whose API Wane does not support"),
+        ("none", "", {"GOOGLE_GENAI_USE_VERTEXAI": "true"}, "it uses Vertex AI, whose API Wane does not support"),
+    ],
+)
+def test_gemini_is_told_by_the_environment_if_it_uses_a_key(
+    home: Path, file: str, choice: str, environ: dict[str, str], words: str
+) -> None:
+    system = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home.parent / "etc" / "settings.json")}
+    how = command(home, environ={**system, **environ})
     assert GeminiCli().upstream(how) == "https://generativelanguage.googleapis.com"
+    write(home.parent / file, {"security": {"auth": {"selectedType": choice}}})
+    if words:
+        with pytest.raises(ConfigError, match=words):
+            started(GeminiCli(), how)
+    else:
+        assert started(GeminiCli(), how) == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY})
+
+
+def test_a_gateway_of_gemini_is_its_upstream(home: Path) -> None:
     gateway = command(home, environ={"GOOGLE_GEMINI_BASE_URL": "https://gateway.test/a"})
     assert GeminiCli().upstream(gateway) == "https://gateway.test/a"
-    # It would take the address for a gateway of its own kind, and refuse to start.
-    with pytest.raises(ConfigError, match="start gemini once by itself and choose Gemini's API key"):
-        started(GeminiCli(), how)
-    write(home / "etc" / "system-defaults.json", {"security": {"auth": {"selectedType": "gemini-api-key"}}})
-    assert started(GeminiCli(), how) == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY})
-
-
-@pytest.mark.parametrize("where", ["user", "project", "system"])
-def test_the_login_of_gemini_is_the_users_choice(home: Path, where: str) -> None:
-    system = home / "etc" / "settings.json"
-    paths = {"user": home, "project": home.parent / "work"}
-    path = paths[where] / ".gemini" / "settings.json" if where in paths else system
-    how = command(home, environ={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(system), "GOOGLE_GENAI_USE_GCA": "true"})
-    write(path, {"security": {"auth": {"selectedType": "gemini-api-key"}}})
-    assert started(GeminiCli(), how) == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY})
-    for choice, told in (("oauth-personal", "a Google login"), ("vertex-ai", "Vertex AI"), ("new", "new")):
-        write(path, {"security": {"auth": {"selectedType": choice}}})
-        with pytest.raises(ConfigError, match=f"it uses {told}, whose API Wane does not support; choose Gemini's"):
-            started(GeminiCli(), how)
-
-
-@pytest.mark.parametrize("name", ["GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"])
-def test_a_login_of_gemini_by_the_environment_is_refused(home: Path, name: str) -> None:
-    nowhere = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(home / "none.json")}
-    with pytest.raises(ConfigError, match="whose API Wane does not support"):
-        started(GeminiCli(), command(home, environ={name: "true", **nowhere}))
 
 
 # Others

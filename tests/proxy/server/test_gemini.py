@@ -12,7 +12,6 @@ import pytest
 
 from tests.proxy.server.support import KEY, Asked, ask, provider, proxy, response
 from wane.conversation.context import ContextSettings
-from wane.core.items import Kind
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.store import open_store
@@ -60,30 +59,6 @@ async def test_each_form_of_a_reply_hides_the_own_round(target: str, texts: Call
     assert 'wane_requests_total{api="gemini",outcome="managed"} 1' in metrics
 
 
-async def test_a_session_is_kept_within_its_budget_and_found_by_content() -> None:
-    history: list[Any] = [GO]
-    index = SessionIndex(open_store(None), ContextSettings(budget=3_000, annotate="infer"))
-    with ScriptedServer(lambda request: replies(history)) as server:
-        async with proxy(server.url, index=index) as running:
-            sessions = set()
-            for step in range(12):
-                answer = await ask(running, {"contents": history, "tools": TOOLS}, path("generateContent"))
-                assert answer.status == 200, answer.body
-                sessions.add(answer.header("x-wane-session"))
-                history.append(answer.json["candidates"][0]["content"])
-                result = {"output": "\n".join(f"line {n} of {step}" for n in range(150))}
-                history.append({"role": "user", "parts": [{"functionResponse": {"name": "read", "response": result}}]})
-        assert server.refusals == ()
-        assert len(sessions) == 1
-        assert int(answer.header("x-wane-evicted") or 0) > 3_000
-        assert server.requests[-1].texts(Kind.USER)[0] == "Go."
-        assert server.requests[-1].tokens < 4_000
-
-
-def replies(history: list[Any]) -> Reply:
-    return Reply(calls=(Call("read", {"n": len(history)}),))
-
-
 async def test_counting_adds_what_the_request_would_have() -> None:
     with ScriptedServer(SCRIPT) as server:
         async with proxy(server.url) as running:
@@ -95,26 +70,6 @@ async def test_counting_adds_what_the_request_would_have() -> None:
             alone = await ask(running, {"contents": [{"parts": [{"text": "x" * 400}]}]}, path("countTokens"))
             assert alone.json == {"totalTokens": 100}
         assert server.refusals == ()
-
-
-async def test_other_routes_pass_through() -> None:
-    with ScriptedServer([]) as server:
-        async with proxy(server.url) as running:
-            listed = await ask(running, path="/v1beta/models", method="GET")
-            assert listed.json["models"][0]["name"] == "models/scripted"
-            embedded = await ask(running, {"content": GO}, path("embedContent"))
-            assert embedded.status == 404
-    assert server.requests == ()
-
-
-async def test_without_tools_it_passes_on_what_came() -> None:
-    with ScriptedServer([Reply("Hi."), Reply("Hi.")]) as server:
-        async with proxy(server.url) as running:
-            answer = await ask(running, {"contents": [GO]}, path("generateContent"))
-            assert answer.header("x-wane-unmanaged") == "it has no tools that the client runs"
-            array = await ask(running, {"contents": [GO]}, path("streamGenerateContent"))
-            assert array.header("content-type") == "application/json"
-            assert isinstance(array.json, list)
 
 
 async def test_errors_are_geminis() -> None:

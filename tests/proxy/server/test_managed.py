@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,7 +38,7 @@ from tests.proxy.server.support import (
 from wane.conversation import ContextSettings
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction
+from wane.proxy.wire.base import MAX_ROUNDS
 
 Answering = Callable[[Asked, asyncio.StreamWriter], Any]
 
@@ -182,25 +182,6 @@ async def test_error_of_a_later_round_ends_a_reply_that_has_begun(failure: str) 
         assert len(up.asked) == 2
 
 
-async def test_reasoning_that_a_provider_refuses_is_left_out_once() -> None:
-    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "x"}}
-
-    class Wire(type(support.known_wires()["anthropic"])):  # type: ignore[misc]
-        def correction(self, status: int, error: bytes, asked: Body, sent: Body) -> Correction | None:
-            assert (status, json.loads(error)) == (400, refusal)
-            return None if "metadata" in asked else lambda body, _: {**body, "metadata": {"user_id": "again"}}
-
-    no = response(json.dumps(refusal).encode(), 400)
-    yes = streamed(START, text_block("hi"), STOP)
-    async with provider(replies(no, yes)) as up, proxy(up.url, wires={"anthropic": Wire()}) as running:
-        assert texts((await ask(running, body())).body) == "hi"
-        assert [it.json.get("metadata") for it in up.asked] == [None, {"user_id": "again"}]
-    async with provider(replies(no)) as up, proxy(up.url, wires={"anthropic": Wire()}) as running:
-        answer = await ask(running, body())
-        assert (answer.status, answer.json) == (400, refusal)
-        assert len(up.asked) == 2
-
-
 async def test_reply_that_is_compressed_all_the_same_is_understood() -> None:
     zipped = response(gzip.compress(message("hi")), headers={"content-encoding": "gzip"})
     async with provider(replies(zipped)) as up, proxy(up.url) as running:
@@ -232,12 +213,6 @@ async def test_refusal_of_the_wire_is_told_in_its_shape() -> None:
         assert answer.status == 400
         assert answer.json["error"]["message"] == "no such thing"
         assert not up.asked
-
-
-async def test_two_requests_of_one_session_at_once() -> None:
-    async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url) as running:
-        answers: Sequence[support.Answer] = await asyncio.gather(*(ask(running, body()) for _ in range(8)))
-        assert [(it.status, it.whole, texts(it.body)) for it in answers] == [(200, True, "hi")] * 8
 
 
 async def test_request_without_tools_is_shown_the_view_of_the_session_that_it_goes_on_with() -> None:

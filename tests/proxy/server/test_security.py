@@ -207,13 +207,6 @@ def test_token_is_in_no_line_of_the_log_however_it_is_written(token: str, caplog
     assert "POST /~***/v1/files 401" in told
 
 
-async def test_status_page_is_behind_the_token_too() -> None:
-    async with provider(says) as up, proxy(up.url, token=TOKEN) as running:
-        answer = await ask(running, path=f"/~{TOKEN}/wane/status", method="GET")
-        assert answer.json["upstream"] == up.url
-        assert not up.asked
-
-
 async def test_websockets_are_refused_so_that_clients_fall_back() -> None:
     upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-key": "x", "sec-websocket-version": "13"}
 

@@ -44,32 +44,26 @@ SAID = message("hi", usage={"input_tokens": 130, "output_tokens": 5})
 
 
 @pytest.mark.parametrize(
-    ("usage", "client", "last"),
+    ("usage", "client", "beside", "last"),
     [
-        *(("auto", client, True) for client in (CLAUDE, CODEX, "codex_cli_rs/0.1", "codex-tui/1", PI, "pi/0.9")),
-        *(("auto", client, False) for client in (OTHER, "", "pip/26", "my claude-cli/1")),
-        ("sum", CLAUDE, False),
-        ("last", OTHER, True),
+        *(("auto", client, "", True) for client in (CLAUDE, CODEX, "codex_cli_rs/0.1", "codex-tui/1", PI, "pi/0.9")),
+        *(("auto", client, "", False) for client in (OTHER, "", "pip/26", "my claude-cli/1")),
+        ("sum", CLAUDE, "", False),
+        ("last", OTHER, "", True),
+        # Earlier versions of pi name its SDKs; a header tells them from others.
+        ("auto", "Anthropic/JS 0.91.1", "anthropic-dangerous-direct-browser-access", True),
+        ("auto", "OpenAI/JS 6.26.0", "session_id", True),
+        ("auto", "Anthropic/JS 0.91.1", "x-stainless-lang", False),
+        ("auto", "OpenAI/JS 6.26.0", "anthropic-dangerous-direct-browser-access", False),
+        ("auto", "Mozilla/5.0", "anthropic-dangerous-direct-browser-access", False),
     ],
 )
-def test_agents_that_compact_by_it_are_told_the_last(usage: ReportedUsage, client: str, last: bool) -> None:
-    sent = [(b"user-agent", client.encode())] if client else []
+def test_agents_that_compact_by_it_are_told_the_last(
+    usage: ReportedUsage, client: str, beside: str, last: bool
+) -> None:
+    headers = {"user-agent": client, beside: "true"}
+    sent = [(name.encode(), value.encode()) for name, value in headers.items() if name and value]
     assert sums_usage(usage, sent) == (not last)
-
-
-@pytest.mark.parametrize(
-    ("client", "beside", "last"),
-    [
-        ("Anthropic/JS 0.91.1", "anthropic-dangerous-direct-browser-access", True),
-        ("OpenAI/JS 6.26.0", "session_id", True),
-        ("Anthropic/JS 0.91.1", "x-stainless-lang", False),
-        ("OpenAI/JS 6.26.0", "anthropic-dangerous-direct-browser-access", False),
-        ("Mozilla/5.0", "anthropic-dangerous-direct-browser-access", False),
-    ],
-)
-def test_earlier_versions_of_pi_are_known_by_a_header_beside_the_sdk(client: str, beside: str, last: bool) -> None:
-    sent = [(b"user-agent", client.encode()), (beside.encode(), b"true")]
-    assert sums_usage("auto", sent) == (not last)
 
 
 async def test_no_count_of_an_earlier_round_stays_beside_those_of_the_last() -> None:
