@@ -3,45 +3,46 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tests.proxy.clients import install
-from tests.proxy.clients.install import Installed, Package
+from tests.proxy.clients.install import Package
 from tests.proxy.clients.script import Hands
 from wane.testing import Call
 
 KEY = "sk-dummy-0123456789"
 
 
+@dataclass(frozen=True)
 class ClaudeHands:
-    def __init__(self, work: Path) -> None:
-        self._work = work
+    work: Path
 
     def read(self, path: str) -> Call:
-        return Call("Read", {"file_path": str(self._work / path)})
+        return Call("Read", {"file_path": str(self.work / path)})
 
     def run(self, command: str) -> Call:
         return Call("Bash", {"command": command})
 
     def edit(self, path: str, old: str, new: str) -> Call:
-        return Call("Edit", {"file_path": str(self._work / path), "old_string": old, "new_string": new})
+        return Call("Edit", {"file_path": str(self.work / path), "old_string": old, "new_string": new})
 
 
+@dataclass(frozen=True)
 class GeminiHands:
-    def __init__(self, work: Path) -> None:
-        self._work = work
+    work: Path
 
     def read(self, path: str) -> Call:
-        return Call("read_file", {"file_path": str(self._work / path)})
+        return Call("read_file", {"file_path": str(self.work / path)})
 
     def run(self, command: str) -> Call:
         return Call("run_shell_command", {"command": command, "description": "Runs it."})
 
     def edit(self, path: str, old: str, new: str) -> Call:
-        given = {"file_path": str(self._work / path), "instruction": "Change it.", "old_string": old, "new_string": new}
+        given = {"file_path": str(self.work / path), "instruction": "Change it.", "old_string": old, "new_string": new}
         return Call("replace", given)
 
 
@@ -81,27 +82,35 @@ class CodeModeHands(CodexHands):
         return self.run(f"sed -i s/{old}/{new}/ {path}")
 
 
-class CodingAgent(Protocol):
+class CodingAgent(ABC):
     package: Package
     budget: int
 
+    @abstractmethod
     def hands(self, work: Path) -> Hands: ...
 
+    @abstractmethod
     def environ(self, upstream: str) -> Mapping[str, str]: ...
 
-    def prepare(self, home: Path, upstream: str) -> None: ...
+    def prepare(self, home: Path, upstream: str) -> None:  # noqa: B027 - most need nothing
+        """Write what has to be in its home."""
 
+    @abstractmethod
     def command(self, prompt: str, turn: int) -> list[str]: ...
 
-    def pointed(self, upstream: str) -> list[str]: ...
+    def pointed(self, upstream: str) -> list[str]:
+        """The options that tell it a URL, if its environment does not."""
+        return []
 
+    @abstractmethod
     def answer(self, output: str) -> str: ...
 
+    @abstractmethod
     def transcript(self, home: Path) -> list[Any]: ...
 
 
 @dataclass(frozen=True)
-class Claude:
+class Claude(CodingAgent):
     package: Package = install.CLAUDE
     budget: int = 34_000  # of which 23,000 are its own instructions
     model: str = "claude-sonnet-5"
@@ -113,15 +122,9 @@ class Claude:
         quiet = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY")
         return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": upstream, **dict.fromkeys(quiet, "1")}
 
-    def prepare(self, home: Path, upstream: str) -> None:
-        pass
-
     def command(self, prompt: str, turn: int) -> list[str]:
         options = ["--output-format", "stream-json", "--verbose", "--model", self.model]
         return [*(["-c"] if turn else []), "-p", prompt, "--allowedTools", "Bash Edit Read", *options]
-
-    def pointed(self, upstream: str) -> list[str]:
-        return []
 
     def answer(self, output: str) -> str:
         return str(json.loads(output.strip().splitlines()[-1])["result"])
@@ -132,7 +135,7 @@ class Claude:
 
 
 @dataclass(frozen=True)
-class Codex:
+class Codex(CodingAgent):
     model: str
     package: Package = install.CODEX
     budget: int = 24_000
@@ -166,7 +169,7 @@ class Codex:
 
 
 @dataclass(frozen=True)
-class Pi:
+class Pi(CodingAgent):
     api: str
     package: Package = install.PI
     budget: int = 10_000
@@ -189,9 +192,6 @@ class Pi:
         options = ["-p", "--mode", "json", "--model", "mine/scripted", "--thinking", "high"]
         return [*(["-c"] if turn else []), *options, prompt]
 
-    def pointed(self, upstream: str) -> list[str]:
-        return []
-
     def answer(self, output: str) -> str:
         events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         messages = [event["message"] for event in events if event["type"] == "message_end"]
@@ -205,7 +205,7 @@ class Pi:
 
 
 @dataclass(frozen=True)
-class GeminiCli:
+class GeminiCli(CodingAgent):
     package: Package = install.GEMINI
     budget: int = 20_000  # of which 12,000 are its own instructions and tools
 
@@ -228,9 +228,6 @@ class GeminiCli:
         options = ["--model", "gemini-3.1-pro-preview", "--yolo", "--output-format", "json"]
         return [*(["--resume", "latest"] if turn else []), *options, "--prompt", prompt]
 
-    def pointed(self, upstream: str) -> list[str]:
-        return []
-
     def answer(self, output: str) -> str:
         return str(json.loads(output)["response"])
 
@@ -246,7 +243,3 @@ class GeminiCli:
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.rglob("*.jsonl")):
         yield from (json.loads(line) for line in path.read_text().splitlines())
-
-
-def program(agent: CodingAgent) -> Installed:
-    return install.installed(agent.package)

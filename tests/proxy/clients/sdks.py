@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 import httpx2
-from anthropic import Anthropic, AsyncAnthropic
+from anthropic import AsyncAnthropic
 from google import genai
-from openai import AsyncOpenAI, OpenAI
+from openai import AsyncOpenAI
 
 from wane.testing import Call
 
 NAMES = ("read", "run", "edit")
 _SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}}
-_NO_RETRIES = {"api_key": "sk-dummy-0123456789", "max_retries": 0}
 
 
 class SdkHands:
@@ -44,71 +44,51 @@ class Said:
     calls: tuple[tuple[str, str, str], ...]
 
 
-class Sdk(Protocol):
+class Headers(list[Mapping[str, str]]):
+    """The headers of all answers."""
+
+    async def hook(self, response: httpx2.Response) -> None:
+        self.append(response.headers)
+
+
+class Sdk(ABC):
     """An agent on an SDK.
 
     Attributes:
         history: what was said, as the SDK has it.
     """
 
-    history: list[Any]
-
-    def prompt(self, text: str) -> None: ...
-
-    def ask(self, *, stream: bool) -> Any:
-        """Ask with the synchronous client, and return the SDK's whole answer."""
-
-    async def ask_async(self, *, stream: bool) -> Any:
-        """Ask with the asynchronous client."""
-
-    def take(self, answer: Any) -> Said: ...
-
-    def give(self, results: Mapping[str, str]) -> None: ...
-
-
-class Headers(list[Mapping[str, str]]):
-    """The headers of all answers."""
-
-    def hook(self, response: httpx2.Response) -> None:
-        self.append(response.headers)
-
-    async def async_hook(self, response: httpx2.Response) -> None:
-        self.append(response.headers)
-
-
-class _Base:
     def __init__(self, url: str, model: str, headers: Headers) -> None:
         self.url, self.model, self.headers = url, model, headers
         self.history: list[Any] = []
 
     def _client(self, make: Callable[..., Any], path: str = "/v1") -> Any:
-        http = httpx2.Client(event_hooks={"response": [self.headers.hook]})
-        return make(base_url=self.url + path, http_client=http, **_NO_RETRIES)
-
-    def _async_client(self, make: Callable[..., Any], path: str = "/v1") -> Any:
-        http = httpx2.AsyncClient(event_hooks={"response": [self.headers.async_hook]})
-        return make(base_url=self.url + path, http_client=http, **_NO_RETRIES)
+        http = httpx2.AsyncClient(event_hooks={"response": [self.headers.hook]})
+        return make(base_url=self.url + path, http_client=http, api_key="sk-dummy-0123456789", max_retries=0)
 
     def prompt(self, text: str) -> None:
         self.history.append({"role": "user", "content": text})
 
+    @abstractmethod
+    async def ask(self, *, stream: bool) -> Any:
+        """Ask, and return the SDK's whole answer."""
 
-class Chat(_Base):
+    @abstractmethod
+    def take(self, answer: Any) -> Said: ...
+
+    @abstractmethod
+    def give(self, results: Mapping[str, str]) -> None: ...
+
+
+class Chat(Sdk):
     """Chat Completions."""
 
     def _body(self) -> dict[str, Any]:
         tools = [{"type": "function", "function": {"name": name, "parameters": _SCHEMA}} for name in NAMES]
         return {"model": self.model, "messages": self.history, "tools": tools}
 
-    def ask(self, *, stream: bool) -> Any:
-        with self._client(OpenAI) as client:
-            if not stream:
-                return client.chat.completions.create(**self._body())
-            with client.chat.completions.stream(**self._body(), stream_options={"include_usage": True}) as events:
-                return events.get_final_completion()
-
-    async def ask_async(self, *, stream: bool) -> Any:
-        async with self._async_client(AsyncOpenAI) as client:
+    async def ask(self, *, stream: bool) -> Any:
+        async with self._client(AsyncOpenAI) as client:
             if not stream:
                 return await client.chat.completions.create(**self._body())
             asked = client.chat.completions.stream(**self._body(), stream_options={"include_usage": True})
@@ -126,7 +106,7 @@ class Chat(_Base):
         self.history += [{"role": "tool", "tool_call_id": id_, "content": text} for id_, text in results.items()]
 
 
-class Responses(_Base):
+class Responses(Sdk):
     """Responses, without state at the provider."""
 
     def _body(self) -> dict[str, Any]:
@@ -134,15 +114,8 @@ class Responses(_Base):
         kept = {"store": False, "include": ["reasoning.encrypted_content"]}
         return {"model": self.model, "input": self.history, "tools": tools, **kept}
 
-    def ask(self, *, stream: bool) -> Any:
-        with self._client(OpenAI) as client:
-            if not stream:
-                return client.responses.create(**self._body())
-            with client.responses.stream(**self._body()) as events:
-                return events.get_final_response()
-
-    async def ask_async(self, *, stream: bool) -> Any:
-        async with self._async_client(AsyncOpenAI) as client:
+    async def ask(self, *, stream: bool) -> Any:
+        async with self._client(AsyncOpenAI) as client:
             if not stream:
                 return await client.responses.create(**self._body())
             async with client.responses.stream(**self._body()) as events:
@@ -160,7 +133,7 @@ class Responses(_Base):
         ]
 
 
-class Messages(_Base):
+class Messages(Sdk):
     """Anthropic Messages, with thinking."""
 
     def _body(self) -> dict[str, Any]:
@@ -174,15 +147,8 @@ class Messages(_Base):
             "thinking": thinking,
         }
 
-    def ask(self, *, stream: bool) -> Any:
-        with self._client(Anthropic, "") as client:
-            if not stream:
-                return client.messages.create(**self._body())
-            with client.messages.stream(**self._body()) as events:
-                return events.get_final_message()
-
-    async def ask_async(self, *, stream: bool) -> Any:
-        async with self._async_client(AsyncAnthropic, "") as client:
+    async def ask(self, *, stream: bool) -> Any:
+        async with self._client(AsyncAnthropic, "") as client:
             if not stream:
                 return await client.messages.create(**self._body())
             async with client.messages.stream(**self._body()) as events:
@@ -201,7 +167,7 @@ class Messages(_Base):
         self.history.append({"role": "user", "content": blocks})
 
 
-class Gemini(_Base):
+class Gemini(Sdk):
     """Gemini's `generateContent`, with thoughts. A stream's parts make one content."""
 
     def _asked(self) -> dict[str, Any]:
@@ -216,15 +182,8 @@ class Gemini(_Base):
     def prompt(self, text: str) -> None:
         self.history.append({"role": "user", "parts": [{"text": text}]})
 
-    def ask(self, *, stream: bool) -> Any:
-        with httpx.Client(event_hooks={"response": [self.headers.hook]}) as http:
-            models = self._google(httpx_client=http).models
-            if not stream:
-                return [models.generate_content(**self._asked())]
-            return list(models.generate_content_stream(**self._asked()))
-
-    async def ask_async(self, *, stream: bool) -> Any:
-        async with httpx.AsyncClient(event_hooks={"response": [self.headers.async_hook]}) as http:
+    async def ask(self, *, stream: bool) -> Any:
+        async with httpx.AsyncClient(event_hooks={"response": [self.headers.hook]}) as http:
             models = self._google(httpx_async_client=http).aio.models
             if not stream:
                 return [await models.generate_content(**self._asked())]
@@ -278,26 +237,12 @@ SDKS: dict[str, type[Any]] = {
 }
 
 
-def turn(sdk: Sdk, text: str, *, stream: bool) -> str:
-    """One turn of the user, with the synchronous client."""
+async def turn(sdk: Sdk, text: str, *, stream: bool) -> str:
+    """One turn of the user."""
     sdk.prompt(text)
     while True:
-        said = sdk.take(sdk.ask(stream=stream))
+        said = sdk.take(await sdk.ask(stream=stream))
         if not said.calls:
             return said.text
-        sdk.give(results(said.calls))
-
-
-async def turn_async(sdk: Sdk, text: str, *, stream: bool) -> str:
-    """One turn of the user, with the asynchronous client."""
-    sdk.prompt(text)
-    while True:
-        said = sdk.take(await sdk.ask_async(stream=stream))
-        if not said.calls:
-            return said.text
-        sdk.give(results(said.calls))
-
-
-def results(calls: Sequence[tuple[str, str, str]]) -> dict[str, str]:
-    assert all(name in NAMES for _, name, _ in calls)
-    return {id_: result_of(name, json.loads(arguments)["what"]) for id_, name, arguments in calls}
+        assert all(name in NAMES for _, name, _ in said.calls)
+        sdk.give({id_: result_of(name, json.loads(arguments)["what"]) for id_, name, arguments in said.calls})

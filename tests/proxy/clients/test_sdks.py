@@ -1,4 +1,4 @@
-"""The official SDKs through the proxy, synchronous and not, streamed and not: whole sessions with many tool calls."""
+"""The official SDKs through the proxy, streamed and not: whole sessions with many tool calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.marks import cross_quick
 from tests.proxy.clients.script import ANSWERS, PROMPTS, marked, places, plain, turns
-from tests.proxy.clients.sdks import SDKS, Headers, Sdk, SdkHands, turn, turn_async
+from tests.proxy.clients.sdks import SDKS, Headers, Sdk, SdkHands, turn
 from tests.proxy.clients.world import difference, mask, proxy, said
 from wane.testing import Kind, Reply, Request, ScriptedServer
 
@@ -19,9 +19,6 @@ pytestmark = pytest.mark.full
 
 SMALL = 4_000
 TURNS = turns(SdkHands())
-# Whether the SDK is used without asyncio, and whether it streams.
-UNEVICTED = {"sync": (True, False), "async-stream": (False, True)}
-EVICTED = {"sync-stream": (True, True), "async": (False, False)}
 
 
 @dataclass
@@ -64,19 +61,16 @@ def small(direct: Way, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way
         yield Way(url, direct.server, direct.provider)
 
 
-def session(
-    way: Way, api: str, model: str, replies: Iterator[Reply], *, stream: bool, sync: bool
-) -> tuple[Sdk, Headers]:
+def session(way: Way, api: str, model: str, replies: Iterator[Reply], *, stream: bool) -> tuple[Sdk, Headers]:
     """Have an agent do its three turns, and return it with the headers of all answers."""
     way.provider.scripts[model] = replies
     headers = Headers()
     sdk: Sdk = SDKS[api](way.url, model, headers)
 
     async def all_turns() -> list[str]:
-        return [await turn_async(sdk, prompt, stream=stream) for prompt in PROMPTS]
+        return [await turn(sdk, prompt, stream=stream) for prompt in PROMPTS]
 
-    answers = [turn(sdk, prompt, stream=stream) for prompt in PROMPTS] if sync else asyncio.run(all_turns())
-    assert answers == list(ANSWERS)
+    assert asyncio.run(all_turns()) == list(ANSWERS)
     assert next(replies, None) is None
     assert way.server.refusals == ()
     return sdk, headers
@@ -90,26 +84,24 @@ def with_marks(*, aloud: bool) -> Iterator[Reply]:
     return chain.from_iterable(marked(steps, aloud=aloud) for steps in TURNS)
 
 
-@pytest.mark.parametrize(("api", "way"), cross_quick(SDKS, UNEVICTED))
-def test_with_nothing_evicted_all_is_as_without_the_proxy(direct: Way, roomy: Way, api: str, way: str) -> None:
-    sync, stream = UNEVICTED[way]
-    usual, _ = session(direct, api, f"usual-{api}-{sync}", unmarked(), stream=stream, sync=sync)
-    proxied, headers = session(roomy, api, f"roomy-{api}-{sync}", with_marks(aloud=False), stream=stream, sync=sync)
+@pytest.mark.parametrize(("api", "stream"), cross_quick(SDKS, (True, False)))
+def test_with_nothing_evicted_all_is_as_without_the_proxy(direct: Way, roomy: Way, api: str, stream: bool) -> None:
+    usual, _ = session(direct, api, f"usual-{api}-{stream}", unmarked(), stream=stream)
+    proxied, headers = session(roomy, api, f"roomy-{api}-{stream}", with_marks(aloud=False), stream=stream)
     assert not difference(mask(proxied.history), mask(usual.history))
-    asked = direct.provider.requests[f"usual-{api}-{sync}"]
+    asked = direct.provider.requests[f"usual-{api}-{stream}"]
     which = chain.from_iterable(map(places, TURNS))
-    passed = zip(direct.provider.requests[f"roomy-{api}-{sync}"], which, strict=True)
+    passed = zip(direct.provider.requests[f"roomy-{api}-{stream}"], which, strict=True)
     for mine, theirs in zip((request for request, kept in passed if kept), asked, strict=True):
         assert not difference(said(mine), said(theirs))
     assert [head["x-wane-evicted"] for head in headers] == ["0"] * len(asked)
     assert {head["x-wane-session"] for head in headers} == {headers[0]["x-wane-session"]}
 
 
-@pytest.mark.parametrize(("api", "way"), cross_quick(SDKS, EVICTED))
-def test_over_a_small_budget_the_work_is_the_same(small: Way, api: str, way: str) -> None:
-    sync, stream = EVICTED[way]
-    model = f"small-{api}-{sync}"
-    sdk, headers = session(small, api, model, with_marks(aloud=True), stream=stream, sync=sync)
+@pytest.mark.parametrize(("api", "stream"), cross_quick(SDKS, (False, True)))
+def test_over_a_small_budget_the_work_is_the_same(small: Way, api: str, stream: bool) -> None:
+    model = f"small-{api}-{stream}"
+    sdk, headers = session(small, api, model, with_marks(aloud=True), stream=stream)
     assert "delimiter" not in repr(sdk.history)
     assert max(int(head["x-wane-evicted"]) for head in headers) > SMALL // 2
     assert max(int(head["x-wane-view"]) for head in headers) <= SMALL
