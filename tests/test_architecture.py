@@ -54,7 +54,7 @@ FLOORS: dict[str, set[str]] = {
     # Finds the other distribution by its name; see below.
     "research": {"core"},
     "recall": {"core", "formats", "search"},
-    "integrations": {"conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
+    "integrations": {"caches", "conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
     "agent": {
         "conversation",
         "core",
@@ -63,7 +63,6 @@ FLOORS: dict[str, set[str]] = {
         "journal",
         "inference",
         "strategies",
-        "caches",
         "integrations",
         "recall",
         "tools",

@@ -242,18 +242,6 @@ def test_the_model_is_on_record_and_outlives_the_session(served: Serve, project:
         assert at.resume().settings.model == "test"
 
 
-@pytest.mark.parametrize(("chosen", "lifetimes"), [(None, (1_800.0, 300.0)), (60.0, (60.0, 60.0))])
-def test_the_cache_lives_as_long_as_the_provider_of_the_model_says(
-    project: Path, chosen: float | None, lifetimes: tuple[float, float]
-) -> None:
-    with ScriptedServer([]) as server:
-        session = AgentSession.create(config(project, server.openai_model("gpt-5.6-sol"), cache_lifetime=chosen))
-        assert session.conversation.settings.cache_lifetime == lifetimes[0]
-        session.set_model(server.anthropic_model())
-        assert session.conversation.settings.cache_lifetime == lifetimes[1]
-        session.close()
-
-
 def test_another_model_from_the_next_turn_on(project: Path) -> None:
     with ScriptedServer([Reply("one"), Reply("two")]) as server:
         at = Work(server, config(project, server.openai_model("gpt-4o"), budget="50%"))  # type: ignore[arg-type]

@@ -434,6 +434,26 @@ def test_a_pass_may_run_early_when_the_cache_has_expired(pause: float, passes: i
     assert [len(log.of(PassRan)) for log in logs] == [passes] * 4
 
 
+class Half(Dated):
+    """A host whose model's provider keeps a cache for half an hour."""
+
+    def cache_lifetime(self, message: dict[str, Any]) -> float | None:
+        return 1_800.0
+
+
+@pytest.mark.parametrize(
+    ("pause", "chosen", "passes"), [(301.0, None, 0), (1_801.0, None, 1), (61.0, 60.0, 1), (1_801.0, 3_600.0, 0)]
+)
+def test_a_cache_lives_as_long_as_its_provider_says_or_the_user(
+    pause: float, chosen: float | None, passes: int
+) -> None:
+    log = Log()
+    conversation = Conversation(budget=1_000, adapter=Half(), cache_lifetime=chosen, on_event=log)
+    conversation.host.ingest([*(message | {"at": 1_000.0} for message in LONG), user("On.") | {"at": 1_000.0 + pause}])
+    conversation.request()
+    assert len(log.of(PassRan)) == passes
+
+
 def switched(conversation: Conversation[Any]) -> Conversation[Any]:
     conversation.change(strategy="truncate")
     conversation.change(strategy="cwl")

@@ -38,6 +38,7 @@ from wane.conversation.events import (
 )
 from wane.core import exact_budget
 from wane.integrations.pydantic_ai import new_conversation
+from wane.integrations.pydantic_ai_messages import PydanticAIAdapter
 
 
 def user(text: str = "Go.", **fields: Any) -> ModelRequest:
@@ -253,3 +254,14 @@ def test_the_times_of_messages_tell_whether_the_cache_has_expired(pause: float, 
     history = [replace(message, timestamp=noon) for message in LONG]
     live(conversation, [*history, user(timestamp=noon + timedelta(seconds=pause))])
     assert len(log.of(PassRan)) == passes
+
+
+@pytest.mark.parametrize(
+    ("model", "hour", "lifetime"),
+    [("gpt-6-sol", 0, 1_800.0), ("claude-opus-5-5", 0, 300.0), ("claude-opus-5-5", 9, 3_600.0), (None, 0, None)],
+)
+def test_a_response_tells_how_long_its_cache_lives(model: str | None, hour: int, lifetime: float | None) -> None:
+    usage = RequestUsage(input_tokens=20, cache_write_tokens=9, cache_write_1h_tokens=hour)
+    response = ModelResponse([TextPart("ok")], usage=usage, model_name=model)
+    assert PydanticAIAdapter().cache_lifetime(response) == lifetime
+    assert PydanticAIAdapter().cache_lifetime(user()) is None

@@ -16,7 +16,6 @@ from wane.agent.options import AGENT_FORMAT
 from wane.agent.recorder import Recorder
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
-from wane.caches import rules_for
 from wane.conversation import Conversation
 from wane.core import parse_budget
 from wane.core.errors import JournalError
@@ -100,7 +99,6 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
             budget=parse_budget(settings.budget, window=model.context_window),
             strategy=settings.context.strategy if bounded else "cwl",  # it has one too, but does not manage
             manage=bounded,
-            cache_lifetime=cache_lifetime(settings, model),
         )
         conversation = new_conversation(settings=context)
         conversation.log.follow(records)
@@ -169,15 +167,6 @@ def _noted_model(records: Sequence[Record]) -> str | None:
     notes = [record.data for record in records if isinstance(record, NoteRecord) and record.topic == AGENT_NOTE]
     name = notes[-1].get("model") if notes else None
     return name if isinstance(name, str) else None
-
-
-def cache_lifetime(settings: Settings, model: Model) -> float:
-    """Return the seconds that the provider keeps an unused cache of a model: those that the user set, or else its own.
-
-    The agent asks for no other lifetime.
-    """
-    chosen = settings.context.cache_lifetime
-    return rules_for(model.system, model.model_name).lifetime if chosen is None else chosen
 
 
 def _name_of(settings: Settings, model: Model) -> str:

@@ -22,7 +22,7 @@ from wane.agent.events import OnEvent, Outcome, SessionEvent, Spent, TurnResult,
 from wane.agent.faults import SILENCE, Patience, fault_of, fitting_budget
 from wane.agent.messages import Prompt, answer_open_calls, event_of, has_begun, with_images
 from wane.agent.models import explain, provider_message, resolve_model
-from wane.agent.opening import SessionConfig, SessionParts, cache_lifetime, prepare, record_model
+from wane.agent.opening import SessionConfig, SessionParts, prepare, record_model
 from wane.agent.options import Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
 from wane.agent.tools.toolset import coding_tools
@@ -245,9 +245,8 @@ class AgentSession:
         self.settings = replace(self.settings, model=spec)
         self.model = model
         record_model(self._recorder, self.settings, model)
-        changed = budget != self.conversation.settings.budget
-        self.conversation.change(budget=exact_budget(budget), cache_lifetime=cache_lifetime(self.settings, model))
-        if changed:
+        if budget != self.conversation.settings.budget:
+            self.conversation.change(budget=exact_budget(budget))
             self._recorder.config()
 
     def set_budget(self, budget: str | int) -> None:

@@ -36,6 +36,10 @@ class Adapter(Generic[MessageT]):
         """Return the time of a message, in seconds from any fixed moment; None if it does not say."""
         return None
 
+    def cache_lifetime(self, message: MessageT) -> float | None:  # noqa: ARG002 - for subclasses
+        """Return the seconds that an unused cache lives of the model that made a message; None if that is unknown."""
+        return None
+
     def fixed(self, message: MessageT) -> str | None:  # noqa: ARG002 - for subclasses
         """Return the text that the request ending with a message carries besides messages, such as instructions.
 

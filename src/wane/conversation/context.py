@@ -53,7 +53,7 @@ class ContextSettings(Settings):
             quarter of that until it starts its first episode; None for never.
         counter: counts tokens: `chars`, `tiktoken`, or a function from text to tokens.
         cache_lifetime: seconds after which the provider's unused cache has expired, for a policy with
-            `evict_when_cold`; None for what the host knows of its model, or else `CACHE_LIFETIME`.
+            `evict_when_cold`; None for what is known of the model that answered last, or else `CACHE_LIFETIME`.
         manage: whether anything may leave the view; if not, the model gets no tools.
 
     Raises:

@@ -151,6 +151,7 @@ class Timeline(Generic[MessageT]):
         self.asked: float | None = None
         self.answered: float | None = None
         self.times: dict[int, float] = {}
+        self._cache_lifetime = CACHE_LIFETIME  # of the model that answered last
         self._parts: list[Part] = []  # the content of each item
         self._thrashing = False  # at the latest request
 
@@ -322,6 +323,7 @@ class Timeline(Generic[MessageT]):
         at = adapter.time(message) if at is None else at
         if prepared.answers:
             self.answered = self.answered if at is None else at
+            self._cache_lifetime = adapter.cache_lifetime(message) or CACHE_LIFETIME
         else:
             self.asked = self.asked if at is None else at
             fixed = adapter.fixed(message)
@@ -349,7 +351,7 @@ class Timeline(Generic[MessageT]):
             return self._show(history.hold(), before)
         if cold is None:
             asked, answered, lifetime = self.asked, self.answered, self.setup.settings.cache_lifetime
-            lifetime = CACHE_LIFETIME if lifetime is None else lifetime
+            lifetime = self._cache_lifetime if lifetime is None else lifetime
             cold = asked is not None and answered is not None and asked - answered > lifetime
         outcome = history.fit(cold=cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._show(outcome, before)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from wane.caches import rules_for
 from wane.conversation import Adapter, Conversation, Conversations, calls_of
 from wane.conversation.context import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
@@ -187,12 +188,20 @@ class _Adapter(Adapter[Message]):
     adds_fields = True
 
     def usage(self, message: Message) -> int:
-        response = (message.get("extra") or {}).get("response")
-        usage = response.get("usage") if isinstance(response, dict) else None
-        return (usage or {}).get("prompt_tokens") or 0
+        return (_response(message).get("usage") or {}).get("prompt_tokens") or 0
 
     def time(self, message: Message) -> float | None:
         return (message.get("extra") or {}).get("timestamp")
+
+    def cache_lifetime(self, message: Message) -> float | None:
+        model = _response(message).get("model")
+        return rules_for("", model).lifetime if isinstance(model, str) else None
+
+
+def _response(message: Message) -> dict[str, Any]:
+    """The provider's response that a message came in; empty for a message that is no answer."""
+    response = (message.get("extra") or {}).get("response")
+    return response if isinstance(response, dict) else {}
 
 
 def _with_guidance(messages: Sequence[Message], instructions: str) -> list[Message]:

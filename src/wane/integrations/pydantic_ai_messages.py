@@ -26,6 +26,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 
+from wane.caches import rules_for
 from wane.conversation import Adapter, Aligner, Alignment, Conversation, Request
 from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
 from wane.conversation.scopes import stamped
@@ -71,6 +72,13 @@ class PydanticAIAdapter(Adapter[ModelMessage]):
     def time(self, message: ModelMessage) -> float | None:
         """Return a message's timestamp as a number, because a history may mix times with and without a zone."""
         return None if message.timestamp is None else message.timestamp.timestamp()
+
+    def cache_lifetime(self, message: ModelMessage) -> float | None:
+        """Return the lifetime that the provider documents for a response's model, or that the request asked for."""
+        if not isinstance(message, ModelResponse) or message.model_name is None:
+            return None
+        hour = message.usage.cache_write_1h_tokens > 0
+        return rules_for(message.provider_name or "", message.model_name, hour=hour).lifetime
 
     def fixed(self, message: ModelMessage) -> str | None:
         """Return the instructions of a request."""
