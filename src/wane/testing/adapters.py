@@ -349,9 +349,13 @@ class AdapterContract(ABC):
         start = Barrier(3)
 
         def live(thread: Thread) -> None:
-            for n in range(TURNS):
-                start.wait()
-                assert thread.turn(prompt_of(n)) == f"Done {n}."
+            try:
+                for n in range(TURNS):
+                    start.wait()
+                    assert thread.turn(prompt_of(n)) == f"Done {n}."
+            except BaseException:
+                start.abort()  # the others would wait for it
+                raise
 
         with ExitStack() as stack, ThreadPoolExecutor(start.parties) as pool:
             adapter, threads, providers = None, list[Thread](), list[Served]()
