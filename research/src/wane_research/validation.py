@@ -40,7 +40,6 @@ class ValidationRow:
 
     @property
     def error(self) -> int:
-        """Simulated minus recorded tokens."""
         return self.simulated - self.recorded
 
 
@@ -56,17 +55,14 @@ class Validation:
 
     @property
     def input(self) -> int:
-        """Input tokens of all calls."""
         return sum(row.input for row in self.rows)
 
     @property
     def recorded(self) -> int:
-        """Tokens that all calls read from the cache."""
         return sum(row.recorded for row in self.rows)
 
     @property
     def simulated(self) -> int:
-        """Tokens that they read in the simulation."""
         return sum(row.simulated for row in self.rows)
 
     @property
@@ -96,7 +92,6 @@ class Validation:
         return sum(shares) / max(1, len(shares))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data, the calls under `rows`."""
         names = "name source model input recorded simulated mean_error mean_share mean_share_of_kept close outliers"
         data: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
         return data | {"rules": asdict(self.rules), "calls": len(self.rows), "rows": [asdict(row) for row in self.rows]}

@@ -35,7 +35,6 @@ def is_name(word: str) -> bool:
 
 
 def rendered(part: Part) -> str:
-    """Return what a model would read of a part."""
     return f"{part.tool} {part.arguments or ''}" if part.kind is Kind.CALL else part.text
 
 
@@ -101,11 +100,9 @@ class Watched(Strategy):
         return self._strategy.add(item, part)
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
-        """Return the next view, and look at it."""
         return self._look(self._strategy.fit(cold=cold))
 
     def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
-        """Take in a summary, and look at the view that follows."""
         return self._look(self._strategy.summarised(text, tokens))
 
     def _look(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:

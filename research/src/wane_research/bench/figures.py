@@ -44,7 +44,6 @@ class Figures:
 
     @classmethod
     def of(cls, replay: Replay, watched: Watched) -> Figures:
-        """Return the figures of a replay whose views were watched."""
         totals, loss = replay.totals, replay.totals.loss
         return cls(
             calls=totals.calls,
@@ -76,7 +75,6 @@ class Figures:
 
     @classmethod
     def read_from(cls, data: Any) -> Figures:
-        """Return the figures of a line or a row of JSON."""
         expected = {field.name for field in fields(cls)}
         if not isinstance(data, dict) or data.keys() != expected:
             raise FormatError(f"figures are not the {len(expected)} that this version measures")
@@ -117,7 +115,6 @@ class Figures:
 
 
 def total(several: Iterable[Figures]) -> Figures:
-    """Return the figures of several recordings as one."""
     listed = list(several)
     values: dict[str, Any] = {}
     for field in fields(Figures):

@@ -86,7 +86,6 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
         return self.strategy if self.budget is None else f"{self.strategy} at {self.budget:,}"
 
 
@@ -103,7 +102,6 @@ class Result:
 
     @property
     def baseline(self) -> Figures:
-        """The figures of never evicting."""
         return next(row.figures for row in self.rows if row.strategy == BASELINE)
 
     @property

@@ -71,7 +71,6 @@ class Subject:
     evidence: Evidence
 
     def run(self, cell: Cell) -> Figures:
-        """Replay it under a cell's strategy, and return the figures."""
         material = self.studied.subject.material
         budget = cell.budget or Settings().budget
         settings = replace(self.studied.under(Settings(budget=budget)), overhead=material.overhead)

@@ -33,7 +33,6 @@ class SourceFile:
     sha256: str  # digest of its bytes
 
     def state(self, folder: Path) -> State:
-        """Return whether a folder holds it, byte for byte."""
         path = folder / self.name
         try:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -81,14 +80,12 @@ def pick_sources(sources: Sequence[Source], text: str) -> tuple[Source, ...]:
 
 
 def states(sources: Iterable[Source], folder: Path) -> Iterator[tuple[Source, SourceFile, State]]:
-    """Yield each recording with whether a folder holds it."""
     for source in sources:
         for recording in source.recordings:
             yield source, recording, recording.state(folder)
 
 
 def check_recordings(sources: Iterable[Source], folder: Path) -> None:
-    """Check that a folder holds all recordings, byte for byte."""
     how = f"How to fetch them: wane lab bench {shlex.quote(str(folder))} --sources"
     if not folder.is_dir():
         raise RecordingError(f"there is no folder {folder} with the recordings. {how}")

@@ -47,12 +47,10 @@ class Witness(scripted.Witness):
         self._last: list[int] = []
 
     def restarted(self, how: str) -> None:
-        """The session was closed or killed, and goes on."""
         self._restarted = how
 
     @override
     def see(self, request: Request) -> None:
-        """Take in a request, before it is answered."""
         super().see(request)
         ids = [self._number(part) for part in request.parts if not is_note(part)]
         if self._restarted:
@@ -164,7 +162,6 @@ class LoopOptions:
 
     @property
     def name(self) -> str:
-        """The strategy, or `isolated`."""
         return "isolated" if self.isolated else self.strategy
 
 
@@ -198,12 +195,10 @@ class Figures:
 
     @property
     def name(self) -> str:
-        """The strategy, or `isolated`."""
         return self.options.name
 
     @property
     def passed(self) -> set[int]:
-        """Numbers of the tasks that passed."""
         return {result.number for result in self.results if result.passed}
 
     @property
@@ -214,7 +209,6 @@ class Figures:
 
     @property
     def resumed_soundly(self) -> bool:
-        """Whether the session continued with an unchanged view after every restart."""
         return not self.life.views_changed and all(resumption.sound for resumption in self.resumptions)
 
     def lost_against(self, isolated: Figures) -> list[int]:
@@ -250,7 +244,6 @@ class Figures:
 
 
 def to_json(runs: Sequence[Figures], seed: int) -> dict[str, Any]:
-    """Return several runs of the same tasks as JSON data."""
     isolated = next((run for run in runs if run.options.isolated), None)
     return {
         "model": "scripted",

@@ -79,7 +79,6 @@ class AgentProcess:
         self._process.kill()
 
     def end(self) -> None:
-        """End the process, whatever state it is in."""
         with contextlib.suppress(GoneError):
             self.ask({"close": True})
         try:
@@ -192,7 +191,6 @@ class Session:
         return self._every > 0 and self._calls >= self._after
 
     def _revive(self) -> How:
-        """Start the process again and resume the session from its journal."""
         how = self._ending
         if how is None or self._stopped:
             what = "was stopped" if self._stopped else "has ended by itself; what it said is on standard error"

@@ -87,7 +87,6 @@ class Task:
         return self.path.split("/")[1]
 
     def test(self) -> str:
-        """Return its acceptance test, a file."""
         module = self.path.removesuffix(".py").replace("/", ".")
         lines = ["import unittest", "", f"import {module} as module", "", "", "class Accepted(unittest.TestCase):"]
         lines += [

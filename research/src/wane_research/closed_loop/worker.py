@@ -90,7 +90,6 @@ def peak_memory() -> int | None:
 
 
 def main() -> None:
-    """Serve orders until standard input ends."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else may write among the answers
     worker: Worker | None = None

@@ -58,7 +58,6 @@ class Total:
 
     @classmethod
     def cost(cls, usages: Iterable[Usage]) -> Total:
-        """Return the dollars of some trials."""
         total = cls()
         for usage in usages:
             total += cls(usage.known_cost, int(usage.cost is not None), 1)
@@ -74,7 +73,6 @@ class Total:
 
     @property
     def unknown(self) -> bool:
-        """Whether nothing is known of it."""
         return self.of > 0 and not self.known_trials and not self.at_least
 
     def describe(self) -> str:
@@ -245,7 +243,6 @@ class RunResults:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Tasks of the order that have no trial."""
         done = {trial.task for trial in self.trials}
         return tuple(task for task in self.run.order if task not in done)
 
@@ -265,7 +262,6 @@ _ERROR_WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
 
 
 def begin(path: Path, run: Run) -> None:
-    """Write the header of a new file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         _write(file.fileno(), _line(run))

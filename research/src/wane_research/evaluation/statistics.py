@@ -59,7 +59,6 @@ class Error:
     df: float
 
     def interval(self, value: float, level: float = LEVEL) -> Interval:
-        """Return the interval of Student's t around a value."""
         half = t_quantile((1 + level) / 2, self.df) * self.se
         return Interval(value - half, value + half)
 
@@ -129,7 +128,6 @@ class Drift:
 
 
 def score(table: Table) -> Score:
-    """Return the score of an arm with its errors."""
     if not table:
         raise ValueError("there are no scores")
     means = _means(table)

@@ -133,7 +133,6 @@ def name_of(run: RunResults) -> str:
 
 
 def grader_command(predictions: Path, run: RunResults) -> str:
-    """Return the command that grades a run's predictions."""
     dataset = "SWE-bench/SWE-bench_Lite" if run.run.arm.benchmark == BENCHMARKS[0] else "SWE-bench/SWE-bench_Verified"
     return (
         f"python -m swebench.harness.run_evaluation --dataset_name {dataset} "

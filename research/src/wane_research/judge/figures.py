@@ -117,7 +117,6 @@ def pair(judgements: Sequence[Judgement], first: str, second: str) -> Pair:
 
 
 def table(judgements: Iterable[Judgement]) -> Losses:
-    """Return nats a token, by session and call."""
     losses: Losses = {}
     for judgement in judgements:
         losses.setdefault(judgement.session, {})[judgement.call] = judgement.mean

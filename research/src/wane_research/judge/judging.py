@@ -236,7 +236,6 @@ class Excerpt:
         return "\n".join([goal, *reversed(lines)])
 
     def _continuation(self, number: int) -> list[int]:
-        """Return the tokens of a call that are judged."""
         call = self._call(number)
         assert call is not None
         return self._judge.tokens(rendered(call)[len(CALL) :])[:SCORED]

@@ -26,7 +26,6 @@ _SILENCE: Final = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c
 
 
 def is_installed() -> bool:
-    """Return whether the engine and the weights are installed."""
     return find_spec(_ENGINE) is not None and find_spec(_WEIGHTS) is not None
 
 

@@ -119,7 +119,6 @@ class Peer(Strategy):
         self._count += 1
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - no peer uses it
-        """Let the peer make the next request."""
         self._flush()
         view = self._view() if self._count else []
         ran = view != [*self._sent, *range(self._since, self._count)]

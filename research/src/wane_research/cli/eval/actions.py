@@ -296,6 +296,5 @@ def write_recovered(options: RecoveryOptions) -> int:
 
 
 def _written(names: Sequence[str], target: Path) -> int:
-    """Tell how many tasks were written, and return the exit code."""
     sys.stdout.write(f"{counted(len(names), 'task')} in {target}\n")
     return failure.OK

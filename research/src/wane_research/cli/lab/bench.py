@@ -117,7 +117,6 @@ def _chosen(options: BenchOptions, expected: Result | None) -> tuple[tuple[str, 
 
 
 def _sources_of(expected: Result, sources: Sequence[Source]) -> tuple[Source, ...]:
-    """Return the sources that a result was made of."""
     digests = {recording["sha256"]: recording["name"] for recording in expected.recordings}
     chosen = []
     for source in sources:
@@ -191,7 +190,6 @@ def _print_result(result: Result, view: int) -> None:
 
 
 def cells(row: Row, values: Mapping[str, float]) -> Iterator[str]:
-    """Yield the cells of a row, by column."""
     for column in COLUMNS:
         if column.name == "recall":
             yield range_of(values["recall"], row.figures.recall_at_best)

@@ -136,7 +136,6 @@ def _note(
 
 
 def _of_csv(path: Path) -> list[Spread]:
-    """The spreads of a table with a row for each trial."""
     tables: dict[str, dict[str, dict[int, float]]] = {}
     ungraded: dict[str, int] = {}
     try:

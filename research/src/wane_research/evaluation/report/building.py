@@ -223,7 +223,6 @@ def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
 
 
 def _empty(results: RunResults) -> str:
-    """Say why a run is in no table."""
     causes = Counter(trial.ended_by or UNGRADED for trial in results.trials)
     named = ", ".join(f"{cause} {number:,}" for cause, number in causes.items())
     return f"{results.path}: no trial counts: {named}" if causes else f"{results.path}: no trial yet"

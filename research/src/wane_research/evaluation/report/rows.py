@@ -340,7 +340,6 @@ VERDICTS: dict[Verdict, str] = {
 
 
 def verdict_of(compared: Compared) -> str:
-    """Return the verdict of a comparison in words."""
     own, isolated = compared.uncounted
     if compared.verdict is None:
         return f"none: {100 * own:.1f} % not counted, and {100 * isolated:.1f} % in isolation"
@@ -348,7 +347,6 @@ def verdict_of(compared: Compared) -> str:
 
 
 def points(share: float) -> str:
-    """Return a difference of scores in points, to a tenth."""
     return f"{100 * share:.1f}"
 
 

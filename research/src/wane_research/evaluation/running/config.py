@@ -155,7 +155,6 @@ class Config:
             raise ConfigError(f"models: at least one is needed. {_LEAST}")
 
     def arms(self) -> tuple[Arm, ...]:
-        """Return all arms: each combination once."""
         arms: dict[Arm, None] = {}
         for model in self.models or ("",):
             for strategy in self.strategies:
@@ -179,7 +178,6 @@ def load(path: Path) -> Config:
 
 
 def load_yaml(path: Path) -> object:
-    """Return the content of a YAML file."""
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a safe one
     except OSError as error:

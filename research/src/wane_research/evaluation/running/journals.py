@@ -136,7 +136,6 @@ def _logs(trial: Path) -> list[Path]:
 
 
 def figures_of(*journals: Path) -> JournalFigures:
-    """Return the figures of some sessions, together."""
     calls: list[UsageRecord] = []
     views: list[int] = []
     evicted: list[int] = []  # tokens that each pass took

@@ -80,7 +80,6 @@ class _OneRun:
         return self.folder / FILE_NAME
 
     def missing(self) -> Iterator[Attempt]:
-        """The trials left to do, in order."""
         for position, task in enumerate(self.tasks, start=1):
             if task.name not in self.done:
                 yield Attempt(self.arm, self.number, position, task, self.folder, self._earlier(position))
@@ -140,12 +139,10 @@ class Evaluation:
 
     @property
     def total(self) -> int:
-        """Number of all trials."""
         return sum(len(run.tasks) for run in self._runs)
 
     @property
     def done(self) -> int:
-        """Number of trials that have a result."""
         return sum(len(run.done) for run in self._runs)
 
     @property
@@ -262,7 +259,6 @@ class Evaluation:
                 self._busy -= 1
 
     async def _attempt(self, run: _OneRun, attempt: Attempt) -> bool:
-        """Do one trial; return whether it counts."""
         allowance, scope = self._allowance(run)
         if allowance is not None and allowance <= 0:
             return self._stop(run, scope)

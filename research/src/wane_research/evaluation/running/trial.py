@@ -54,7 +54,6 @@ class Attempt:
 
     @property
     def name(self) -> str:
-        """Name of its folder."""
         return f"{self.position:03}-{self.task.name}"
 
     @property

@@ -117,7 +117,6 @@ def copied(instruction: Instruction) -> tuple[tuple[str, ...], str]:
 
 
 def command(instruction: Instruction) -> str:
-    """Return the shell command of a `RUN`."""
     script = without_flags(instruction)
     if instruction.body is None:
         return shlex.join(json.loads(script)) if script.startswith("[") else script

@@ -278,7 +278,6 @@ async def put_file(space: Namespace, source: Path, target: str) -> None:
 
 
 async def put_text(space: Namespace, text: str, target: str) -> None:
-    """Write a text to a path in the namespace."""
     with tempfile.TemporaryFile() as file:
         file.write(text.encode())
         file.seek(0)
