@@ -2,7 +2,7 @@
 
     python research/benchmarks/evidence.py ../shared/sessions/{claude-code,codex,copilot-cli,pi}
 
-The metric is that of `ctxkernel/eval.py` in its repository, which no release holds: see `wane_research.bench.evidence`.
+The metric is that of `ctxkernel/eval.py` in its repository, which no release holds: see `wane_research.bench.figures`.
 Deterministic.
 """
 
@@ -22,7 +22,7 @@ from wane.lab.counting import count
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.registry import get_strategy
-from wane_research.bench.evidence import Evidence
+from wane_research.bench.figures import Evidence
 
 TARGET = 30_000  # tokens that ctxkernel aims at by default: 15 % of a window of 200,000
 BUDGETS = (TARGET, 80_000)

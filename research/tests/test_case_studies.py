@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from wane_research.evaluation.running.config import load
-from wane_research.evaluation.running.tasks import find_tasks
+from wane_research.evaluation.running.config import find_tasks, load
 
 CASES = Path(__file__).parents[1] / "case-studies"
 STEPS = {"excalidraw": 3, "linux": 4, "redis": 3}

@@ -26,8 +26,7 @@ from wane.lab.replaying.replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
 from wane.strategies.base import Settings, Slot, Substitute
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
-from wane_research.bench.evidence import Evidence, Watched, names, rendered
-from wane_research.bench.figures import Figures, total
+from wane_research.bench.figures import Evidence, Figures, Watched, names, rendered, total
 from wane_research.bench.results import at_view, read_result
 from wane_research.bench.running import PRICES
 from wane_research.bench.sources import RecordingError, Source, SourceFile, check_recordings, load_sources, script

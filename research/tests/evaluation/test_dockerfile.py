@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wane_research.evaluation.sandbox.dockerfile import DockerfileError, assignments, command, copied, expand, parse
+from wane_research.evaluation.sandbox.image import DockerfileError, assignments, command, copied, expand, parse
 
 WHOLE = r"""
 # A comment

@@ -15,6 +15,7 @@ from wane.journal.records import SPENT_NOTE
 from wane.lab.readers import read_file
 from wane.lab.session import RecordedSession
 from wane_research.evaluation.results import NOTHING, Arm, ContextFigures, Usage
+from wane_research.evaluation.running.config import Task
 from wane_research.evaluation.running.journals import (
     SESSIONS,
     STORE,
@@ -27,7 +28,6 @@ from wane_research.evaluation.running.journals import (
     unended_episodes,
     usage_of,
 )
-from wane_research.evaluation.running.tasks import Task
 from wane_research.evaluation.running.trial import Attempt
 
 

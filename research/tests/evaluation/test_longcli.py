@@ -11,7 +11,7 @@ from research.tests.evaluation.longcli_task import NAME, make_benchmark
 from wane.core.errors import ConfigError
 from wane_research.evaluation.longcli import write_longcli
 from wane_research.evaluation.longcli_verdict import verdict
-from wane_research.evaluation.running.tasks import Task, find_tasks
+from wane_research.evaluation.running.config import Task, find_tasks
 
 BOTH = {"f2p": "text", "p2p": "pytest"}
 SUMMARY = "== short test summary info ==\n"

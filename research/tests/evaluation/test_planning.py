@@ -18,8 +18,7 @@ from wane_research.evaluation.planning.checks import clients, problems
 from wane_research.evaluation.planning.estimate import estimates
 from wane_research.evaluation.planning.power import power
 from wane_research.evaluation.results import VERSION, Arm, ResultsError, Run, Trial, Usage, append, begin
-from wane_research.evaluation.running.config import Config, EnvironmentSettings, Limits
-from wane_research.evaluation.running.tasks import Task
+from wane_research.evaluation.running.config import Config, EnvironmentSettings, Limits, Task
 from wane_research.evaluation.statistics import chance, difference, equivalence_margin
 
 

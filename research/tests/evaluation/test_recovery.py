@@ -7,7 +7,7 @@ import pytest
 
 from wane.core.errors import ConfigError
 from wane_research.evaluation.recovery import write_recovery
-from wane_research.evaluation.sandbox.dockerfile import command, parse
+from wane_research.evaluation.sandbox.image import command, parse
 
 STEPS = [
     {"source": "user", "message": "Do it."},

@@ -14,10 +14,9 @@ from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.journal import ConfigRecord, Journal, UsageRecord
 from wane_research.evaluation.results import FILE_NAME, NOTHING, ErrorKind, Protocol, RunResults, Trial, Usage, read
-from wane_research.evaluation.running.config import Config, Limits, Sample
+from wane_research.evaluation.running.config import Config, Limits, Sample, find_tasks
 from wane_research.evaluation.running.journals import PROMPT, SESSIONS, STORE, estimate_of, usage_of
 from wane_research.evaluation.running.runner import Evaluation, EvaluationError, PausedError, StoppedError
-from wane_research.evaluation.running.tasks import find_tasks
 from wane_research.evaluation.running.trial import COST_LIMIT, Attempt
 
 COST = 1.0

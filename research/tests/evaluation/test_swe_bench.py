@@ -8,9 +8,8 @@ import pytest
 
 from wane.core.errors import ConfigError
 from wane_research.evaluation.results import FILE_NAME, VERSION, Arm, Run, Trial, append, begin, read
-from wane_research.evaluation.running.config import Sample
-from wane_research.evaluation.running.tasks import find_tasks
-from wane_research.evaluation.sandbox.dockerfile import parse
+from wane_research.evaluation.running.config import Sample, find_tasks
+from wane_research.evaluation.sandbox.image import parse
 from wane_research.evaluation.swe_bench import PATCH, instances, take_grades, write_predictions, write_tasks
 
 ARM = Arm("swe-bench-lite", "anthropic:m", "cwl", 80_000, "single")

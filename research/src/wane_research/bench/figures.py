@@ -1,15 +1,131 @@
-"""The figures of the benchmark: of one strategy at one budget, over one recording or several."""
+"""The figures of the benchmark, of one strategy at one budget, and what the views of a replay hold.
+
+Evidence recall is the metric of `ctxkernel/eval.py`, by which ctxkernel measures itself, written anew from its source.
+At each step at which the agent acted: the share, still in view, of the names that its calls use, that the history holds
+and that neither the user nor the system said; then the mean over steps. docs/lab/loss.md says more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import fsum
-from typing import Any
+from typing import Any, Final
 
+from wane.core import Added, Item, Kind
 from wane.core.errors import FormatError
+from wane.formats.base import Part
+from wane.lab.counting import Material
 from wane.lab.replaying.replay import Replay
-from wane_research.bench.evidence import Watched
+from wane.lab.session import RecordedSession
+from wane.strategies.base import Fitted, Slot, Strategy, Substitute, SummaryNeeded
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_./\-]{4,}")
+_CAMEL: Final = re.compile(r"[a-z][A-Z]")
+_PINNED: Final = frozenset({Kind.SYSTEM, Kind.USER, Kind.NOTICE})
+_SHORTEST: Final = 4
+
+
+def names(text: str) -> set[str]:
+    """Return the name-shaped words of a text: with `/`, `.`, `_`, a digit, or a capital after a small letter."""
+    words = {word.strip("./-") for word in _TOKEN.findall(text)}
+    return {word for word in words if len(word) >= _SHORTEST and is_name(word)}
+
+
+def is_name(word: str) -> bool:
+    """Return whether a word is no plain one."""
+    return any(mark in word for mark in "/._") or any(map(str.isdigit, word)) or bool(_CAMEL.search(word))
+
+
+def rendered(part: Part) -> str:
+    return f"{part.tool} {part.arguments or ''}" if part.kind is Kind.CALL else part.text
+
+
+class Evidence:
+    """What the calls of a session needed; runs of strategies share it."""
+
+    def __init__(self, session: RecordedSession) -> None:
+        parts = session.parts
+        words = [names(rendered(part)) for part in parts]
+        # By model call, the names that it needed; empty for a call that is no step
+        self.needed: list[frozenset[str]] = []
+        self._holders: dict[str, list[int]] = {}
+        self._texts: dict[str, frozenset[str]] = {}  # by text of a substitute: the needed names in it
+        history: set[str] = set()
+        pinned: set[str] = set()
+        added = 0
+        for call in session.calls:
+            for index in range(added, call.first):
+                history |= words[index]
+                if parts[index].kind in _PINNED:
+                    pinned |= words[index]
+            added = max(added, call.first)
+            output = range(call.first, call.stop)
+            used = set().union(*(words[index] for index in output if parts[index].kind is Kind.CALL))
+            self.needed.append(frozenset() if call.inherited else frozenset((used & history) - pinned))
+        every = frozenset().union(*self.needed)
+        for index, held in enumerate(words):
+            for word in held & every:
+                self._holders.setdefault(word, []).append(index)
+
+    def recall(self, call: int, view: Sequence[Slot]) -> float | None:
+        """Return the share of the names that a model call needed and that its view holds; None if it is no step."""
+        needed = self.needed[call]
+        if not needed:
+            return None
+        items = {slot for slot in view if not isinstance(slot, Substitute)}
+        texts = frozenset().union(*(self._in_text(slot.text) for slot in view if isinstance(slot, Substitute)))
+        in_view = sum(word in texts or not items.isdisjoint(self._holders[word]) for word in needed)
+        return in_view / len(needed)
+
+    def _in_text(self, text: str) -> frozenset[str]:
+        if text not in self._texts:
+            self._texts[text] = frozenset(names(text) & self._holders.keys())
+        return self._texts[text]
+
+
+class Watched(Strategy):
+    """A strategy whose views are looked at; it does what the strategy does.
+
+    `material`: the session that is replayed.
+    `evidence`: what its calls needed.
+    """
+
+    def __init__(self, strategy: Strategy, material: Material, evidence: Evidence) -> None:
+        self.name = strategy.name
+        self._strategy, self._calls, self._evidence = strategy, material.session.calls, evidence
+        self._users = [(at, item.tokens) for at, item in enumerate(material.items) if item.kind is Kind.USER]
+        self._call = 0
+        self.shares: list[float] = []  # by call after the user's first word, of his words so far
+        self.recalls: list[float] = []
+
+    def add(self, item: Item, part: Part) -> Added | None:
+        return self._strategy.add(item, part)
+
+    def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
+        return self._look(self._strategy.fit(cold=cold))
+
+    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
+        return self._look(self._strategy.summarised(text, tokens))
+
+    def _look(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
+        # A call has one view, whatever summaries came before it.
+        if isinstance(outcome, Fitted):
+            call = self._calls[self._call]
+            if not call.inherited:
+                self._measure(call.first, outcome.view)
+            self._call += 1
+        return outcome
+
+    def _measure(self, before: int, view: Sequence[Slot]) -> None:
+        recall = self._evidence.recall(self._call, view)
+        if recall is not None:
+            self.recalls.append(recall)
+        spoken = [(at, tokens) for at, tokens in self._users if at < before]
+        if total := sum(tokens for _, tokens in spoken):
+            in_view = set(view)
+            self.shares.append(sum(tokens for at, tokens in spoken if at in in_view) / total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from wane.lab.replaying.studying import Studied, study
 from wane.prices import Period, Prices, Rates
 from wane.strategies.base import Settings, traits
 from wane.strategies.registry import get_strategy
-from wane_research.bench.evidence import Evidence, Watched
-from wane_research.bench.figures import Figures
+from wane_research.bench.figures import Evidence, Figures, Watched
 from wane_research.bench.sources import Source
 from wane_research.peers import libraries
 
@@ -41,7 +40,7 @@ PRICES: Final = Prices(
 """What all model calls cost, whichever model was recorded; written here, so that a newer list changes no figure."""
 
 _PARTS: Final = ("core", "formats", "inference", "lab", "strategies", "tools", "prices.py", "identifiers.py")
-_OWN: Final = ("bench/evidence.py", "bench/figures.py", "bench/running.py", "peers")
+_OWN: Final = ("bench/figures.py", "bench/running.py", "peers")
 
 
 Key: TypeAlias = tuple[str, str, int, str]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from wane.core.errors import ConfigError
-from wane_research.evaluation.running.tasks import find_tasks
+from wane_research.evaluation.running.config import find_tasks
 
 Messages: TypeAlias = Literal["full", "summary", "none"]
 """The agent's information about the failed attempt: its transcript, a summary of it, or only that it failed."""

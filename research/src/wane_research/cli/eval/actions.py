@@ -39,9 +39,8 @@ from wane_research.evaluation.planning.power import MOST_RUNS, Power, power
 from wane_research.evaluation.recovery import write_recovery
 from wane_research.evaluation.report import report, to_markdown, write_page
 from wane_research.evaluation.results import Total, Trial
-from wane_research.evaluation.running.config import Config, Sample, drawn, in_order, load
+from wane_research.evaluation.running.config import BENCHMARKS, Config, Sample, Task, drawn, find_tasks, in_order, load
 from wane_research.evaluation.running.runner import CONFIG_FILE, Evaluation, PausedError, StoppedError
-from wane_research.evaluation.running.tasks import BENCHMARKS, Task, find_tasks
 from wane_research.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
 
 

@@ -16,10 +16,8 @@ import platformdirs
 from wane.core.errors import WaneError
 from wane.prices import prices_of
 from wane_research.evaluation import need_harbor
-from wane_research.evaluation.running.config import RIVAL, Config
-from wane_research.evaluation.running.tasks import Task
-from wane_research.evaluation.sandbox import dockerfile
-from wane_research.evaluation.sandbox.image import BASES, base_folder
+from wane_research.evaluation.running.config import RIVAL, Config, Task
+from wane_research.evaluation.sandbox.image import BASES, base_folder, parse
 from wane_research.evaluation.sandbox.namespace import missing
 
 _KEYS: Final = {
@@ -133,7 +131,7 @@ def _linux(config: Config, tasks: Sequence[Task]) -> Iterator[str]:
     for task in tasks:
         try:
             text = (task.path / "environment" / "Dockerfile").read_text(encoding="utf-8")
-            base_folder(bases, dockerfile.parse(text).base)
+            base_folder(bases, parse(text).base)
         except (WaneError, OSError, UnicodeDecodeError) as error:
             reasons.setdefault(str(error), []).append(task.name)
     for reason, names in reasons.items():

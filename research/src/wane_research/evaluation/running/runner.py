@@ -35,8 +35,7 @@ from wane_research.evaluation.results import (
     begin,
     read,
 )
-from wane_research.evaluation.running.config import RIVAL, Config, drawn, in_order
-from wane_research.evaluation.running.tasks import Task, find_tasks, size_of
+from wane_research.evaluation.running.config import RIVAL, Config, Task, drawn, find_tasks, in_order, size_of
 from wane_research.evaluation.running.trial import COST_LIMIT, START, Attempt, try_task
 
 Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]  # does a trial

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.core.errors import ConfigError, WaneError
 from wane_research.evaluation import bundle, swe_bench
 from wane_research.evaluation.results import NOTHING, Arm, ContextFigures, ErrorKind, Phase, StepReward, Trial, Usage
-from wane_research.evaluation.running.config import BY_WANE_AGENTS, ORACLE, RIVAL, Config, hung_after, kept_by_wane
+from wane_research.evaluation.running.config import (
+    BY_WANE_AGENTS,
+    ORACLE,
+    RIVAL,
+    Config,
+    Task,
+    hung_after,
+    kept_by_wane,
+)
 from wane_research.evaluation.running.journals import (
     STORE,
     JournalFigures,
@@ -24,7 +32,6 @@ from wane_research.evaluation.running.journals import (
     journals_in,
     usage_of,
 )
-from wane_research.evaluation.running.tasks import Task
 
 if TYPE_CHECKING:
     from harbor.models.trial.result import ExceptionInfo, StepResult, TrialResult
