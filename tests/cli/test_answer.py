@@ -1,3 +1,5 @@
+"""What a model says and what is said to the user, on a terminal."""
+
 from __future__ import annotations
 
 import io
@@ -6,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 from wane.cli.terminal.answer import AnswerStream, AnswerText
+from wane.cli.terminal.hanging import hanging
+from wane.cli.terminal.text import plain_console, say
 
 TEXT = """\
 # Title
@@ -75,9 +80,7 @@ def streamed(pieces: list[str]) -> str:
 
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_an_answer_looks_the_same_in_any_pieces(size: int) -> None:
-    assert streamed([TEXT[start : start + size] for start in range(0, len(TEXT), size)]) == SHOWN.replace(
-        "───", "─" * 3
-    )
+    assert streamed([TEXT[start : start + size] for start in range(0, len(TEXT), size)]) == SHOWN
 
 
 def test_a_block_is_written_when_it_is_finished_and_not_before() -> None:
@@ -91,13 +94,10 @@ def test_a_block_is_written_when_it_is_finished_and_not_before() -> None:
     assert stream.rest == ""
 
 
-def test_control_characters_do_nothing_and_no_line_ends_with_spaces() -> None:
+def test_control_characters_do_nothing_no_line_ends_with_spaces_and_code_has_colours() -> None:
     text = shown(AnswerText("a\x1b[31mb\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
     assert r"a\x1b[31mb" in text
     assert all(line == line.rstrip() for line in text.splitlines())
-
-
-def test_code_has_colours_on_a_terminal() -> None:
     assert "\x1b[" in shown(AnswerText("```python\ndef f(): pass\n```"), colour=True)
 
 
@@ -109,3 +109,41 @@ def test_no_text_is_lost_or_raises(pieces: list[str]) -> None:
     kept = "".join(block.text for block in answers if isinstance(block, AnswerText))
     whole = "".join(pieces)
     assert [kept.count(c) for c in "ab`*#"] == [whole.count(c) + (c == "b" and whole.count("\x1b")) for c in "ab`*#"]
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ("● shell make all the tests", "● shell make all the\n  tests\n"),
+        ("  └ one two three four five\n    six", "  └ one two three four\n    five\n    six\n"),
+        ("  y  yes, this whole line, once", "  y  yes, this whole\n     line, once\n"),
+        ("    +    return first + second", "    +    return first + second\n"),
+        ("no mark, and so no indent", "no mark, and so no\nindent\n"),
+        ("  └ a_name_longer_than_a_line", "  └ a_name_longer_than\n    _a_line\n"),
+        ("  └ \n\n  short", "  └ \n\n  short\n"),
+    ],
+)
+def test_a_broken_line_goes_on_under_its_first_word(line: str, broken: str) -> None:
+    screen = io.StringIO()
+    console = plain_console(screen, width=22 if "return" not in line else 30)
+    console.print(hanging(Text(line, style="red")))
+    assert screen.getvalue() == broken
+
+
+def test_colours_stay() -> None:
+    screen = io.StringIO()
+    console = plain_console(screen, width=16, force_terminal=True, color_system="standard")
+    console.print(hanging(Text.assemble("  y  ", ("always or now", "red"))))
+    assert screen.getvalue() == "  y  \x1b[31malways or\x1b[0m\n     \x1b[31mnow\x1b[0m\n"
+
+
+def test_an_error_is_broken_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "unknown option --resumee; did you mean --resume? See wane --help"
+    monkeypatch.setenv("COLUMNS", "60")
+    screen, file = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    for stream in (screen, file):
+        monkeypatch.setattr("sys.stderr", stream)
+        say(message)
+    assert screen.getvalue() == "wane: unknown option --resumee; did you mean --resume? See\nwane --help\n"
+    assert file.getvalue() == f"wane: {message}\n"

@@ -130,20 +130,12 @@ def test_options(run: Run, tmp_path: Path, options: list[str], why: str) -> None
     refused(run("plan", path, *options), why)
 
 
-def test_standard_input_is_named(run: Run) -> None:
+def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
     refused(run("plan", "-", stdin=b"\xff"), "standard input: it is not text in UTF-8")
-
-
-def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
     refused(run("plan", tmp_path / "no.json"), f"there is no file {tmp_path}/no.json")
-
-
-def test_a_folder_without_sessions(run: Run, tmp_path: Path) -> None:
     refused(run("plan", tmp_path), f"the folder {tmp_path} holds no .json, .jsonl, .ndjson, .db file")
-
-
-def test_a_name_that_no_file_can_have(run: Run) -> None:
     refused(run("plan", "a\0b"), r"there is no file a\x00b, and no session has an id")
+    refused(run("plan"), "FILE is missing; see wane plan --help")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable to root")
@@ -151,10 +143,6 @@ def test_a_file_that_may_not_be_read(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.touch(mode=0o000)
     refused(run("plan", path), "Permission denied")
-
-
-def test_no_file(run: Run) -> None:
-    refused(run("plan"), "FILE is missing; see wane plan --help")
 
 
 def test_a_damaged_session(run: Run, tmp_path: Path) -> None:

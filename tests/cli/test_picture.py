@@ -53,18 +53,12 @@ class TestTape:
         assert tape(lines, "stays") == "S" * 10 + "·" * 30 + "A" * 20
         assert tape(lines, "after") == "S" * 10 + "A" * 20
 
-    def test_neighbouring_episodes_of_a_type_differ_in_case(self) -> None:
+    def test_neighbouring_episodes_of_a_type_differ_in_case_and_an_interrupted_one_keeps_its_own(self) -> None:
         blocks = [Band(Role.EXPL, 100, episode=number) for number in (0, 2, 5)]
         letters = tape(drawn(WindowPicture(blocks, budget=300), 9 + 30 + len(" 300 tokens")), "window")
         assert letters == "E" * 10 + "e" * 10 + "E" * 10
-
-    def test_an_episode_that_is_interrupted_keeps_its_case(self) -> None:
-        blocks = [
-            Band(Role.ACT, 100, episode=0),
-            Band(Role.EXPL, 100, episode=1),
-            Band(Role.USER, 100),
-            Band(Role.EXPL, 100, episode=1),
-        ]
+        parts = [(Role.ACT, 0), (Role.EXPL, 1), (Role.USER, None), (Role.EXPL, 1)]
+        blocks = [Band(role, 100, episode=number) for role, number in parts]
         assert set(tape(drawn(WindowPicture(blocks, budget=400)), "window")) == set("AEU")
 
     @pytest.mark.parametrize(("tokens", "filled", "ruled"), [(1_000, 40, 20), (500, 40, 40), (125, 10, 40)])
@@ -74,12 +68,9 @@ class TestTape:
         assert tape(lines, "window") == "U" * filled
         assert len(lines[1].strip()) == ruled
 
-    def test_a_budget_too_small_for_its_label_has_it_beside(self) -> None:
+    def test_a_budget_too_small_for_its_label_and_an_empty_window(self) -> None:
         assert drawn(WindowPicture([Band(Role.USER, 10**9)], budget=1))[1].strip() == "├┤ budget 1"
-
-    def test_an_empty_window(self) -> None:
-        lines = drawn(WindowPicture([], budget=80_000))
-        assert lines[0].split() == ["window", "0", "tokens"]
+        assert drawn(WindowPicture([], budget=80_000))[0].split() == ["window", "0", "tokens"]
 
     @given(st.lists(blocks(), max_size=40), st.integers(1, 10**7), st.integers(60, 200))
     def test_it_fits_and_shows_as_much_gone_as_went(self, parts: list[Band], budget: int, width: int) -> None:

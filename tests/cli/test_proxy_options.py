@@ -9,13 +9,6 @@ import pytest
 from tests.cli.conftest import Run
 
 
-@pytest.mark.parametrize("store", [("--no-store",), (), ("--store", "disk")])
-def test_a_store_that_cannot_be_shared_is_refused(store: tuple[str, ...], run: Run) -> None:
-    done = run("proxy", "--upstream", "http://127.0.0.1:1", "--workers", "2", *store)
-    assert done.code == 2
-    assert "several workers need a store that processes can share" in done.err
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -27,16 +20,16 @@ def test_a_store_that_cannot_be_shared_is_refused(store: tuple[str, ...], run: R
         (("--no-store", "--idle", "60"), "--idle is about sessions in a store"),
         (("--no-store", "--digests-only"), "--digests-only is about sessions in a store"),
         (("--agent-budget", "200%"), "--agent-budget: budget '200%' is more than the whole window"),
+        (("--workers", "2", "--no-store"), "several workers need a store that processes can share"),
+        (("--workers", "2"), "several workers need a store that processes can share"),
+        (("--workers", "2", "--store", "disk"), "several workers need a store that processes can share"),
+        (("--workers", "0"), "at least one process"),
     ],
 )
 def test_an_option_without_effect_is_refused(options: tuple[str, ...], why: str, run: Run) -> None:
     done = run("proxy", "--upstream", "http://127.0.0.1:1", *options)
     assert done.code == 2
     assert why in done.err
-
-
-def test_nobody_cannot_serve(run: Run) -> None:
-    assert "at least one process" in run("proxy", "--upstream", "http://127.0.0.1:1", "--workers", "0").err
 
 
 @pytest.mark.full

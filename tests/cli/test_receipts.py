@@ -37,7 +37,10 @@ def failed(outcome: Outcome, code: int) -> Outcome:
 
 
 def test_a_request_is_shown_whole_and_safe_for_a_terminal(run: Run, saved: Path) -> None:
-    assert run("show", "5a3e", "--at", "2").out.splitlines()[1:] == [
+    head, *lines = run("show", "5a3e", "--at", "2").out.splitlines()
+    assert "request 2 of 3" in head
+    assert "to the byte what was sent" in head
+    assert lines == [
         "model: m",
         "messages:",
         "  -",
@@ -50,9 +53,6 @@ def test_a_request_is_shown_whole_and_safe_for_a_terminal(run: Run, saved: Path)
         "    content: \\x1b[2J",
         "tools: []",
     ]
-    head = run("show", "5a3e", "--at", "2").out.splitlines()[0]
-    assert "request 2 of 3" in head
-    assert "to the byte what was sent" in head
     assert json.loads(run("show", "5a3e", "--at", "2", "--json").out)["body"].encode() == BODIES[1]
 
 

@@ -61,21 +61,11 @@ def test_no_proxy_is_no_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
         assert (done.code, done.out) == (0, "wane: no proxy\n")
 
 
-@pytest.mark.parametrize(
-    ("url", "asked"),
-    [
-        ("http://127.0.0.1:9/~a-token-of-some-length", 0),
-        ("http://localhost:9/~a-token-of-some-length", 0),
-        ("http://127.1:9/~a-token-of-some-length", 0),
-        ("http://0.0.0.0:9/~a-token-of-some-length", 0),
-        ("http://2130706433:9/~a-token-of-some-length", 0),
-        ("http://[::]:9/~a-token-of-some-length", 0),
-        ("http://wane.example:8484/~a-token-of-some-length", 1),
-    ],
-)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "0.0.0.0", "2130706433", "[::]", "wane.example"])
 async def test_a_proxy_of_the_environment_gets_no_token_that_is_for_this_machine(
-    url: str, asked: int, run: Run, monkeypatch: pytest.MonkeyPatch
+    host: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    url, asked = f"http://{host}:9/~a-token-of-some-length", host == "wane.example"
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from wane.agent.options import STRATEGY_HELP, AgentOptions, Strategy
 from wane.cli import values
@@ -50,6 +50,11 @@ Exit codes:
   2    an option or the input cannot be used
   130  stopped with Ctrl-C
 """
+
+
+_Session: TypeAlias = Annotated[
+    str, Flag("SESSION", "The session's id or the beginning of it, or the path of its file.", "SESSION")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +197,7 @@ class ShowOptions:
       wane show 3f9c --at 7 --json | jq -j .body  its exact bytes
     """
 
-    name: Annotated[
-        str, Flag("SESSION", "The session's id or the beginning of it, or the path of its file.", "SESSION")
-    ]
+    name: _Session
     at: Annotated[
         int | None,
         Flag(
@@ -231,9 +234,7 @@ class VerifyOptions:
       1  one is not, the journal is damaged, or there is nothing to verify
     """
 
-    name: Annotated[
-        str, Flag("SESSION", "The session's id or the beginning of it, or the path of its file.", "SESSION")
-    ]
+    name: _Session
     chain: Annotated[
         str | None, Flag("--chain", "A whole link that was printed before: the chain must still have it.", "LINK")
     ] = None

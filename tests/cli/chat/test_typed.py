@@ -59,22 +59,15 @@ def test_the_history_is_kept_for_its_user_alone(tmp_path: Path) -> None:
 
 def test_a_long_text_is_a_mark_until_the_line_is_sent() -> None:
     pastes = Pastes()
+    short = "\n".join("x" * MAX_PASTED_LINES)
+    assert pastes.folded(f"{short}\n") == f"{short}\n"
     text = "\r\n".join(str(number) for number in range(120))
-    assert pastes.folded(text) == "[Pasted #1: 120 lines]"
+    mark = "[Pasted #1: 120 lines]"
+    assert pastes.folded(text) == mark
     assert pastes.folded("x" * 2_000) == "[Pasted #2: 2,000 characters]"
-    line = "compare [Pasted #1: 120 lines] with [Pasted #2: 2,000 characters], not [Pasted #3: 9 lines]"
+    line = f"compare {mark} with [Pasted #2: 2,000 characters], not [Pasted #3: 9 lines]"
     whole = text.replace("\r\n", "\n")
     assert pastes.full(line) == f"compare {whole} with {'x' * 2_000}, not [Pasted #3: 9 lines]"
-
-
-def test_a_short_text_stays_as_it_is() -> None:
-    text = "\n".join("x" * MAX_PASTED_LINES)
-    assert Pastes().folded(f"{text}\n") == f"{text}\n"
-
-
-def test_a_mark_is_removed_whole() -> None:
-    pastes = Pastes()
-    mark = pastes.folded("a\n" * 50)
+    # One key removes a mark whole.
     assert pastes.mark_at_end(f"see {mark}") == len(mark)
-    assert pastes.mark_at_end(f"{mark} and") == 0
-    assert pastes.mark_at_end("[Pasted #7: 50 lines]") == 0
+    assert pastes.mark_at_end(f"{mark} and") == pastes.mark_at_end("[Pasted #7: 50 lines]") == 0

@@ -76,13 +76,9 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         raise UsageError("--max-cost-per run counts in one process: with --workers give day, month or total")
     if context.no_store and context.store is not None:
         raise UsageError("give --store or --no-store, not both")
-    given = {
-        "--keep": context.keep is not None,
-        "--idle": context.idle is not None,
-        "--digests-only": context.digests_only,
-    }
-    for flag, is_given in given.items():
-        if context.no_store and is_given:
+    stored = {"--keep": context.keep, "--idle": context.idle, "--digests-only": context.digests_only or None}
+    for flag, value in stored.items():
+        if context.no_store and value is not None:
             raise UsageError(f"{flag} is about sessions in a store: leave it out, or --no-store")
     store = None if context.no_store else context.store or environ.get(STORE_VARIABLE) or "disk"
     if command.team and store is None:
@@ -94,29 +90,25 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
             "several workers need a store that processes can share: give --store redis://… or postgresql://…"
         )
     settings = context_settings(context)
+    given: dict[str, Any] = {"keep": context.keep, "idle": context.idle}
+    if context.digests_only:
+        given["keep_requests"] = False
     if context.agent_budget is not None:
         if treatment.shadow:
             raise UsageError("--shadow says what one --budget would do for all sessions: leave --agent-budget out")
         if not traits(settings.strategy).bounded:
             raise UsageError("--strategy none keeps to no budget: leave --agent-budget out")
-    shadow = Shadow.of(settings, store) if treatment.shadow else None
-    # The server takes seconds to load, so report mistakes in the options before that.
-    from wane.proxy.server.run import ProxyOptions
-
-    agent_budget = None
-    if context.agent_budget is not None:
         try:
-            agent_budget = parse_budget(context.agent_budget, window=context.window)
+            given["agent_budget"] = parse_budget(context.agent_budget, window=context.window)
         except ConfigError as error:
             raise UsageError(f"--agent-budget: {error}") from None
-    options = ProxyOptions(server, settings, store, agent_budget=agent_budget)
-    if context.digests_only:
-        options = replace(options, keep_requests=False)
-    if context.keep is not None:
-        options = replace(options, keep=context.keep)
-    if context.idle is not None:
-        options = replace(options, idle=context.idle)
-    return options if shadow is None else replace(options, context=shadow.watching, predict=shadow.tell)
+    if treatment.shadow:
+        shadow = Shadow.of(settings, store)
+        settings, given["predict"] = shadow.watching, shadow.tell
+    # The server takes seconds to load, so mistakes in the options have been reported before that.
+    from wane.proxy.server.run import ProxyOptions
+
+    return ProxyOptions(server, settings, store, **{name: value for name, value in given.items() if value is not None})
 
 
 def context_settings(options: ContextOptions) -> ContextSettings:
