@@ -186,10 +186,11 @@ class TestAgentOptions:
     def test_what_a_command_line_says(self, args: list[str], changes: dict[str, Any]) -> None:
         assert self.options(*args) == replace(AgentOptions(cwd=Path.cwd()), **changes)
 
-    @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-    def test_a_task_from_standard_input_is_text(self, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xc3\xa9 \xff\nand that\n"), encoding=encoding))
-        assert self.options("-p", "-").prompt == "é \ufffd\nand that\n"
+    def test_a_task_from_standard_input_is_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pipes = [io.TextIOWrapper(io.BytesIO(b"\xc3\xa9 \xff"), encoding=name) for name in ("utf-8", "ascii")]
+        for stdin in (*pipes, io.StringIO("é \ufffd")):
+            monkeypatch.setattr(sys, "stdin", stdin)
+            assert self.options("-p", "-").prompt == "é \ufffd"
 
 
 class TestLoading:
