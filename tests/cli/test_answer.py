@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from wane.cli.terminal.answer import AnswerStream, AnswerText
-from wane.cli.terminal.hanging import hanging
+from wane.cli.terminal.answer import AnswerStream, AnswerText, hanging
 from wane.cli.terminal.text import plain_console, say
 
 TEXT = """\

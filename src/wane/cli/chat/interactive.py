@@ -32,7 +32,7 @@ from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
 from wane.cli.chat.typed import ChatCompleter, Pastes, chat_keys, history_at, keyboard
 from wane.cli.failure import UsageError
-from wane.cli.terminal.hanging import hanging
+from wane.cli.terminal.answer import hanging
 from wane.cli.terminal.signals import INTERRUPT, handled
 from wane.cli.terminal.text import cut, is_unicode, plain_console
 from wane.core.errors import WaneError

@@ -10,7 +10,7 @@ import textwrap
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
@@ -128,7 +128,10 @@ class Narration:
     def end(self, result: TurnResult) -> None:
         """Write how the turn ended."""
         self.flush()
-        self._end_output()
+        # The last lines of a command that was interrupted: no result of it will come.
+        if body := "\n".join(self._output.lines()).lstrip(" "):
+            self._write(Text(f"  {self._marks.result} {body}", style="dim"))
+        self._output = OutputTail()
         known, self._waiting_for = self._waiting_for, ""
         self._unmet = False
         if result.outcome is Outcome.INTERRUPTED:
@@ -161,12 +164,6 @@ class Narration:
         """Write the unfinished answer."""
         for block in self._answer.end():
             self._write(block)
-
-    def _end_output(self) -> None:
-        """Write the last lines of a command that was interrupted: no result of it will come."""
-        if body := "\n".join(self._output.lines()).lstrip(" "):
-            self._write(Text(f"  {self._marks.result} {body}", style="dim"))
-        self._output = OutputTail()
 
     def _line(self, event: SessionEvent) -> Text | None:
         marks = self._marks
@@ -210,7 +207,9 @@ class Narration:
         return None
 
     def _returned(self, tool: str, result: str, failed: bool, name: str) -> Text:
-        lines = (_reason(result) if failed else result).rstrip("\n").split("\n")
+        if failed and (reason := _member(result, "error")) is not None:
+            result = reason
+        lines = result.rstrip("\n").split("\n")
         style = "red" if failed else "dim"
         if tool != SHELL_TOOL and not failed:
             summary = f"{len(lines):,} lines" if len(lines) > 1 else cut(printable(lines[0]), _MAX_ARGUMENTS)
@@ -272,39 +271,33 @@ def safe(text: str, keep: str = "\t") -> str:
 
 
 def called(tool: str, arguments: str) -> str:
-    """Return a call on one line. Of a change only the path: the diff shows the rest."""
-    path = _member(arguments, "path") if tool in EDIT_TOOLS else None
-    return f"{printable(tool)} {_arguments(arguments) if path is None else cut(printable(path), _MAX_ARGUMENTS)}"
+    """Return a call on one line: a single argument alone, several as `name=value` pairs.
+
+    Of a change it has only the path: the diff shows the rest.
+    """
+    text = arguments
+    if tool in EDIT_TOOLS and (path := _member(arguments, "path")) is not None:
+        text = path
+    elif isinstance(data := _json(arguments), dict):
+        values = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in data.values()]
+        pairs = [f"{name}={value}" for name, value in zip(data, values, strict=True)]
+        text = values[0] if len(values) == 1 else " ".join(pairs)
+    return f"{printable(tool)} {cut(printable(text), _MAX_ARGUMENTS)}"
 
 
-def _reason(result: str) -> str:
-    """Return why a call failed: the words alone of `{"error": WORDS}`."""
-    reason = _member(result, "error")
-    return result if reason is None else reason
+def _json(text: str) -> Any:
+    """Return the value of a JSON text; None for any other text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _member(raw: str, name: str) -> str | None:
     """Return a member of a JSON object if it is a text, and None otherwise."""
-    try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
+    data = _json(raw)
     value = data.get(name) if isinstance(data, dict) else None
     return value if isinstance(value, str) else None
-
-
-def _arguments(raw: str) -> str:
-    """Return arguments on one line: a single value alone, several as `name=value` pairs."""
-    try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError):
-        return cut(printable(raw), _MAX_ARGUMENTS)
-    if not isinstance(data, dict):
-        return cut(printable(raw), _MAX_ARGUMENTS)
-    values = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in data.values()]
-    if len(values) == 1:
-        return cut(printable(values[0]), _MAX_ARGUMENTS)
-    return cut(printable(" ".join(f"{name}={value}" for name, value in zip(data, values, strict=True))), _MAX_ARGUMENTS)
 
 
 def _named(name: str) -> str:

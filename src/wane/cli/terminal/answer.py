@@ -1,8 +1,11 @@
-"""A model's answer as Markdown, block by block, as it comes."""
+"""A model's answer as Markdown, block by block, as it comes; and lines that go on under their own words."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
 
 from wane.cli.terminal.text import printable
 
@@ -94,3 +97,34 @@ def _split(text: str) -> list[str]:
         parts.append("".join(f"{line}\n" for line in lines[position:start]))
         position = start
     return [*parts, text[sum(map(len, parts)) :]]
+
+
+# Spaces, and a mark or the first cell of a row: `  └ `, `    +    `, `  y  `.
+_HEAD: Final = re.compile(r" *(?:[^\w\s] +|\S+ {2,})?")
+_WIDEST: Final = 3  # the head takes no more than one in so many columns
+
+
+def hanging(renderable: RenderableType) -> RenderableType:
+    """Return a text as a `HangingText`, and anything else unchanged."""
+    return HangingText(renderable) if isinstance(renderable, Text) else renderable
+
+
+class HangingText:
+    """A text whose broken lines go on under the first word after its mark."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self.text.split("\n", allow_blank=True):
+            line.expand_tabs()
+            if line.cell_len <= options.max_width:
+                yield line
+                continue
+            head = _HEAD.match(line.plain)
+            length = head.end() if head and head.end() <= options.max_width // _WIDEST else 0
+            first, rest = line.divide([length])
+            for broken in rest.wrap(console, options.max_width - length):
+                broken.rstrip()
+                yield first + broken
+                first = Text(" " * length)
