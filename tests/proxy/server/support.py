@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from wane.proxy.server.app import known_wires
 from wane.proxy.server.run import Running, serving
@@ -297,8 +297,15 @@ class Connection:
         self.writer.close()
 
 
+class Listening(Protocol):
+    """A proxy in this event loop, or a process."""
+
+    @property
+    def address(self) -> Address: ...
+
+
 @asynccontextmanager
-async def connection(running: Running) -> AsyncIterator[Connection]:
+async def connection(running: Listening) -> AsyncIterator[Connection]:
     reader, writer = await asyncio.open_connection("127.0.0.1", running.address.port, limit=1 << 24)
     it = Connection(reader, writer)
     try:
@@ -323,7 +330,7 @@ def request(
 
 
 async def ask(
-    running: Running,
+    running: Listening,
     content: bytes | dict[str, Any] = b"",
     path: str = "/v1/messages",
     method: str = "POST",

@@ -152,7 +152,7 @@ async def test_a_key_in_the_path_of_the_upstream_or_the_client_is_never_told(tmp
     async with provider(fails) as up, wane_proxy(f"{up.url}/{key}/v1", *options) as it:
         assert it.lines[0].endswith(f"for {up.url}/***/v1\n")
         for path in ("/v1/messages", f"/{key}/v1/messages", f"/v1/models?key={key}", f"/{key}/models"):
-            answer = await ask(it, body(), path)  # type: ignore[arg-type]
+            answer = await ask(it, body(), path)
             assert key not in str(answer)
         assert {asked.target for asked in up.asked} == {
             f"/{key}/v1/messages",
@@ -160,7 +160,7 @@ async def test_a_key_in_the_path_of_the_upstream_or_the_client_is_never_told(tmp
             f"/{key}/v1/models?key={key}",
             f"/{key}/v1/{key}/models",
         }
-        status = await ask(it, b"", "/wane/status", "GET")  # type: ignore[arg-type]
+        status = await ask(it, b"", "/wane/status", "GET")
         assert status.json["upstream"] == f"{up.url}/***/v1"
         it.process.send_signal(signal.SIGTERM)
         _, out, err = await it.end()
@@ -187,30 +187,11 @@ async def test_a_terminal_that_is_closed_ends_it_unless_that_is_ignored(ignored:
     async with started as it:
         it.process.send_signal(signal.SIGHUP)
         if ignored:
-            answer = await ask(it, b"", "/wane/status", "GET")  # type: ignore[arg-type]
+            answer = await ask(it, b"", "/wane/status", "GET")
             assert answer.status == 200
             it.process.send_signal(signal.SIGTERM)
         code, _, _ = await it.end()
         assert code == failure.OK
-
-
-async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(60)
-
-
-@pytest.mark.full
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
-async def test_second_interrupt_answers_what_has_no_answer_yet() -> None:
-    async with provider(thinks) as up, wane_proxy(up.url, "--no-store", "--log-level", "error") as it:
-        asking = asyncio.create_task(ask(it, body()))  # type: ignore[arg-type]
-        await support.until(lambda: up.asked)
-        it.process.send_signal(signal.SIGINT)
-        assert await it.warns(WAITING) == f"wane: {WAITING}"
-        it.process.send_signal(signal.SIGINT)
-        answer = await asking
-        code, _, err = await it.end()
-        assert (code, answer.status, err) == (failure.INTERRUPTED, 503, "")
-        assert b"the proxy was stopped" in answer.body
 
 
 @pytest.mark.full
@@ -237,8 +218,8 @@ async def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
         assert "            deleted 30 days after their last use (--keep)\n" in it.lines
         sent = {"x-wane-token": TOKEN, "authorization": f"Bearer {KEY}"}
         for path in ("/v1/messages", "/v1/messages?key=" + KEY, f"/~{TOKEN}/v1/messages"):
-            assert (await ask(it, body(), path, headers=sent)).whole  # type: ignore[arg-type]
-        await ask(it, body(), headers={})  # type: ignore[arg-type]
+            assert (await ask(it, body(), path, headers=sent)).whole
+        await ask(it, body(), headers={})
         it.process.send_signal(signal.SIGTERM)
         code, out, err = await it.end()
         assert code == failure.OK
@@ -265,7 +246,7 @@ async def test_without_a_store_nothing_is_left(tmp_path: Path) -> None:
     async with provider(says) as up, wane_proxy(up.url, "--no-store", "--strategy", "none", **places) as it:
         assert "  view      the whole history, without a budget (none)\n" in it.lines
         assert "  sessions  in memory only\n" in it.lines
-        assert (await ask(it, body())).whole  # type: ignore[arg-type]
+        assert (await ask(it, body())).whole
         it.process.send_signal(signal.SIGTERM)
         assert (await it.end())[0] == failure.OK
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -291,14 +272,14 @@ async def test_body_of_100_megabytes() -> None:
             b"content-length: %d" % (size + len(request(body("")).partition(b"\r\n\r\n")[2])),
             before,
         )
-        async with support.connection(it) as client:  # type: ignore[arg-type]
+        async with support.connection(it) as client:
             client.send(head)
             others = 0
             for number in range(size // 1_000_000):
                 client.send(b"x" * 1_000_000)
                 await client.writer.drain()
                 if number % 10 == 0:
-                    assert (await ask(it, body())).whole  # type: ignore[arg-type]
+                    assert (await ask(it, body())).whole
                     others += 1
             client.send(after)
             answer = await client.answer()
@@ -307,7 +288,7 @@ async def test_body_of_100_megabytes() -> None:
         status = Path(f"/proc/{it.process.pid}/status").read_text()
         peak = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
         assert peak < 500_000_000  # the program itself, and buffers that a busy machine empties late
-        assert (await ask(it, body())).whole  # type: ignore[arg-type]
+        assert (await ask(it, body())).whole
 
 
 def test_missing_extra_is_named() -> None:

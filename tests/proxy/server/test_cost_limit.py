@@ -196,13 +196,12 @@ async def test_workers_keep_one_limit_together_even_if_they_are_killed(redis: Re
 
     options = ("--workers", "3", "--store", redis.url, "--max-cost", f"{limit}", "--max-cost-per", "day")
     async with provider(says) as up, wane_proxy(up.url, *options) as it:
-        running: Any = it
         await until(lambda: len(children(it)) == 3)
         asking = sent()
         hold = {**asking, "messages": [{"role": "user", "content": "hold"}]}
-        tasks = [asyncio.create_task(ask(running, hold)) for _ in range(2)]
+        tasks = [asyncio.create_task(ask(it, hold)) for _ in range(2)]
         await until(lambda: len(up.asked) == 2)
-        answers = await asyncio.gather(*(ask(running, asking) for _ in range(40)))
+        answers = await asyncio.gather(*(ask(it, asking) for _ in range(40)))
         assert {answer.status for answer in answers} <= {200, 402, 429}
         served = sum(answer.status == 200 for answer in answers)
         before = children(it)
@@ -210,7 +209,7 @@ async def test_workers_keep_one_limit_together_even_if_they_are_killed(redis: Re
             os.kill(worker, signal.SIGKILL)
         await asyncio.gather(*tasks, return_exceptions=True)
         await until(lambda: len(children(it)) == 3 and not set(before) & set(children(it)))
-        while (await ask(running, asking)).status == 200:
+        while (await ask(it, asking)).status == 200:
             served += 1
         kept = await ledger(open_store(redis.url))
         assert kept.day == kept.month == kept.total == paid(served)

@@ -124,7 +124,7 @@ def test_a_real_proxy_exports_by_otlp(collector: Collector) -> None:
     async def main() -> None:
         environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "ours"}
         async with provider(replies(SAID)) as up, wane_proxy(up.url, "--no-store", **environ) as it:
-            assert (await ask(it, body(stream=False))).status == 200  # type: ignore[arg-type]
+            assert (await ask(it, body(stream=False))).status == 200
             it.process.terminate()
             code, _, said = await it.end()
             assert (code, "Traceback" in said) == (0, False)

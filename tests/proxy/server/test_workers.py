@@ -89,7 +89,7 @@ async def test_workers_end_with_their_parent(redis: Redis) -> None:
         wane_proxy(up.url, "--workers", "2", "--store", redis.url) as it,
     ):
         await until(lambda: len(children(it)) == 2)
-        assert (await ask(it, body(stream=False))).status == 200  # type: ignore[arg-type]
+        assert (await ask(it, body(stream=False))).status == 200
         workers = children(it)
         it.process.kill()
         await until(lambda: not any(alive(worker) for worker in workers))
