@@ -25,6 +25,9 @@ from tests.proxy.server.support import (
     stream_head,
     text_block,
 )
+from tests.proxy.server.test_cost_limit import EACH, SAID, ledger, paid
+from tests.proxy.server.test_cost_limit import sent as priced
+from tests.proxy.server.test_managed import replies
 from tests.proxy.world import Client, Upstream, every_client
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE
@@ -35,7 +38,7 @@ from wane.lab.readers import read_session
 from wane.lab.shadow import predict
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import Store
+from wane.proxy.store.base import MemoryStore, Store
 from wane.proxy.store.disk import DiskStore
 from wane.strategies.base import Settings
 
@@ -170,3 +173,15 @@ async def test_a_streamed_reply_passes_as_it_comes_and_its_usage_is_kept(tmp_pat
         await recorded(running)
         (status,) = running.sessions.status()
         assert (status.used.input, status.used.output) == (10, 5)
+
+
+async def test_a_limit_of_cost_holds_for_what_is_only_watched_too() -> None:
+    store = MemoryStore()
+    index = SessionIndex(store, ContextSettings(strategy="none"))
+    async with provider(replies(SAID)) as up, proxy(up.url, index=index, shadow=True, max_cost=2.5 * EACH) as running:
+        statuses = []
+        for _ in range(2):
+            statuses.append((await ask(running, priced())).status)
+            await recorded(running)
+        assert statuses == [200, 402]
+        assert ((await ledger(store)).total, len(up.asked)) == (paid(1), 1)
