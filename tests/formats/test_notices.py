@@ -56,17 +56,9 @@ def test_a_mark_tells_a_notice(row: NoticeMark) -> None:
     assert is_notice(text, system=row.system)
     assert is_notice(f"\n{text} ", system=row.system)
     assert is_notice(text, system=True)
+    assert is_notice(text) is not row.system
+    assert not is_notice(f"What is this? {text}", system=row.system)
     assert not is_persons(text)
-
-
-@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
-def test_a_mark_of_the_systems_place_tells_nothing_in_a_persons(row: NoticeMark) -> None:
-    assert is_notice(specimen(row)) is not row.system
-
-
-@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
-def test_a_mark_in_the_middle_tells_nothing(row: NoticeMark) -> None:
-    assert not is_notice(f"What is this? {specimen(row)}", system=row.system)
 
 
 STANDING = [param for param in ROWS if param.values[0].standing is not None]
@@ -303,19 +295,6 @@ def test_system_messages_of_anthropic(text: str, kind: str) -> None:
 def test_items_of_responses_are_judged_as_a_whole(message: dict[str, Any], kind: str) -> None:
     (part,) = get_format("openai_responses").parts(message)
     assert part.kind.value == kind
-
-
-def test_parts_of_pydantic_ai() -> None:
-    pydantic = get_format("pydantic_ai")
-    message = ModelRequest(
-        [
-            SystemPromptPart("Be brief."),
-            UserPromptPart(REMINDER),
-            UserPromptPart([REMINDER, REMINDER]),
-            UserPromptPart([REMINDER, "Go."]),
-        ]
-    )
-    assert [part.kind.value for part in pydantic.parts(message)] == ["notice", "notice", "notice", "user"]
 
 
 # In a history

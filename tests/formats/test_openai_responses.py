@@ -95,12 +95,6 @@ def test_a_body_a_string_and_messages_load_as_well() -> None:
     assert FORMAT.load([]) == []
 
 
-def test_messages_that_are_given_are_not_grouped_again() -> None:
-    messages = [{"items": [said("One.")]}, {"items": [said("Two.")]}]
-    assert FORMAT.load(messages) == messages
-    assert len(FORMAT.load(FORMAT.dump(messages))) == 1
-
-
 # Parts
 
 
@@ -241,23 +235,6 @@ def test_a_message_of_another_agent_is_a_turn_if_it_sets_a_task() -> None:
     assert part({"type": "agent_message", "content": "Done."}) == Part(Kind.NOTICE, "Done.")
 
 
-def test_calls_of_each_kind_pair_with_their_outputs_in_a_window() -> None:
-    items = [
-        asked(),
-        *({"type": f"{kind}_call", "call_id": kind, "action": {}} for kind in ("local_shell", "shell", "computer")),
-        {"type": "mcp_approval_request", "id": "a1", "name": "query", "arguments": "{}"},
-        *(
-            {"type": f"{kind}_call_output", "call_id": kind, "output": []}
-            for kind in ("local_shell", "shell", "computer")
-        ),
-        {"type": "mcp_approval_response", "approval_request_id": "a1", "approve": True},
-    ]
-    window, transcript = ContextWindow(1_000), Transcript(FORMAT)
-    for message in FORMAT.load(items):
-        window.extend(transcript.append(message))
-    assert window.item_count == len(items)
-
-
 # What stays together
 
 
@@ -278,11 +255,6 @@ def test_without_ids_reasoning_may_go_but_not_stay_alone() -> None:
 def test_reasoning_of_servers_that_seal_nothing_is_free_to_go() -> None:
     text = [{"type": "reasoning_text", "text": "Hm."}]
     assert needs(thought(None, content=text), call(id="fc_1")) == [set(), set()]
-
-
-def test_each_call_needs_the_reasoning_that_it_came_of() -> None:
-    items = [thought(), call(id="fc_1"), thought("rs_2"), call("c2", id="fc_2")]
-    assert needs(*items) == [{1}, {0}, {3}, {2}]
 
 
 def test_a_call_made_by_a_program_and_the_program_need_each_other() -> None:

@@ -277,10 +277,6 @@ def test_text_as_a_string() -> None:
     assert contents(expand("", FIRST, LAST)) == [[own("o1")], [own("o2")]]
 
 
-def test_a_beginning_of_a_text_is_known() -> None:
-    assert contents(expand([text("Now"), call("c1")], FIRST, LAST))[1][0] == text("Now")
-
-
 def test_a_text_that_comes_twice_is_that_of_the_thinking_it_stands_by() -> None:
     again = make(thinking("So", "s2"), text("Let me start."), call("c1"))
     result = contents(expand([thinking("So", "s2"), text("Let me start."), call("c1")], FIRST, again))
@@ -353,12 +349,6 @@ def test_own_calls_keep_their_place_among_the_clients() -> None:
     mixed = make(text("a"), call("c1"), own("o1"), call("c2"), own("o2"))
     changed = [text("a"), call("c1", x=1), call("c2", x=2)]
     assert contents(expand(changed, mixed)) == [[text("a"), call("c1", x=1), own("o1"), call("c2", x=2), own("o2")]]
-
-
-def test_breakpoints_of_the_client_stay_on_its_blocks() -> None:
-    marked = {**call("c1"), "cache_control": {"type": "ephemeral"}}
-    result = contents(expand([*WIRE.visible(rounds_of(LAST))["content"][:-1], marked], LAST))
-    assert result == [[*LAST.content[:2], marked, own("o2")]]
 
 
 def test_parts_that_anthropic_runs_stay_in_their_round() -> None:

@@ -20,7 +20,6 @@ from wane.core.errors import FormatError
 from wane.proxy.wire.anthropic.protocol import BINDING_BETA
 from wane.proxy.wire.base import Body, Equipped, Message, OwnCall
 from wane.testing.anthropic import Anthropic
-from wane.testing.wire import Refused
 
 MARK = {"type": "ephemeral"}
 LONG = {"type": "ephemeral", "ttl": "1h"}
@@ -242,13 +241,6 @@ def test_system_messages_stand_between_the_user_and_the_model_whatever_left() ->
     ]
 
 
-def test_a_breakpoint_moves_to_what_stands_before_it() -> None:
-    sent = [said("Hi"), model(text("a"), marked(call("c1"))), user(marked(result("c1"))), model(text("b")), said("Ho")]
-    view = [sent[0], model(sent[1]["content"][0]), sent[3], sent[4]]
-    placed = place(sent, view)
-    assert placed == [said("Hi"), model(marked(text("a")), text("b")), said("Ho")]
-
-
 def test_a_breakpoint_moves_onto_text_that_is_a_string() -> None:
     sent = [said("Hi"), model(marked(text("a"))), said("Ho")]
     assert place(sent, [sent[0], sent[2]]) == [user(marked(text("Hi")), text("Ho"))]
@@ -409,22 +401,6 @@ def test_thinking_that_is_bound_to_what_was_evicted_is_dropped_by_the_provider()
     assert WIRE.headers(body) == {}
     kept = corrected(BOUND, {**body, "thinking": {"type": "adaptive", "display": "omitted"}})
     assert kept["thinking"]["display"] == "omitted"
-
-
-def test_the_scripted_provider_takes_what_drops_thinking() -> None:
-    provider = Anthropic()
-
-    def check(body: Body) -> None:
-        request = provider.parse(json.dumps(body).encode(), body, {}, 0)
-        provider.check(request)
-        provider.dropped_reasoning(request)
-
-    sealed = thinking("t", "wane.0.0.e3b98a4da31a127d")
-    body = {"model": "m", "messages": [said("Hi"), model(sealed, call("c")), user(result("c"))]}
-    with pytest.raises(Refused) as refused:
-        check(body)
-    again = corrected(json.dumps(provider.error(400, refused.value.message)).encode(), body)
-    check(again)
 
 
 @pytest.mark.parametrize(

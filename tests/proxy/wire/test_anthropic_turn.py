@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.proxy.wire.anthropic_replies import WIRE, call, text, thinking
-from tests.proxy.wire.test_anthropic_request import UNLED, corrected, model, result, said, user
+from tests.proxy.wire.test_anthropic_request import model, result, said, user
 from wane.formats.turns import required_opening
 from wane.proxy.wire.anthropic.protocol import readings_without
 from wane.proxy.wire.base import Body, Message
@@ -125,12 +125,3 @@ def test_a_turn_that_lost_its_begin_goes_on_without_thinking_until_the_user_spea
 )
 def test_what_is_not_known_to_be_invalid_is_left_alone(view: Body, client: Body) -> None:
     assert WIRE.correction_ahead(view, client) is None
-
-
-def test_a_turn_that_is_refused_for_what_nobody_could_foresee_goes_on_without_thinking() -> None:
-    body = sent(said("Hi"), LED, user(result("a")))
-    again = corrected(UNLED, body)
-    assert again == {
-        "messages": [said("Hi"), model(text("I look."), call("a")), user(result("a"))],
-        "thinking": {"type": "disabled"},
-    }

@@ -112,17 +112,6 @@ def test_text_is_given_out_as_it_comes() -> None:
     assert reply.feed(sse(chunk(finish="stop"))) == b""
 
 
-def test_usage_is_for_those_who_ask() -> None:
-    end = [
-        chunk({"content": "A"}),
-        chunk(finish="stop"),
-        {**HEAD, "choices": [], "usage": {"prompt_tokens": 3}},
-        "[DONE]",
-    ]
-    assert not any("usage" in each for each in told(*end))
-    assert told(*end, wants_usage=True) == end
-
-
 def test_the_tier_that_served_a_request_belongs_to_its_usage() -> None:
     reply = WIRE.reply(body(stream=True), OWN)
     usage = {"prompt_tokens": 3, "completion_tokens": 1}
@@ -284,14 +273,6 @@ def test_an_error_ahead_of_everything_is_held() -> None:
     assert reply.held_back() == stream
 
 
-def test_no_event_stream_at_all() -> None:
-    reply = WIRE.reply(body(stream=True), OWN)
-    assert reply.feed(b'{"error": "no"}') == b""
-    with pytest.raises(BrokenReplyError):
-        reply.end()
-    assert b'{"error": "no"}' in reply.held_back()
-
-
 def test_the_last_event_without_a_blank_line() -> None:
     stream = sse(chunk({"content": "A"}), chunk(finish="stop"), "[DONE]")
     assert run(WIRE.reply(body(stream=True), OWN), [stream.rstrip()]).bytes == stream
@@ -407,11 +388,6 @@ def test_cache_markers_are_no_content() -> None:
     assert WIRE.canonical(marked) == {"role": "user", "content": [part]}
     plain = {"role": "user", "content": "A"}
     assert WIRE.canonical(plain) is plain
-
-
-def test_a_cleared_result() -> None:
-    result = {"role": "tool", "tool_call_id": "a", "content": "long"}
-    assert WIRE.format.cleared(result, 0, "gone") == {"role": "tool", "tool_call_id": "a", "content": "gone"}
 
 
 def test_signed_reasoning_of_routers_is_dropped() -> None:

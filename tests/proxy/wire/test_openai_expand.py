@@ -218,15 +218,6 @@ def test_a_round_of_which_nothing_came_back_stays_as_it_was() -> None:
         assert "So." not in json.dumps(history[-1])
 
 
-def test_own_calls_beside_others_stay_where_they_were() -> None:
-    script = [Scripted(None, "Hm.", (mark(), READ, mark()))]
-    for wire, provider in WIRES:
-        rounds = rounds_of(wire, provider, script, stream=True)
-        [said, *results] = wire.expand(wire.visible(rounds), answered(wire, rounds))
-        assert [part.tool for part in wire.format.parts(said) if part.tool] == ["delimiter", "read", "delimiter"]
-        assert len(results) == 2
-
-
 def test_an_own_call_gives_up_its_id_with_its_reasoning() -> None:
     rounds = rounds_of(RESPONSES, OpenAIResponses, [Scripted(None, "Hm.", (mark(), READ))], stream=False)
     [said, _] = RESPONSES.expand(no_reasoning(RESPONSES.visible(rounds)), answered(RESPONSES, rounds))

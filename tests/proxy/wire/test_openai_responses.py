@@ -349,12 +349,6 @@ def test_cache_markers_are_no_content() -> None:
     assert WIRE.canonical(plain) == plain
 
 
-def test_a_cleared_result() -> None:
-    result = {"items": [{"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text"}]}]}
-    cleared = WIRE.format.cleared(result, 0, "gone")
-    assert cleared == {"items": [{"type": "function_call_output", "call_id": "a", "output": "gone"}]}
-
-
 @pytest.mark.parametrize(
     "error",
     [

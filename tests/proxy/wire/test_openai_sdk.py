@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
 import pytest
-from openai import APIError, AsyncOpenAI, OpenAI
+from openai import APIError, OpenAI
 
 from tests.proxy.wire.openai_support import OWN, Upstream, mark, run
 from wane.proxy.wire.base import Round
@@ -31,7 +30,7 @@ RESPONSES_TOOLS: Any = [{"type": "function", **FUNCTION, "strict": False}]
 MESSAGES: Any = [{"role": "user", "content": "Go"}]
 
 
-class Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+class Body(httpx2.SyncByteStream):
     """A body in small pieces."""
 
     def __init__(self, data: bytes) -> None:
@@ -39,10 +38,6 @@ class Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.pieces)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self.pieces:
-            yield piece
 
 
 def answering(wire: Any, provider: Any, rounds: list[Round]) -> Callable[[httpx2.Request], httpx2.Response]:
@@ -124,26 +119,6 @@ def test_a_response_in_one_piece() -> None:
     rounds: list[Round] = []
     response = client(RESPONSES, OpenAIResponses, rounds).responses.create(model="m", input="Go", tools=RESPONSES_TOOLS)
     assert [item.id for item in response.output] == [item["id"] for item in RESPONSES.visible(rounds)["items"]]
-
-
-def test_async_streams() -> None:
-    async def talk() -> tuple[str, str]:
-        rounds: list[Round] = []
-        chat, responses = (
-            AsyncOpenAI(
-                api_key="none",
-                base_url="http://x/v1",
-                http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answering(wire, provider, rounds))),
-            )
-            for wire, provider in ((CHAT, OpenAIChat), (RESPONSES, OpenAIResponses))
-        )
-        async with chat.chat.completions.stream(model="m", messages=MESSAGES, tools=CHAT_TOOLS) as stream:
-            completion = await stream.get_final_completion()
-        async with responses.responses.stream(model="m", input="Go", tools=RESPONSES_TOOLS) as events:
-            response = await events.get_final_response()
-        return completion.choices[0].message.content or "", response.output_text
-
-    assert asyncio.run(talk()) == ("Looking.\n\nReading.", "Looking.Reading.")
 
 
 def test_a_later_round_that_is_refused_is_an_error_to_the_client() -> None:
