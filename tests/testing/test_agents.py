@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import Any
 
 import pytest
-from pydantic_ai import ModelHTTPError, ModelRequest, ModelResponse
-from pydantic_ai.messages import ModelMessage, ThinkingPart, ToolCallPart, ToolReturnPart
+from pydantic_ai import ModelHTTPError
 
 from tests.testing.support import every_protocol, model_of, reader, run, streamed_or_not
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
@@ -42,22 +39,6 @@ def test_a_conversation(protocol: str, stream: bool) -> None:
     assert not {"authorization", "x-api-key"} & set(second.headers)
 
 
-@pytest.mark.quick(2)
-@every_protocol
-@streamed_or_not
-def test_the_client_sees_what_was_scripted(protocol: str, stream: bool) -> None:
-    with ScriptedServer(TALK) as server:
-        result = asyncio.run(run(reader(model_of(server, protocol)), "What do they do?", stream))
-    response = next(message for message in result.all_messages() if isinstance(message, ModelResponse))
-    thinking = next(part for part in response.parts if isinstance(part, ThinkingPart))
-    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-    assert thinking.content == "Look first, then speak."
-    assert bool(thinking.signature) is (protocol != "openai_model")
-    assert [call.args_as_dict() for call in calls] == [{"path": "ä.py"}, {"path": "b.py"}]
-    assert len({call.tool_call_id for call in calls}) == 2
-    assert response.finish_reason == "tool_call" or protocol == "openai_responses_model"
-
-
 @every_protocol
 @streamed_or_not
 def test_usage_as_scripted(protocol: str, stream: bool) -> None:
@@ -66,15 +47,6 @@ def test_usage_as_scripted(protocol: str, stream: bool) -> None:
         usage = asyncio.run(run(reader(model_of(server, protocol)), "Hi", stream)).usage
     assert (usage.input_tokens, usage.output_tokens) == (900, 20)
     assert (usage.cache_read_tokens, usage.cache_write_tokens) == (700, 150)
-
-
-@every_protocol
-@streamed_or_not
-def test_usage_counts_characters_by_default(protocol: str, stream: bool) -> None:
-    with ScriptedServer(TALK) as server:
-        usage = asyncio.run(run(reader(model_of(server, protocol)), "What do they do?", stream)).usage
-        assert usage.input_tokens == sum(request.tokens for request in server.requests)
-    assert usage.output_tokens == sum(reply.tokens for reply in TALK)
 
 
 @pytest.mark.quick(6)
@@ -150,41 +122,6 @@ def test_a_full_context_window(protocol: str) -> None:
         agent.run_sync("short")
         with pytest.raises(ModelHTTPError, match=r"too long|maximum context length"):
             agent.run_sync("long " * 500)
-
-
-@pytest.mark.quick(3)
-@every_protocol
-@streamed_or_not
-def test_an_orphan_result_is_refused(protocol: str, stream: bool) -> None:
-    def forget_calls(messages: list[ModelMessage]) -> list[ModelMessage]:
-        return [message for message in messages if isinstance(message, ModelRequest)]
-
-    def forget_results(messages: list[ModelMessage]) -> list[ModelMessage]:
-        kept = [_without_results(message) for message in messages]
-        return [message for message in kept if message.parts]
-
-    # An honest client adds what is missing or fails by itself, so these go around it.
-    for damage in (forget_calls, forget_results):
-        with ScriptedServer(TALK) as server:
-            agent = reader(model_of(server, protocol))
-            history = asyncio.run(run(agent, "What do they do?", stream)).all_messages()
-        with ScriptedServer([Reply("Hello.")]) as server:
-            with pytest.raises(ModelHTTPError) as caught:
-                asyncio.run(_send(server, protocol, damage(history[:3])))
-            assert server.requests == ()
-            assert server.refusals[0].status == caught.value.status_code == 400
-
-
-def _without_results(message: ModelMessage) -> ModelMessage:
-    if isinstance(message, ModelResponse):
-        return message
-    return replace(message, parts=[part for part in message.parts if not isinstance(part, ToolReturnPart)])
-
-
-async def _send(server: ScriptedServer, protocol: str, messages: list[ModelMessage]) -> Any:
-    from pydantic_ai.models import ModelRequestParameters
-
-    return await model_of(server, protocol).request(messages, None, ModelRequestParameters())
 
 
 def test_many_at_once() -> None:

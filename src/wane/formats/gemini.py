@@ -81,9 +81,11 @@ class GeminiFormat(PlainFormat):
         return completed(messages, calls)
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
-        GEMINI.check_fields(message, "content", f"a content of role {message.get('role', 'user')!r}", adds_fields)
+        GEMINI.check_fields(
+            message, GEMINI.blocks["content"], f"a content of role {message.get('role', 'user')!r}", adds_fields
+        )
         for part in message["parts"]:
-            GEMINI.check_fields(part, "part", "a part", adds_fields)
+            GEMINI.check_fields(part, GEMINI.blocks["part"], "a part", adds_fields)
             if part.keys().isdisjoint(GEMINI.blocks["data"]):
                 raise FormatError(f"a part needs one of {', '.join(_SHOWN)}; found {', '.join(part) or 'none'}")
 
@@ -100,7 +102,7 @@ class GeminiFormat(PlainFormat):
             raise GEMINI.role_error(message, ROLES)
         if "parts" not in message:
             # Names the format of a message that is another one's.
-            GEMINI.check_fields(message, "content", "a content", adds_fields=False)
+            GEMINI.check_fields(message, GEMINI.blocks["content"], "a content", adds_fields=False)
         parts = parts_of(message)
         if role == "model":
             located = list(_answer_parts(parts))

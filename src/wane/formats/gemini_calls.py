@@ -149,22 +149,13 @@ def as_called(content: dict[str, Any], before: Mapping[str, Any] | None) -> dict
         made = _MADE.fullmatch(str(call_id)) if call_id not in given else None
         plain = {key: value for key, value in response.items() if key != "id"}
         named.append((name, int(made[1]) if made else 0, _with_response(part, plain) if made else part))
-    parts = [part for _, part in sorted(_in_order(named, called), key=lambda pair: pair[0])] + others
-    return content if parts == content["parts"] else {**content, "parts": parts}
-
-
-def _in_order(
-    named: Iterable[tuple[str, int, dict[str, Any]]], called: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield results with the number of the call that each answers: a tool's first result answers its first call.
-
-    Args:
-        named: the results, each with its tool's name and its number among the tool's results.
-        called: the calls.
-    """
     waiting: dict[str, list[int]] = {}
     for number, call in enumerate(called):
         waiting.setdefault(str(call.get("name")), []).append(number)
+    answers: list[tuple[int, dict[str, Any]]] = []
     for name, _, part in sorted(named, key=lambda triple: triple[1]):
+        # A tool's first result answers its first call.
         numbers = waiting.get(name)
-        yield numbers.pop(0) if numbers else len(called), part
+        answers.append((numbers.pop(0) if numbers else len(called), part))
+    parts = [part for _, part in sorted(answers, key=lambda pair: pair[0])] + others
+    return content if parts == content["parts"] else {**content, "parts": parts}

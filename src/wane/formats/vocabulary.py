@@ -47,7 +47,7 @@ class Vocabulary:
         """
         role, content = message["role"], message.get("content")
         names = self.fields[role] | self.metadata
-        self._check_fields(message, names, f"a message of role {role!r}", adds_fields)
+        self.check_fields(message, names, f"a message of role {role!r}", adds_fields)
         # An answer may have calls alone.
         if not isinstance(content, (str, list)) and not (content is None and role == "assistant" and self is CHAT):
             raise FormatError(
@@ -90,29 +90,24 @@ class Vocabulary:
                 )
             raise FormatError(self._refusal(f"type {kind!r} of {where}", _owners_of_type(kind)))
         if kind in self.blocks:
-            self._check_fields(block, self.blocks[kind], f"{where} of type {kind!r}", adds_fields)
+            self.check_fields(block, self.blocks[kind], f"{where} of type {kind!r}", adds_fields)
             if "text" in self.blocks[kind] and not isinstance(text := block.get("text"), str):
                 raise FormatError(f"the text of {where} of type {kind!r} must be a string, found {text!r}")
 
-    def check_fields(self, owner: Mapping[str, Any], kind: str, where: str, adds_fields: bool) -> None:
-        """Check the fields of an object whose kind nothing in it names. The other arguments are those of `check_block`.
-
-        Args:
-            owner: the object.
-            kind: its kind in `blocks`.
-            where: what it is called in errors.
-            adds_fields: whether it may have fields that no format knows.
+    def check_fields(self, owner: Mapping[str, Any], names: frozenset[str], where: str, adds_fields: bool) -> None:
+        """Check that an object has no fields with content besides these. The arguments are those of `check_contents`.
 
         Raises:
             FormatError: for a field that the format does not know; it names the format that does.
         """
-        self._check_fields(owner, self.blocks[kind], where, adds_fields)
-
-    def _check_fields(self, owner: Mapping[str, Any], names: frozenset[str], where: str, adds_fields: bool) -> None:
         for name, value in owner.items():
-            if name in names or name in TECHNICAL or not _carries_content(value):
+            if name in names or name in TECHNICAL or not value or not isinstance(value, (str, list, dict)):
                 continue
-            owners = _owners_of_field(name)
+            owners = [
+                words.format
+                for words in VOCABULARIES
+                if name in words.metadata.union(*words.fields.values(), *words.blocks.values())
+            ]
             if owners or not adds_fields:
                 advice = _PLACES.get(name, {})
                 raise FormatError(self._refusal(f"field {name!r} of {where}", owners, advice.get(self.format, "")))
@@ -137,18 +132,6 @@ class Vocabulary:
     def _known_by(self, owners: Sequence[str]) -> str:
         others = [owner for owner in owners if owner != self.format]
         return f"; {' and '.join(map(repr, others))} {'knows' if len(others) == 1 else 'know'} it" if others else ""
-
-
-def _carries_content(value: object) -> bool:
-    return bool(value) and isinstance(value, (str, list, dict))
-
-
-def _owners_of_field(name: str) -> list[str]:
-    return [
-        words.format
-        for words in VOCABULARIES
-        if name in words.metadata.union(*words.fields.values(), *words.blocks.values())
-    ]
 
 
 def _owners_of_type(kind: str) -> list[str]:

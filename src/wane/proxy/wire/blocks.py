@@ -184,14 +184,18 @@ class _Aligner:
     def matched(self, sent: Sequence[Block]) -> list[_Match]:
         """Return the client's blocks with what they stand for."""
         anchors = [self._anchor(block) for block in sent]
+        following: list[int | None] = [None] * len(sent)  # for each block, the next known one after it
+        for number in range(len(sent) - 2, -1, -1):
+            following[number] = following[number + 1] if anchors[number + 1] is None else anchors[number + 1]
         matched: list[_Match] = []
         unknown: list[int] = []  # texts since the last known block
-        for block, anchor, ahead in zip(sent, anchors, _following(anchors), strict=True):
+        for number, (block, anchor) in enumerate(zip(sent, anchors, strict=True)):
             before, text = self._next, self._reader.text(block)
             matches = [] if anchor is None else [anchor]
             if anchor is not None:
                 self._next = max(self._next, anchor + 1)
             elif text:
+                ahead = following[number]
                 stop = ahead if ahead is not None and ahead >= self._next else len(self._texts)
                 matches = self._find(text, stop)
             if matches:
@@ -242,13 +246,3 @@ class _Aligner:
             text = text[len(self._texts[number]) :].lstrip()
             matches.append(number)
         return matches
-
-
-def _following(anchors: Sequence[int | None]) -> list[int | None]:
-    """Return for each block the next known one after it."""
-    following: list[int | None] = []
-    latest: int | None = None
-    for anchor in reversed(anchors):
-        following.append(latest)
-        latest = latest if anchor is None else anchor
-    return following[::-1]

@@ -302,12 +302,10 @@ def _sits(view: Sequence[ViewMessage], place: int) -> bool:
 
 def _may_precede(message: Message) -> bool:
     """Whether a system message may follow: after a user's message, and after one that waits for a server tool."""
-    role, content = message.get("role"), _listed(message)
-    return role == "user" or (role == "assistant" and content[-1:] != [] and _is_of_a_server(content[-1]))
-
-
-def _is_of_a_server(block: Block) -> bool:
-    kind = str(block.get("type"))
+    content = _listed(message)
+    if message.get("role") != "assistant" or not content:
+        return message.get("role") == "user"
+    kind = str(content[-1].get("type"))
     return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
 
 

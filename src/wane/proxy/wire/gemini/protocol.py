@@ -138,7 +138,15 @@ class GeminiWire(Wire):
         """
         equipped = dict(body)
         if tools:
-            equipped["tools"] = _with_tools(_tools(body), [_declaration(tool) for tool in tools])
+            listed_tools = _tools(body)
+            last = max(number for number, tool in enumerate(listed_tools) if _declarations(tool))
+            theirs = listed_tools[last]
+            name = "functionDeclarations" if "functionDeclarations" in theirs else "function_declarations"
+            declared = _declarations(theirs)
+            for own in tools:
+                declared += _FORMAT.tool(own.name, own.description, own.schema)["functionDeclarations"]
+            listed_tools[last] = {**theirs, name: declared}
+            equipped["tools"] = listed_tools
         if guidance:
             name = "system_instruction" if "system_instruction" in body else "systemInstruction"
             instruction = body.get(name) or {}
@@ -300,19 +308,6 @@ def _tools(body: Body) -> list[dict[str, Any]]:
 def _declarations(tool: dict[str, Any]) -> list[dict[str, Any]]:
     declared = field(tool, "functionDeclarations")
     return [each for each in declared if isinstance(each, dict)] if isinstance(declared, list) else []
-
-
-def _with_tools(tools: list[dict[str, Any]], declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the client's tools with more functions in its last list of them."""
-    last = max(number for number, tool in enumerate(tools) if _declarations(tool))
-    name = "functionDeclarations" if "functionDeclarations" in tools[last] else "function_declarations"
-    tool = {**tools[last], name: [*_declarations(tools[last]), *declared]}
-    return [*tools[:last], tool, *tools[last + 1 :]]
-
-
-def _declaration(tool: Tool) -> dict[str, Any]:
-    (declared,) = _FORMAT.tool(tool.name, tool.description, tool.schema)["functionDeclarations"]
-    return dict(declared)
 
 
 def _nameless(part: Block) -> Block:

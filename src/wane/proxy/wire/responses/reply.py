@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.formats.openai_responses import is_model_made
@@ -62,14 +62,24 @@ class ResponseRounds(Rounds):
         output = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
         items = output or items
         complete = response.get("status", "completed") == "completed"
-        own = _own_calls(items, self.own, complete=complete)
+        own: list[OwnCall] = []
+        for item in items:
+            if _is_own(item, self.own) and (call_id := call_id_of(item)):
+                raw = str(item.get("arguments") or "")
+                # Unless the model ended by itself, the call may be cut off.
+                if complete or parsed(raw) is not None:
+                    own.append(OwnCall(call_id, item["name"], raw))
         ids = {call.id for call in own}
         complete_items = [item for item in items if not _is_own(item, self.own) or call_id_of(item) in ids]
         self.output += self._visible_items(response)
         message, usage = {"items": without_reasoning(complete_items, self._is_refused)}, response.get("usage")
         tokens, diagnostics = token_usage(response, "input", "output"), response.get("prompt_cache_diagnostics")
         miss = str(diagnostics.get("reason") or "") if isinstance(diagnostics, dict) else ""
-        return self.add(Round(message, own, _client_calls(items, self.own), complete, tokens, miss), usage)
+        # The client must answer neither own calls nor those that the provider ran.
+        answered = {call_id_of(item) for item in items if str(item.get("type")).endswith("_output")} - {None}
+        calls = [item for item in items if is_call(item) and not _is_own(item, self.own)]
+        client_calls = sum(call_id_of(item) not in answered for item in calls)
+        return self.add(Round(message, tuple(own), client_calls, complete, tokens, miss), usage)
 
     def _is_refused(self, reasoning: Item) -> bool:
         """Whether later requests must leave out some reasoning: neither it nor its content was kept for them."""
@@ -232,25 +242,6 @@ def _is_own(item: object, own: Container[str]) -> bool:
         return False
     name = item.get("name")
     return isinstance(name, str) and name in own
-
-
-def _own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> tuple[OwnCall, ...]:
-    """Return the complete own calls among some items.
-
-    Args:
-        items: output of a round.
-        own: names of the proxy's own tools.
-        complete: whether the model ended by itself; else the last call may be cut off.
-    """
-    calls = [(call_id_of(item), item["name"], str(item.get("arguments") or "")) for item in items if _is_own(item, own)]
-    return tuple(OwnCall(id_, name, raw) for id_, name, raw in calls if id_ and (complete or parsed(raw) is not None))
-
-
-def _client_calls(items: Sequence[Item], own: Container[str]) -> int:
-    """Return how many calls of a round the client must answer: neither own ones nor those that the provider ran."""
-    answered = {call_id_of(item) for item in items if str(item.get("type")).endswith("_output")} - {None}
-    calls = [item for item in items if is_call(item) and not _is_own(item, own)]
-    return sum(call_id_of(item) not in answered for item in calls)
 
 
 def is_call(item: Mapping[str, Any]) -> bool:
