@@ -128,14 +128,22 @@ def run(agent: Agent[Any], given: Any = "Go.", **more: Any) -> Any:
     return asyncio.run(Runner.run(agent, given, **more))
 
 
-def test_runs_at_once_whose_calls_are_numbered_alike_recall_their_own() -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_runs_at_once_whose_calls_are_numbered_alike_recall_their_own(stream: bool) -> None:
     lifecycle = ContextLifecycle(budget="80k", recall=True)
     search = function_call("recall", {"search": "number"}, call_id="call_0")
     models = [ScriptedModel([[search.model_copy()], [assistant_message("Done.")]]) for _ in range(5)]
 
+    async def one(number: int, agent: Agent[Any]) -> None:
+        if not stream:
+            await Runner.run(agent, f"I am number {number}.")
+            return
+        async for _ in Runner.run_streamed(agent, f"I am number {number}.").stream_events():
+            pass
+
     async def all_of_them() -> None:
         agents = [lifecycle.equip(Agent("a", model=model)) for model in models]
-        await asyncio.gather(*(Runner.run(agent, f"I am number {n}.") for n, agent in enumerate(agents)))
+        await asyncio.gather(*(one(number, agent) for number, agent in enumerate(agents)))
 
     asyncio.run(all_of_them())
     assert all(f"I am number {number}." in results(model)[0] for number, model in enumerate(models))
