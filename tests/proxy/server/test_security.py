@@ -110,37 +110,28 @@ async def test_no_path_leads_elsewhere(path: str) -> None:
         assert up.asked[0].header("host") == f"127.0.0.1:{up.port}"
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8484", "127.0.0.1.evil.example", "localhost.evil", "[::2]", "a@b"]
-)
-@pytest.mark.parametrize("path", ["/v1/messages", "/wane/status"])
-async def test_names_of_others_are_refused_on_loopback(host: str, path: str) -> None:
-    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
-        it.send(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        assert (await it.answer()).status == 421
-        assert not up.asked
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:8484", "a.localhost", "127.9.9.9"])
-async def test_names_of_this_machine_are_not(host: str) -> None:
-    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
-        it.send(f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        assert (await it.answer()).status == 200
+OTHERS = ["evil.example", "evil.example:8484", "127.0.0.1.evil.example", "localhost.evil", "[::2]", "a@b"]
+THIS_MACHINE = ["localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:8484", "a.localhost", "127.9.9.9"]
 
 
 @pytest.mark.parametrize(
-    ("origin", "status"),
+    ("path", "host", "origin", "status"),
     [
-        ("https://evil.example", 403),
-        ("null", 403),
-        ("http://localhost:3000", 200),
-        ("http://127.0.0.1", 200),
-        ("vscode-webview://abc", 200),
+        *((path, host, None, 421) for path in ("/v1/models", "/wane/status") for host in OTHERS),
+        *(("/v1/models", host, None, 200) for host in THIS_MACHINE),
+        *(("/v1/models", "localhost", page, 403) for page in ("https://evil.example", "null")),
+        *(("/v1/models", "localhost", page, 200) for page in ("http://localhost:3000", "http://127.0.0.1")),
+        ("/v1/models", "localhost", "vscode-webview://abc", 200),
     ],
 )
-async def test_web_pages_of_others_are_refused(origin: str, status: int) -> None:
-    async with provider(says) as up, proxy(up.url) as running:
-        assert (await ask(running, body(), headers={"origin": origin})).status == status
+async def test_names_and_web_pages_of_others_are_refused_on_loopback(
+    path: str, host: str, origin: str | None, status: int
+) -> None:
+    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+        line = "" if origin is None else f"Origin: {origin}\r\n"
+        it.send(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{line}\r\n".encode())
+        assert (await it.answer()).status == status
+        assert bool(up.asked) == (status == 200)
 
 
 @pytest.mark.parametrize(
