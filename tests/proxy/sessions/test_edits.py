@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from pathlib import Path
@@ -181,7 +180,9 @@ async def test_a_client_that_rewrites_its_first_message_keeps_its_own_rounds(mak
 
 
 @every_client
-def test_calls_that_a_server_numbers_do_not_mix_up_sessions_that_begin_alike(make: type[Client]) -> None:
+async def test_calls_that_a_server_numbers_do_not_mix_up_sessions_that_begin_alike(make: type[Client]) -> None:
+    names = iter(("first", "second"))
+
     def model(request: Request) -> Reply:
         turn = sum(part.kind is Kind.RESULT for part in request.parts)
         who = next(names, "")
@@ -189,22 +190,17 @@ def test_calls_that_a_server_numbers_do_not_mix_up_sessions_that_begin_alike(mak
         read = Call("read", {"path": f"{who}.py"}, id="read_1")
         return Reply(calls=(hidden, read)) if not turn else Reply("Done.")
 
-    async def main() -> None:
-        clients = [make(), make()]
-        upstream = Upstream(clients[0].provider, model)
-        index = SessionIndex(MemoryStore(), SMALL)
-        answers = []
-        for client in clients:
-            client.say("The same for all.")
-            answers.append(await exchange(index, client, upstream))
-        for client, done, who in zip(clients, answers, ("first", "second"), strict=True):
-            client.take(done.answer, lambda _, arguments: f"Content by {arguments}")
-            await exchange(index, client, upstream)
-            started = [part for part in upstream.requests[-1].parts if part.tool == "delimiter"]
-            assert [json.loads(part.text)["name"] for part in started] == [who]
-
-    names = iter(("first", "second"))
-    asyncio.run(main())
+    clients = [make(), make()]
+    index, upstream = SessionIndex(MemoryStore(), SMALL), Upstream(make.provider, model)
+    answers = []
+    for client in clients:
+        client.say("The same for all.")
+        answers.append(await exchange(index, client, upstream))
+    for client, done, who in zip(clients, answers, ("first", "second"), strict=True):
+        client.take(done.answer, lambda _, arguments: f"Content by {arguments}")
+        await exchange(index, client, upstream)
+        started = [part for part in upstream.requests[-1].parts if part.tool == "delimiter"]
+        assert [json.loads(part.text)["name"] for part in started] == [who]
 
 
 @every_client

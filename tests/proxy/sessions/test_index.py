@@ -180,19 +180,6 @@ def delimiters(upstream: Upstream) -> int:
 
 
 @every_client
-@pytest.mark.parametrize("seed", first_quick(*range(2)))
-async def test_a_client_that_compacts_its_history_goes_on(make: type[Client], seed: int) -> None:
-    client = make()
-    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
-    await work(index, client, upstream, 4)
-    fresh = make()
-    fresh.say("Summary of what was done so far: much.")
-    await run_turn(index, fresh, upstream, result)
-    await work(index, fresh, upstream, 3)
-    assert len(index.status()) == 2
-
-
-@every_client
 async def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make: type[Client]) -> None:
     client = make()
     upstream = worker(client, 1, marks=False)
@@ -202,16 +189,6 @@ async def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make
     done = await exchange(index, client, upstream)
     assert done.facts.evicted > 0
     assert done.facts.view <= 2_400
-
-
-@every_client
-@pytest.mark.parametrize("seed", first_quick(*range(2)))
-async def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
-    client = make()
-    index, upstream = SessionIndex(MemoryStore(), replace(SMALL, annotate="infer")), worker(client, seed)
-    done = await work(index, client, upstream, 8)
-    assert done[-1].facts.evicted > 0
-    assert all("delimiter" not in request.tools for request in upstream.requests)
 
 
 @pytest.mark.quick(1)
@@ -274,21 +251,6 @@ async def test_a_model_that_only_ever_marks_is_stopped(make: type[Client]) -> No
     assert len(done.bodies) == 8
     assert client.take(done.answer, result) == 0
     assert "At last." in json.dumps(client.history)
-
-
-@every_client
-async def test_a_client_with_a_delimiter_of_its_own_keeps_it(make: type[Client]) -> None:
-    client = make(("read", "bash", "edit", "delimiter"))
-    upstream = worker(client, 2)
-    index = SessionIndex(MemoryStore(), SMALL)
-
-    def answer(tool: str, arguments: Any) -> str:
-        return result(tool, arguments) if tool != "delimiter" else "noted"
-
-    client.say("Go.")
-    done = await run_turn(index, client, upstream, answer)
-    assert all(list(request.tools).count("delimiter") == 1 for request in upstream.requests)
-    assert all(len(each.bodies) == 1 for each in done)
 
 
 @every_client
@@ -381,27 +343,6 @@ async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(make: type[C
     await index.close()
 
 
-@pytest.mark.full
-async def test_however_much_waits_is_stored_when_there_is_room(tmp_path: Path) -> None:
-    client = AnthropicClient()
-    for number in range(10_001):
-        client.history.append({"role": ("user", "assistant")[number % 2], "content": f"{number}"})
-    upstream = Upstream(client.provider, lambda _: Reply("Done."))
-    store = Full(SessionStore(tmp_path), fsync=False)
-    index = SessionIndex(store, ContextSettings())
-    store.full = True
-    await exchange(index, client, upstream)
-    store.full = False
-    client.say("Is it stored?")
-    before = await exchange(index, client, upstream)
-    assert before.facts.note == ""
-    await index.close()
-    index = SessionIndex(disk(tmp_path), ContextSettings())
-    client.say("Still there?")
-    assert (await exchange(index, client, upstream)).facts.session == before.facts.session
-    await index.close()
-
-
 async def test_a_store_that_fails_is_an_error_where_it_is_to_be_strict(tmp_path: Path) -> None:
     client = CLIENTS[0]()
     client.say("Go.")
@@ -410,32 +351,6 @@ async def test_a_store_that_fails_is_an_error_where_it_is_to_be_strict(tmp_path:
         await SessionIndex(disk(tmp_path / "file"), SMALL, strict=True).turn(client.wire, client.body())
     done = await exchange(SessionIndex(disk(tmp_path / "file"), SMALL), client, worker(client, 1))
     assert "not stored" in done.facts.note
-
-
-USAGES = {
-    "anthropic": lambda usage: usage["input_tokens"],
-    "openai": lambda usage: usage["prompt_tokens"],
-    "openai_responses": lambda usage: usage["input_tokens"],
-}
-
-
-@every_client
-@pytest.mark.parametrize(("sums", "told"), [(True, 300), (False, 200)])
-async def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(
-    make: type[Client], sums: bool, told: int
-) -> None:
-    replies = iter(
-        [
-            Reply(calls=(Call("delimiter", {"action": "start", "name": "a", "type": "expl"}),), usage=Usage(100, 1)),
-            Reply(text="Done.", usage=Usage(200, 1)),
-        ]
-    )
-
-    client = make()
-    client.say("Go.")
-    upstream = Upstream(client.provider, lambda _: next(replies))
-    done = await exchange(SessionIndex(MemoryStore(), SMALL), client, upstream, sums=sums)
-    assert USAGES[client.wire.name](done.answer["usage"]) == told
 
 
 @every_client
@@ -485,19 +400,6 @@ async def test_a_session_that_waits_for_its_model_stays(tmp_path: Path) -> None:
     del turn
     await index.sweep()
     assert not index.status()
-
-
-@every_client
-def test_the_strategy_paper_takes_the_smallest_steps(make: type[Client]) -> None:
-    async def views(strategy: Any) -> list[int]:
-        client = make()
-        index = SessionIndex(MemoryStore(), replace(SMALL, strategy=strategy))
-        done = await work(index, client, worker(client, 2), 8)
-        return [each.facts.evicted_now for each in done if each.facts.evicted_now]
-
-    paper, ours = asyncio.run(views("paper")), asyncio.run(views("cwl"))
-    assert len(paper) > len(ours) > 0
-    assert max(paper) < max(ours)
 
 
 @every_client

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from collections.abc import Callable, Mapping
@@ -13,8 +12,8 @@ import pytest
 
 from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
-from tests.proxy.world import AnthropicClient, Client, Exchange, RemindedClient, ResponsesClient, exchange
-from wane import Kind, Policy
+from tests.proxy.world import AnthropicClient, Client, RemindedClient, ResponsesClient, exchange
+from wane import Policy
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 
@@ -69,17 +68,6 @@ class Codex(ResponsesClient):
         self.history.append({"type": "message", "role": role, "content": content, **about})
 
 
-def run(client: Client, turns: int, seed: int = 1) -> tuple[list[Exchange], SessionIndex]:
-    """Work through an index of sessions for some turns; the provider refuses what is not valid."""
-    # An index would name the files of notices that have left.
-    index = SessionIndex(MemoryStore(), replace(SMALL, policy=Policy(index_share=0)))
-
-    async def main() -> list[Exchange]:
-        return await work(index, client, worker(client, seed), turns)
-
-    return asyncio.run(main()), index
-
-
 def breakpoints(value: Any) -> int:
     if isinstance(value, list):
         return sum(map(breakpoints, value))
@@ -91,9 +79,11 @@ def breakpoints(value: Any) -> int:
 @pytest.mark.full
 @pytest.mark.parametrize("seed", first_quick(*range(3)))
 @pytest.mark.parametrize("make", [RemindedClient, Queuing, Folding, Codex])
-def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], seed: int) -> None:
+async def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], seed: int) -> None:
     client = make()
-    done, index = run(client, 8, seed)
+    # An index of evicted content would name the files of notices that have left.
+    index = SessionIndex(MemoryStore(), replace(SMALL, policy=Policy(index_share=0)))
+    done = await work(index, client, worker(client, seed), 8)
     sent, shown = json.dumps(client.history), json.dumps(done[-1].bodies[-1])
     assert len(index.status()) == 1
     assert done[-1].facts.evicted > 0
@@ -111,17 +101,16 @@ def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], seed: int
         assert breakpoints(each.bodies[-1]) <= 2 if issubclass(make, AnthropicClient) else True
 
 
-def test_views_of_notices_are_smaller_than_those_of_turns() -> None:
-    """The same session with its notices unmarked holds what the harness said for good."""
-
+async def test_notices_that_are_not_marked_stay_and_the_client_is_told_that_the_budget_is_not_kept() -> None:
     class Unmarked(Codex):
         def _tell(self, role: str, text: str, kind: str = "unknown") -> None:
             super()._tell("user" if kind != "unknown" else role, text.replace("<skill>", "skill"))
 
-    marked, _ = run(Codex(), 8)
-    unmarked, _ = run(Unmarked(), 8)
-    assert marked[-1].facts.view <= SMALL.budget < unmarked[-1].facts.view
-    assert marked[-1].facts.satisfied
+    client = Unmarked()
+    facts = (await work(SessionIndex(MemoryStore(), SMALL), client, worker(client, 1), 8))[-1].facts
+    assert facts.view > SMALL.budget
+    assert not facts.satisfied
+    assert "over the budget of 2,400" in facts.note
 
 
 async def test_a_session_that_begins_with_a_summary_stays_one_when_a_person_speaks() -> None:
@@ -139,22 +128,3 @@ async def test_a_session_that_begins_with_a_summary_stays_one_when_a_person_spea
     other.history = copy.deepcopy(client.history)
     other.history[0] = {"role": "user", "content": SUMMARY.replace("harness", "client")}
     assert (await exchange(index, other, upstream)).facts.session not in names
-
-
-async def test_what_a_person_adds_beside_notices_is_shown() -> None:
-    """An edited message whose notices are gone keeps what is a person's in it."""
-
-    client = RemindedClient()
-    index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 1)
-    await work(index, client, upstream, 8)
-    edited = next(
-        message
-        for message in client.history[4:]
-        if message["role"] == "user" and message["content"][0]["type"] == "tool_result"
-    )
-    edited["content"].append({"type": "text", "text": "Mind that!"})
-    client.say("Go on.")
-    done = await exchange(index, client, upstream)
-    assert len(index.status()) == 1
-    assert "Mind that!" in upstream.requests[-1].texts(Kind.USER)
-    assert done.facts.evicted > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from wane.journal import SessionStore
 from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.sender import NOBODY, Parentage, Sender
+from wane.proxy.sessions.sender import AGENTS, NOBODY, Parentage, Sender
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.team.deletion import delete_name
@@ -192,21 +193,27 @@ def test_prompts_are_claimed_once_and_only_if_one_session_fits(steps: Sequence[t
     asyncio.run(run())
 
 
-async def test_what_is_known_of_a_name_is_deleted_with_it() -> None:
+async def test_owners_share_nothing_and_what_is_known_of_one_is_deleted_with_it() -> None:
     store = MemoryStore()
-    for name in ("ann", "ben"):
-        await Parentage(store, name).handed_over(NOBODY, "x", ["p"])
+    await Parentage(store, "ann").handed_over(NOBODY, "x", ["p"])
+    assert not await Parentage(store, "ben").parent(NOBODY, ["p"])
+    await Parentage(store, "ben").handed_over(NOBODY, "x", ["p"])
     await delete_name(store, "ann")
     assert [await Parentage(store, name).parent(NOBODY, ["p"]) for name in ("ann", "ben")] == ["", "x"]
 
 
-async def test_owners_share_nothing_and_unreadable_documents_are_none() -> None:
+async def test_an_unreadable_document_is_none_and_an_old_one_is_deleted() -> None:
     store = MemoryStore()
-    await Parentage(store, "ann").handed_over(NOBODY, "x", ["p"])
-    assert not await Parentage(store, "ben").parent(NOBODY, ["p"])
-    (name,) = await store.documents("agent")
-    assert await store.replace_document("agent", name, await store.document("agent", name), "{}")
-    assert not await Parentage(store, "ann").parent(NOBODY, ["p"])
+    parentage = Parentage(store)
+    await parentage.handed_over(NOBODY, "x", ["p"])
+    ((name, document),) = (await store.documents(AGENTS)).items()
+    assert await store.replace_document(AGENTS, name, document, "{}")
+    assert not await parentage.parent(NOBODY, ["p"])
+    await parentage.handed_over(NOBODY, "x", ["q"])
+    parentage._tidied -= timedelta(hours=2)
+    await parentage.tidy()
+    assert name not in await store.documents(AGENTS)
+    assert await parentage.parent(NOBODY, ["q"]) == "x"
 
 
 @pytest.mark.parametrize(

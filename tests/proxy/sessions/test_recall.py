@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from tests.marks import first_quick
-from tests.proxy.clients.world import proxy
 from tests.proxy.recaller import Recaller, recalled
 from tests.proxy.sessions.test_index import SMALL, cleared, disk, every_client, result, work
-from tests.proxy.world import Client, Upstream, readable, run_turn
+from tests.proxy.world import Client, Upstream, run_turn
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
@@ -24,7 +23,7 @@ from wane.flags import options_of
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
 from wane.proxy.store.base import MemoryStore
-from wane.testing import Call, Reply, Request, ScriptedServer, Usage
+from wane.testing import Call, Reply, Request, Usage
 
 RECALLING = replace(SMALL, recall=True)
 
@@ -161,27 +160,6 @@ async def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
 
 
 @every_client
-async def test_offsets_and_names_that_are_wrong_are_told_of(make: type[Client]) -> None:
-    wrong = {
-        '{"name":"look","offset":true}': "must be a whole number",
-        '{"name":"look","offset":-1}': "is outside it",
-        '{"name":"look","offset":999999}': "is outside it",
-        '{"name":" "}': "needs the name of an episode",
-    }
-    replies = [
-        Reply(calls=(start("look"), READ)),
-        Reply(calls=(END, *(Call("recall", arguments) for arguments in wrong))),
-        Reply("Done."),
-    ]
-
-    client = make()
-    upstream = scripted(client, replies)
-    await work(SessionIndex(MemoryStore(), RECALLING), client, upstream, 1)
-    told = recalled(upstream.requests[-1])
-    assert all(text in answer for text, answer in zip(wrong.values(), told, strict=True)), told
-
-
-@every_client
 async def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client]) -> None:
     many = tuple(recall("look", offset=number) for number in range(MOST_RECALLS))
     replies = [
@@ -274,30 +252,3 @@ def test_recall_where_nothing_is_evicted_is_a_mistake() -> None:
         context_settings(options_of(ContextOptions, {"strategy": "none", "recall": True}))
     for values in ({"strategy": "clear-tools"}, {"annotate": "infer"}, {"strategy": "paper"}):
         assert context_settings(options_of(ContextOptions, {**values, "recall": True})).recall is True
-
-
-@pytest.mark.wide
-def test_over_the_real_server(tmp_path: Path) -> None:
-    """With the SDKs, streamed and whole."""
-    from tests.proxy.clients.sdks import SDKS, Headers
-
-    agents: dict[str, Recaller] = {}
-
-    def model(request: Request) -> Reply:
-        reply = agents.setdefault(request.model, Recaller(2, label=request.model))(request)
-        return readable(reply) if request.model.startswith("gemini") else reply
-
-    with (
-        ScriptedServer(model) as server,
-        proxy(server.url, tmp_path, "--budget", "2400", "--strict", "--recall") as url,
-    ):
-        for api in SDKS:
-            for stream in (False, True):
-                sdk = SDKS[api](url, f"{api}-{stream}", Headers())
-                for number in range(6):
-                    sdk.prompt(f"User turn {number}.")
-                    while (said := sdk.take(sdk.ask(stream=stream))).calls:
-                        sdk.give({id_: result(name, json.loads(args)) for id_, name, args in said.calls})
-                assert "recall" not in repr(sdk.history)
-                assert agents[f"{api}-{stream}"].check() >= 1
-        assert server.refusals == ()

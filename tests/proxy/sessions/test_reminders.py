@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -39,29 +38,27 @@ SETTINGS = ContextSettings(budget=20_000)
 NOTE = "Automatic note on the context window"
 
 
-def work(client: Client, settings: ContextSettings, model: Any, turns: int = 3) -> tuple[list[Exchange], SessionIndex]:
+async def work(
+    client: Client, settings: ContextSettings, model: Any, turns: int = 3
+) -> tuple[list[Exchange], SessionIndex]:
     """Let an agent work; return its exchanges, and the sessions.
 
     Each request is looked at ahead, too: `peek` says what would be sent upstream, without a reminder.
     """
-
-    async def main() -> tuple[list[Exchange], SessionIndex]:
-        index, upstream = SessionIndex(MemoryStore(), settings), Upstream(client.provider, model)
-        done: list[Exchange] = []
-        for number in range(turns):
-            client.say(f"User turn {number}.")
-            while True:
-                body = client.body()
-                bare = await index.peek(client.wire, body) if done else None
-                done.append(await exchange(index, client, upstream))
-                if bare is not None:
-                    sent = done[-1].bodies[0]
-                    assert sent == (client.wire.noted(bare, note) if (note := text_of(sent)) else bare)
-                if not client.take(done[-1].answer, result):
-                    break
-        return done, index
-
-    return asyncio.run(main())
+    index, upstream = SessionIndex(MemoryStore(), settings), Upstream(client.provider, model)
+    done: list[Exchange] = []
+    for number in range(turns):
+        client.say(f"User turn {number}.")
+        while True:
+            body = client.body()
+            bare = await index.peek(client.wire, body) if done else None
+            done.append(await exchange(index, client, upstream))
+            if bare is not None:
+                sent = done[-1].bodies[0]
+                assert sent == (client.wire.noted(bare, note) if (note := text_of(sent)) else bare)
+            if not client.take(done[-1].answer, result):
+                break
+    return done, index
 
 
 def text_of(body: dict[str, Any]) -> str:
@@ -73,9 +70,9 @@ def text_of(body: dict[str, Any]) -> str:
 
 @pytest.mark.full
 @every_client
-def test_a_model_that_marks_nothing_is_reminded_and_nothing_else_changes(make: type[Client]) -> None:
+async def test_a_model_that_marks_nothing_is_reminded_and_nothing_else_changes(make: type[Client]) -> None:
     client = make()
-    done, index = work(client, SETTINGS, Worker(3, steps=20, marks=False))
+    done, index = await work(client, SETTINGS, Worker(3, steps=20, marks=False))
     notes = [text_of(body) for each in done for body in each.bodies]
     # 5 % of the budget are 1,000 tokens, and a result has some 120.
     assert 2 <= len(list(filter(None, notes))) <= len(notes) / 5
@@ -97,9 +94,9 @@ class Endless(Worker):
 
 @pytest.mark.quick(1)
 @every_client
-def test_a_model_that_never_ends_is_told_what_it_holds_is_going(make: type[Client]) -> None:
+async def test_a_model_that_never_ends_is_told_what_it_holds_is_going(make: type[Client]) -> None:
     settings = replace(SETTINGS, budget=3_000)
-    done, _ = work(make(), settings, Endless(3, steps=20, marks=False), turns=5)
+    done, _ = await work(make(), settings, Endless(3, steps=20, marks=False), turns=5)
     notes = list(filter(None, (text_of(body) for each in done for body in each.bodies)))
     assert notes
     assert all('End the episode "endless" with `delimiter`' in note for note in notes)
@@ -163,7 +160,7 @@ async def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room
     assert ["<0400>" in json.dumps(body) for body in steady[2].bodies] == [True, False]
 
 
-def test_a_round_that_only_marks_is_not_reminded_again() -> None:
+async def test_a_round_that_only_marks_is_not_reminded_again() -> None:
     marked: list[bool] = []
 
     def model(request: Request) -> Reply:
@@ -172,7 +169,7 @@ def test_a_round_that_only_marks_is_not_reminded_again() -> None:
             return Reply(calls=(Call("delimiter", {"action": "start", "name": "late", "type": "expl"}),))
         return Reply(calls=(Call("read", {"n": len(request.parts)}),)) if not marked else Reply("Done.")
 
-    done, _ = work(AnthropicClient(), SETTINGS, model, turns=1)
+    done, _ = await work(AnthropicClient(), SETTINGS, model, turns=1)
     first, second = done[-1].bodies
     assert text_of(first)
     assert not text_of(second)
@@ -180,7 +177,7 @@ def test_a_round_that_only_marks_is_not_reminded_again() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize(("make", "why"), cross_quick(CLIENTS, ("off", "inferred", "marks by itself", "no episodes")))
-def test_nobody_is_reminded_who_cannot_mark_or_does_not_want_it(make: type[Client], why: str) -> None:
+async def test_nobody_is_reminded_who_cannot_mark_or_does_not_want_it(make: type[Client], why: str) -> None:
     changes: dict[str, dict[str, Any]] = {
         "off": {"remind_at": None},
         "inferred": {"annotate": "infer"},
@@ -188,7 +185,7 @@ def test_nobody_is_reminded_who_cannot_mark_or_does_not_want_it(make: type[Clien
         "no episodes": {"strategy": "truncate"},
     }
     tools = ("read", "bash", "edit", "delimiter") if why == "marks by itself" else ("read", "bash", "edit")
-    done, _ = work(make(tools), replace(SETTINGS, **changes[why]), Worker(3, steps=20, marks=False))
+    done, _ = await work(make(tools), replace(SETTINGS, **changes[why]), Worker(3, steps=20, marks=False))
     assert not any(text_of(body) for each in done for body in each.bodies)
 
 

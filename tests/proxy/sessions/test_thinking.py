@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from tests.marks import first_quick, wide
 from tests.proxy.agents import Worker
-from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
+from tests.proxy.world import AnthropicClient, Exchange, Upstream, run_turn
 from wane import Policy
 from wane.conversation import ContextSettings
 from wane.proxy.sessions.index import SessionIndex
@@ -43,18 +42,6 @@ def result(tool: str, arguments: Any) -> str:
     return f"{tool} {json.dumps(arguments)}\n" + "line of output, as long as lines are\n" * 25
 
 
-async def session(client: AnthropicClient, upstream: Upstream) -> list[Exchange]:
-    """Three turns of the user; every request that the provider would refuse raises."""
-    index, done = SessionIndex(MemoryStore(), SETTINGS), list[Exchange]()
-    for number in range(3):
-        client.say(f"User turn {number}: please do thing {number}.")
-        for _ in range(100):
-            done.append(await exchange(index, client, upstream))
-            if not client.take(done[-1].answer, result):
-                break
-    return done
-
-
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("make", "reasons"),  # whether it thinks between calls, too
@@ -65,10 +52,14 @@ async def session(client: AnthropicClient, upstream: Upstream) -> list[Exchange]
     ],
 )
 @pytest.mark.parametrize("seed", first_quick(*range(4)))
-def test_no_request_is_sent_that_the_provider_refuses(make: type[AnthropicClient], reasons: bool, seed: int) -> None:
-    client = make()
+async def test_no_request_is_sent_that_the_provider_refuses(
+    make: type[AnthropicClient], reasons: bool, seed: int
+) -> None:
+    client, index, done = make(), SessionIndex(MemoryStore(), SETTINGS), list[Exchange]()
     upstream = Upstream(client.provider, Worker(seed, steps=60, reasons=reasons))
-    done = asyncio.run(session(client, upstream))
+    for number in range(3):
+        client.say(f"User turn {number}: please do thing {number}.")
+        done += await run_turn(index, client, upstream, result, limit=100)
     assert len(upstream.requests) > 60
     assert done[-1].facts.evicted > 3 * BUDGET
     assert max(request.tokens for request in upstream.requests) <= BUDGET

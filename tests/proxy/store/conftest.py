@@ -25,7 +25,8 @@ def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
     if kind == "disk":
         directory: Path = request.getfixturevalue("tmp_path") / "sessions"
         return Place(kind, str(directory))
-    return Place(kind, request.getfixturevalue({"redis": "redis_server", "postgresql": "postgres_server"}[kind]).url)
+    server = request.getfixturevalue({"redis": "redis_server", "postgresql": "postgres_server"}[kind])
+    return Place(kind, server.url, server)
 
 
 DATABASES = [pytest.param(kind, marks=pytest.mark.full) for kind in ("redis", "postgresql")]

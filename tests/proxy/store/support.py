@@ -21,10 +21,12 @@ class Place:
     Attributes:
         kind: `disk`, `redis` or `postgresql`.
         where: as a user names it.
+        server: the database's.
     """
 
     kind: str
     where: str
+    server: Any = None
 
     @property
     def shared(self) -> bool:

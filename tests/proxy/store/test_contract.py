@@ -20,8 +20,9 @@ import wane
 from tests.journal.support import records as any_record
 from tests.proxy.store.support import Place, add, add_anew, found, new_root, note, topics
 from tests.strategies import times
-from wane.journal import MessageRecord, NoteRecord, Record
+from wane.journal import NoteRecord, Record
 from wane.proxy.store.base import (
+    Log,
     Match,
     SessionBusyError,
     SessionChangedError,
@@ -41,6 +42,15 @@ async def opened(place: Place) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def begun(place: Place) -> AsyncIterator[tuple[Store, Log]]:
+    """A store and a new session in it."""
+    async with opened(place) as store:
+        log = await store.create(new_root(), "openai")
+        yield store, log
+        await log.close()
 
 
 async def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
@@ -87,22 +97,6 @@ def test_records_of_every_kind_come_back_as_they_were(place: Place, batches: Seq
     for before, after in zip(written, back, strict=True):
         assert after.at is not None
         assert after == replace(before, at=before.at or after.at)
-
-
-async def test_a_session_of_megabytes_comes_back(place: Place) -> None:
-    big = [MessageRecord({"role": "user", "content": chr(97 + n) * 700_000}) for n in range(8)]
-
-    async with opened(place) as store:
-        log = await store.create(new_root(), "openai")
-        await add(log, *big, *(note(n) for n in range(3000)))
-        await log.close()
-        again = await store.open(log.id)
-        async with again.hold() as held:
-            assert [record.message for record in held if isinstance(record, MessageRecord)] == [
-                record.message for record in big
-            ]
-            assert topics(held) == [str(n) for n in range(3000)]
-        await again.close()
 
 
 async def test_the_session_written_last_is_found_first(place: Place) -> None:
@@ -175,15 +169,6 @@ async def test_what_is_no_root_and_no_id_is_refused(place: Place, root: str) -> 
                 await attempt
 
 
-async def test_a_session_that_is_not_there_is_said(place: Place) -> None:
-    session_id = f"{new_root()}-{'0' * 16}"
-
-    async with opened(place) as store:
-        for attempt in (store.open(session_id), store.read(session_id)):
-            with pytest.raises(StoreError, match=rf"there is no session {session_id}"):
-                await attempt
-
-
 async def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
     async with opened(place) as store:
         root = new_root()
@@ -199,15 +184,15 @@ async def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
         assert not [session for session in await store.unwritten(3_600) if session.id in ids]
         await store.delete(logs[1].id)
         assert set(await found(store, root)) == {logs[0].id, logs[2].id}
-        for attempt in (store.delete(logs[1].id), store.read(logs[1].id), store.delete("no-session")):
+        gone = logs[1].id
+        for attempt in (store.delete(gone), store.open(gone), store.read(gone), store.header(gone), store.delete("no")):
             with pytest.raises(StoreError, match="there is no session"):
                 await attempt
         assert topics(await store.read(logs[2].id)) == ["1"]
 
 
 async def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
-    async with opened(place) as store:
-        log = await store.create(new_root(), "openai")
+    async with begun(place) as (store, log):
         with pytest.raises(StoreError, match="is not held"):
             await log.append((note(1),))
         await add(log, note(2))
@@ -217,14 +202,11 @@ async def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
             with pytest.raises(StoreError, match="is not held"):
                 await asyncio.create_task(log.append((note(4),)))
         assert topics(await store.read(log.id)) == ["2"]
-        await log.close()
 
 
 async def test_records_are_added_all_or_none(place: Place) -> None:
     impossible = NoteRecord("impossible", {"value": object()})
-
-    async with opened(place) as store:
-        log = await store.create(new_root(), "openai")
+    async with begun(place) as (store, log):
         async with log.hold():
             await log.append((note(1),))
             with pytest.raises(StoreError, match=r"kind 'note' cannot be written as JSON"):
@@ -232,12 +214,10 @@ async def test_records_are_added_all_or_none(place: Place) -> None:
             await log.append(())
             await log.append((note(4), note(5)))
         assert topics(await store.read(log.id)) == ["1", "4", "5"]
-        await log.close()
 
 
 async def test_tasks_of_one_process_take_turns(place: Place) -> None:
-    async with opened(place) as store:
-        log = await store.create(new_root(), "openai")
+    async with begun(place) as (store, log):
         inside = 0
 
         async def work(number: int) -> None:
@@ -253,14 +233,11 @@ async def test_tasks_of_one_process_take_turns(place: Place) -> None:
 
         await asyncio.gather(*(work(number) for number in range(100)))
         assert topics(await store.read(log.id)) == [str(number) for number in range(100)]
-        await log.close()
 
 
 async def test_who_is_cancelled_leaves_whole_batches_and_no_holder(place: Place) -> None:
     rng = random.Random(3)
-
-    async with opened(place) as store:
-        log = await store.create(new_root(), "openai")
+    async with begun(place) as (store, log):
         for number in range(40):
             # Some heavy enough for a thread.
             text = "x" * rng.choice((10, 100_000))
@@ -277,7 +254,6 @@ async def test_who_is_cancelled_leaves_whole_batches_and_no_holder(place: Place)
         counts = Counter(topics(await store.read(log.id)))
         assert counts.pop("-1") == 1
         assert set(counts.values()) <= {2}
-        await log.close()
 
 
 async def test_a_cancelled_opening_lets_go(place: Place) -> None:
@@ -315,7 +291,6 @@ async def said(worker: asyncio.subprocess.Process) -> str:
 @pytest.mark.full
 async def test_processes_at_once_lose_nothing_and_keep_the_order(place: Place) -> None:
     count = 100
-
     async with opened(place) as store:
         log = await store.create(new_root(), "openai")
         await log.close()
@@ -375,7 +350,6 @@ async def test_who_begins_again_gets_all_records(shared: Place) -> None:
 @pytest.mark.full
 async def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
     place = Place("disk", str(tmp_path))
-
     async with opened(place) as here, opened(place) as there:
         log = await here.create(new_root(), "openai")
         await add(log, note(1))
@@ -389,7 +363,6 @@ async def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
 @pytest.mark.full
 async def test_a_killed_holder_frees_the_session(tmp_path: Path) -> None:
     place = Place("disk", str(tmp_path))
-
     async with opened(place) as store:
         log = await store.create(new_root(), "openai")
         await add(log, note(1))
@@ -417,3 +390,51 @@ async def test_a_process_that_stood_still_holds_up_nobody_and_cannot_add(shared:
         assert await said(stalled) == "SessionChangedError"
         assert await stalled.wait() == 0
         assert topics(await store.read(log.id)) == ["1"]
+
+
+async def test_a_document_is_replaced_only_if_it_is_the_known_one(place: Place) -> None:
+    async with opened(place) as store, opened(place) as other:
+        known = await store.document("kind", "a")
+        for document in ("one", "two"):
+            assert not await store.replace_document("kind", "a", "another", document)
+            assert await store.replace_document("kind", "a", known, document)
+            assert await other.document("kind", "a") == document
+            known = document
+        assert not await other.replace_document("kind", "a", None, "three")
+        assert await other.replace_document("kind", "a", known, None)
+        assert await store.document("kind", "a") is None
+        assert await store.replace_document("kind", "a", None, "four")
+        assert await store.replace_document("kind", "a", "four", None)
+
+
+async def test_kinds_and_names_of_documents_are_apart(place: Place) -> None:
+    texts = {(kind, name): f"{kind} {name} Grüße" for kind, name in (("x", ""), ("x", "a.b@c-d_e"), ("y", ""))}
+    async with opened(place) as store:
+        for (kind, name), text in texts.items():
+            assert await store.replace_document(kind, name, None, text)
+        assert await store.documents("x") == {"": "x  Grüße", "a.b@c-d_e": "x a.b@c-d_e Grüße"}
+        assert await store.document("y", "") == "y  Grüße"
+        assert await store.documents("z") == {}
+        for (kind, name), text in texts.items():
+            assert await store.replace_document(kind, name, text, None)
+
+
+async def test_of_changes_of_a_document_at_once_none_is_lost(place: Place) -> None:
+    stores = [place.store() for _ in range(4)]
+
+    async def count(store: Store) -> None:
+        for _ in range(25):
+            await store.change_document("count", "a", lambda known: str(int(known or 0) + 1), "the count")
+
+    await asyncio.gather(*map(count, stores))
+    assert await stores[0].document("count", "a") == "100"
+    await stores[0].replace_document("count", "a", "100", None)
+    await asyncio.gather(*(store.close() for store in stores))
+
+
+async def test_a_header_tells_whose_a_session_is_while_another_process_has_it_open(place: Place) -> None:
+    async with opened(place) as store, opened(place) as other:
+        for owner in ("", "alice"):
+            log = await store.create(new_root(), "openai", owner)
+            assert (await other.header(log.id)).owner == owner
+            await log.close()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,45 +43,30 @@ def shown(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
-def test_a_server_that_is_down_is_named_without_its_password(scheme: str, caplog: pytest.LogCaptureFixture) -> None:
-    port = free_port()
-    url = f"{scheme}://wane:{QUOTED}@127.0.0.1:{port}/0"
-
-    async def act() -> list[StoreError]:
-        store = open_store(url)
-        errors = []
-        session_id = f"{new_root()}-{'0' * 16}"
-        calls: list[Callable[[], Awaitable[object]]] = [
-            lambda: found(store, new_root()),
-            lambda: store.create(new_root(), "openai"),
-            lambda: store.open(session_id),
-            lambda: store.read(session_id),
-        ]
-        for call in calls:
-            with pytest.raises(
-                StoreError, match=rf"the store {scheme}://127\.0\.0\.1:{port}/0 does not work"
-            ) as caught:
-                await call()
-            errors.append(caught.value)
-        await store.close()
-        return errors
-
-    with caplog.at_level(logging.DEBUG):
-        errors = asyncio.run(act())
-    for text in (*map(shown, errors), caplog.text):
-        assert PASSWORD not in text
-        assert QUOTED not in text
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("scheme", ["redis", "postgresql"])
-def test_a_wrong_password_is_not_shown(
-    scheme: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+async def test_a_server_that_is_down_is_named_without_its_password(
+    scheme: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = request.getfixturevalue("redis_server" if scheme == "redis" else "postgres_server")
-    store = open_store(server.url.replace(QUOTED, "another-Pass"))
+    caplog.set_level(logging.DEBUG)
+    port, session_id = free_port(), f"{new_root()}-{'0' * 16}"
+    store = open_store(f"{scheme}://wane:{QUOTED}@127.0.0.1:{port}/0")
+    for call in (
+        found(store, new_root()),
+        store.create(new_root(), "openai"),
+        store.open(session_id),
+        store.read(session_id),
+    ):
+        with pytest.raises(StoreError, match=rf"{scheme}://127\.0\.0\.1:{port}/0 does not work") as caught:
+            await call
+        for text in (shown(caught.value), caplog.text):
+            assert PASSWORD not in text
+            assert QUOTED not in text
+    await store.close()
+
+
+async def test_a_wrong_password_is_not_shown(shared: Place, caplog: pytest.LogCaptureFixture) -> None:
+    store = open_store(shared.where.replace(QUOTED, "another-Pass"))
     with caplog.at_level(logging.DEBUG), pytest.raises(StoreError) as caught:
-        asyncio.run(found(store, new_root()))
+        await found(store, new_root())
     assert "password" in str(caught.value)
     assert "another-Pass" not in shown(caught.value) + caplog.text
 
@@ -143,17 +128,16 @@ async def test_redis_without_memory_is_said_and_goes_on_when_there_is_some(own_r
     await store.close()
 
 
-async def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.FixtureRequest) -> None:
+async def test_a_database_that_went_back_is_noticed(shared: Place) -> None:
     store = open_store(shared.where)
     log = await store.create(new_root(), "openai")
     await add(log, note(1), note(2))
     if shared.kind == "redis":
-        raw(request.getfixturevalue("redis_server")).rpop(f"wane:{{{log.id[:24]}}}:{log.id}:lines")
+        raw(shared.server).rpop(f"wane:{{{log.id[:24]}}}:{log.id}:lines")
     else:
-        server = request.getfixturevalue("postgres_server")
-        run_sql(server, f"DELETE FROM wane_line WHERE session = '{log.id}' AND number = 3")
+        run_sql(shared.server, f"DELETE FROM wane_line WHERE session = '{log.id}' AND number = 3")
         run_sql(
-            server,
+            shared.server,
             f"UPDATE wane_session SET lines = 2, tail = (SELECT left(right(line, 10), 8) FROM wane_line"
             f" WHERE session = '{log.id}' AND number = 2) WHERE id = '{log.id}'",
         )
@@ -172,16 +156,15 @@ async def test_a_database_that_went_back_is_noticed(shared: Place, request: pyte
     await store.close()
 
 
-async def test_a_session_that_was_deleted_is_lost(shared: Place, request: pytest.FixtureRequest) -> None:
+async def test_a_session_that_was_deleted_is_lost(shared: Place) -> None:
     store = open_store(shared.where)
     log = await store.create(new_root(), "openai")
     await add(log, note(1))
     async with log.hold():
         if shared.kind == "redis":
-            raw(request.getfixturevalue("redis_server")).flushall()
+            raw(shared.server).flushall()
         else:
-            server = request.getfixturevalue("postgres_server")
-            run_sql(server, f"DELETE FROM wane_session WHERE id = '{log.id}'")
+            run_sql(shared.server, f"DELETE FROM wane_session WHERE id = '{log.id}'")
         with pytest.raises(SessionLostError, match="is no longer in"):
             await log.append((note(2),))
     for _ in range(2):
@@ -207,17 +190,16 @@ async def test_many_expired_sessions_are_deleted_in_several_goes(postgres_server
     await asyncio.gather(plain.close(), store.close())
 
 
-async def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.FixtureRequest) -> None:
+async def test_a_line_that_was_changed_is_named(shared: Place) -> None:
     store = open_store(shared.where)
     log = await store.create(new_root(), "openai")
     await add(log, note(1), note(2))
     (_, line, _) = await database_at(shared.where).fetch(log.id)
     changed = line.decode().replace('"1"', '"7"')
     if shared.kind == "redis":
-        raw(request.getfixturevalue("redis_server")).lset(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 1, changed)
+        raw(shared.server).lset(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 1, changed)
     else:
-        server = request.getfixturevalue("postgres_server")
-        run_sql(server, f"UPDATE wane_line SET line = '{changed}' WHERE session = '{log.id}' AND number = 2")
+        run_sql(shared.server, f"UPDATE wane_line SET line = '{changed}' WHERE session = '{log.id}' AND number = 2")
     again = await store.open(log.id)
     message = rf"session {log.id} in .*, line 2 is damaged"
     with pytest.raises(StoreError, match=message):
@@ -238,28 +220,21 @@ async def test_a_session_of_another_version_is_refused_by_name(shared: Place) ->
     await store.close()
 
 
-def test_what_the_database_prints_is_a_sessions_file(
-    shared: Place, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    async def act() -> str:
-        store = open_store(shared.where)
-        log = await store.create(new_root(), "openai")
-        await add(log, note(1), note(2, text="Grüße\n"))
-        await store.close()
-        return log.id
-
-    session_id = asyncio.run(act())
+async def test_what_the_database_prints_is_a_sessions_file(shared: Place, tmp_path: Path) -> None:
+    store = open_store(shared.where)
+    log = await store.create(new_root(), "openai")
+    await add(log, note(1), note(2, text="Grüße\n"))
+    await store.close()
     if shared.kind == "redis":
-        server = raw(request.getfixturevalue("redis_server"))
-        lines = server.lrange(f"wane:{{{session_id[:24]}}}:{session_id}:lines", 0, -1)
+        lines = raw(shared.server).lrange(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 0, -1)
     else:
         statement = "SELECT line FROM wane_line WHERE session = %s ORDER BY number"
         with psycopg.connect(shared.where, client_encoding="utf8") as connection:
-            lines = [line.encode() for (line,) in connection.execute(statement, (session_id,))]
+            lines = [line.encode() for (line,) in connection.execute(statement, (log.id,))]
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in lines))
     file = read(path)
-    assert file.header.id == session_id
+    assert file.header.id == log.id
     assert topics(file.records) == ["1", "2"]
     assert not file.torn
 
@@ -311,13 +286,12 @@ async def test_every_step_may_be_done_twice(shared: Place) -> None:
     await store.close()
 
 
-async def test_sessions_expire(shared: Place, request: pytest.FixtureRequest) -> None:
-    keep = 0.5
-
+async def test_sessions_expire(shared: Place) -> None:
     if shared.kind == "postgresql":
         await open_store(shared.where).check()
-        run_sql(request.getfixturevalue("postgres_server"), "DELETE FROM wane_session")
-    store, root = open_store(shared.where, keep), new_root()
+        run_sql(shared.server, "DELETE FROM wane_session")
+    keep, root = 0.5, new_root()
+    store = open_store(shared.where, keep)
     log = await store.create(root, "openai")
     kept = await open_store(shared.where, keep=0).create(new_root(), "openai")
     await asyncio.sleep(keep + 0.2)
@@ -362,16 +336,6 @@ def test_tables_of_a_newer_version_are_refused(postgres_server: Postgres) -> Non
     store = open_store(f"{postgres_server.url}?options=-csearch_path%3Dnewer")
     with pytest.raises(StoreError, match=r"are of version 7, but this Wane needs version 1"):
         asyncio.run(found(store, new_root()))
-
-
-async def test_commits_are_waited_for_in_sync_alone(postgres_server: Postgres) -> None:
-    store = open_store(postgres_server.url)
-    log = await store.create(new_root(), "openai")
-    await add(log, note(1))
-    await log.sync()
-    await add(log, note(2))
-    assert topics(await store.read(log.id)) == ["1", "2"]
-    await store.close()
 
 
 def test_statements_hold_no_values() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 import signal
@@ -42,11 +41,6 @@ async def written(directory: Path, count: int = 3) -> str:
     return log.id
 
 
-def one_session(directory: Path) -> str:
-    """The same where no event loop runs."""
-    return asyncio.run(written(directory))
-
-
 def path_of(directory: Path, session_id: str) -> Path:
     (path,) = directory.rglob(f"*Z-{session_id}.jsonl")
     return path
@@ -56,7 +50,7 @@ def path_of(directory: Path, session_id: str) -> Path:
 def test_sessions_are_their_owners_alone(tmp_path: Path) -> None:
     def act() -> None:
         os.umask(0)
-        one_session(tmp_path / "made" / "sessions")
+        asyncio.run(written(tmp_path / "made" / "sessions"))
 
     assert in_a_child(act) == ""
     root = tmp_path / "made" / "sessions"
@@ -66,36 +60,25 @@ def test_sessions_are_their_owners_alone(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in (root, *root.glob("*/"), *root.glob("*/*/"))} == {0o700}
 
 
-def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_path: Path) -> None:
-    async def act() -> str:
-        store = DiskStore(SessionStore(tmp_path / "sessions"), cwd=tmp_path)
-        log = await store.create("ab" * 12, "anthropic")
-        await add(log, note(1))
-        await log.sync()
-        await log.close()
-        return log.id
-
-    session_id = asyncio.run(act())
+async def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_path: Path) -> None:
+    log = await DiskStore(SessionStore(tmp_path / "sessions"), cwd=tmp_path).create("ab" * 12, "anthropic")
+    await add(log, note(1))
+    await log.close()
     (info,) = SessionStore(tmp_path / "sessions").sessions(tmp_path)
-    assert info.id == session_id
-    assert info.problem is None
+    assert (info.id, info.problem) == (log.id, None)
     file = read(info.path)
     assert file.header.format == "anthropic"
     assert topics(file.records) == ["1"]
 
 
-def test_messages_of_any_characters_and_numbers_come_back(tmp_path: Path) -> None:
+async def test_messages_of_any_characters_and_numbers_come_back(tmp_path: Path) -> None:
     texts = ["Größe ∑ 😀", "lines\u2028and\u2029and\x85\r\n", "\ud800 alone", "\x00"]
-    messages = [{"role": "user", "content": text, "n": [2**63, 2**64 + 1, 0.1, -0.0, 1e300, inf]} for text in texts]
-
-    async def act() -> str:
-        store = open_store(str(tmp_path))
-        log = await store.create("ab" * 12, "openai")
-        await add(log, *map(MessageRecord, messages))
-        await log.close()
-        return log.id
-
-    file = read(path_of(tmp_path, asyncio.run(act())))
+    numbers = [2**63, 2**64 + 1, 0.1, -0.0, 1e300, inf]
+    messages = [{"role": "user", "content": text, "n": number} for text in texts for number in numbers]
+    log = await open_store(str(tmp_path)).create("ab" * 12, "openai")
+    await add(log, *map(MessageRecord, messages))
+    await log.close()
+    file = read(path_of(tmp_path, log.id))
     assert [record.message for record in file.records if isinstance(record, MessageRecord)] == messages
     assert not file.torn
 
@@ -116,45 +99,33 @@ async def test_a_session_that_was_not_synced_is_found_after_a_crash(tmp_path: Pa
     assert await found(open_store(str(tmp_path)), root, keys[1]) == [log.id]
 
 
-def test_finding_opens_no_file(tmp_path: Path) -> None:
-    session_id = one_session(tmp_path)
+async def test_finding_opens_no_file(tmp_path: Path) -> None:
+    session_id = await written(tmp_path)
     path_of(tmp_path, session_id).write_bytes(b"no session at all")
-    matched = asyncio.run(found(open_store(str(tmp_path)), session_id[:24]))
-    assert matched == [session_id]
+    assert await found(open_store(str(tmp_path)), session_id[:24]) == [session_id]
 
 
-def test_a_record_that_was_cut_short_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    session_id = one_session(tmp_path)
+async def test_a_record_that_was_cut_short_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    session_id, store = await written(tmp_path), open_store(str(tmp_path))
     path = path_of(tmp_path, session_id)
     path.write_bytes(path.read_bytes()[:-20])
-
-    async def act() -> None:
-        store = open_store(str(tmp_path))
-        assert topics(await store.read(session_id)) == ["0", "1"]
-        log = await store.open(session_id)
-        assert topics(await add(log, note(9))) == ["0", "1"]
-        await log.close()
-        assert topics(await store.read(session_id)) == ["0", "1", "9"]
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(act())
+    assert topics(await store.read(session_id)) == ["0", "1"]
+    log = await store.open(session_id)
+    assert topics(await add(log, note(9))) == ["0", "1"]
+    await log.close()
+    assert topics(await store.read(session_id)) == ["0", "1", "9"]
     assert "was cut short" in caplog.text
     assert path.with_name(f"{path.name}.torn").exists()
 
 
-def test_a_damaged_session_is_named_and_left_alone(tmp_path: Path) -> None:
-    session_id = one_session(tmp_path)
+async def test_a_damaged_session_is_named_and_left_alone(tmp_path: Path) -> None:
+    session_id, store = await written(tmp_path), open_store(str(tmp_path))
     path = path_of(tmp_path, session_id)
     damaged = path.read_bytes().replace(b'"topic":"1"', b'"topic":"7"')
     path.write_bytes(damaged)
-
-    async def act() -> None:
-        store = open_store(str(tmp_path))
-        for attempt in (store.open(session_id), store.read(session_id)):
-            with pytest.raises(StoreError, match=rf"{path.name}, line 3 is damaged"):
-                await attempt
-
-    asyncio.run(act())
+    for attempt in (store.open(session_id), store.read(session_id)):
+        with pytest.raises(StoreError, match=rf"{path.name}, line 3 is damaged"):
+            await attempt
     assert path.read_bytes() == damaged
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -113,26 +112,22 @@ except MissingExtraError as error:
         f"postgresql://127.0.0.1:1/{SECRET}",
     ],
 )
-def test_a_database_that_cannot_be_reached_is_told_when_it_is_asked_for(url: str) -> None:
-    async def main() -> str:
-        store = open_store(url)
-        with pytest.raises(StoreError) as caught:
-            await store.check()
-        await store.close()
-        return str(caught.value)
-
-    said = asyncio.run(main())
-    assert f"the store {parse_location(url).name} does not work" in said
-    assert SECRET not in said
+async def test_a_database_that_cannot_be_reached_is_told_when_it_is_asked_for(url: str) -> None:
+    store = open_store(url)
+    with pytest.raises(StoreError) as caught:
+        await store.check()
+    await store.close()
+    assert f"the store {parse_location(url).name} does not work" in str(caught.value)
+    assert SECRET not in str(caught.value)
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+async def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    asyncio.run(open_store(str(tmp_path / "new")).check())
-    asyncio.run(open_store(None).check())
+    await open_store(str(tmp_path / "new")).check()
+    await open_store(None).check()
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
     with pytest.raises(StoreError, match=f"{tmp_path / 'file'} is not a writable directory"):
-        asyncio.run(open_store(str(tmp_path / "file" / "new")).check())
+        await open_store(str(tmp_path / "file" / "new")).check()
 
 
 def test_settings_of_ours_are_taken_out_of_the_url() -> None:

@@ -69,7 +69,7 @@ def test_what_fails_at_once_may_be_tried_again_at_once() -> None:
     outage.started()
 
 
-def test_work_that_goes_on_when_it_is_cancelled_is_not_waited_for() -> None:
+async def test_work_that_goes_on_when_it_is_cancelled_is_not_waited_for() -> None:
     cancelled = 0
 
     async def stubborn() -> None:
@@ -81,13 +81,10 @@ def test_work_that_goes_on_when_it_is_cancelled_is_not_waited_for() -> None:
                 cancelled += 1
         raise StoreError("nobody waits for this")
 
-    async def act() -> None:
-        with pytest.raises(TimeoutError):
-            await within(0.01, stubborn())
-        while cancelled < 2:
-            await asyncio.sleep(0.01)
-
-    asyncio.run(act())
+    with pytest.raises(TimeoutError):
+        await within(0.01, stubborn())
+    while cancelled < 2:
+        await asyncio.sleep(0.01)
 
 
 async def goes_on(log: Log) -> bool:
@@ -98,15 +95,13 @@ async def goes_on(log: Log) -> bool:
     return True
 
 
-async def test_a_hanging_server_is_waited_for_once(shared: Place, request: pytest.FixtureRequest) -> None:
-    server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
-
+async def test_a_hanging_server_is_waited_for_once(shared: Place) -> None:
     store = database_at(shared.where, Timeouts(limit=1, pause=600))
     again = database_at(shared.where, Timeouts(limit=1, pause=1.5))
     log, other = await store.create(new_root(), "openai"), await again.create(new_root(), "openai")
     await add(log, note(1))
     await add(other, note(1))
-    with server.hanging():
+    with shared.server.hanging():
         for one in (log, other):
             with pytest.raises(StoreError, match=r"does not work: no answer within 1 seconds$"):
                 await add(one, note(2))
@@ -130,13 +125,11 @@ async def test_a_hanging_server_is_waited_for_once(shared: Place, request: pytes
     await asyncio.gather(store.close(), again.close())
 
 
-async def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place, request: pytest.FixtureRequest) -> None:
-    server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
-
+async def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place) -> None:
     store = database_at(shared.where, Timeouts(limit=1, pause=600))
     log = await store.create(new_root(), "openai")
     async with log.hold():
-        with server.hanging():
+        with shared.server.hanging():
             with pytest.raises(StoreError, match=r"no answer within 1 seconds$"):
                 await log.append((note(1),))
             with pytest.raises(StoreError, match=AT_ONCE):
@@ -146,18 +139,14 @@ async def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place, request
 
 @pytest.mark.full
 @pytest.mark.parametrize("scheme", ["redis", "postgresql"])
-def test_many_who_wait_for_a_server_that_says_nothing(scheme: str) -> None:
+async def test_many_who_wait_for_a_server_that_says_nothing(scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
         where = f"{scheme}://wane:{QUOTED}@127.0.0.1:{silent.getsockname()[1]}/0"
-
-        async def act() -> None:
-            store = database_at(where, Timeouts(limit=1, pause=600))
-            # More than there are connections.
-            errors = await asyncio.gather(*(found(store, new_root()) for _ in range(50)), return_exceptions=True)
-            assert {type(error) for error in errors} == {StoreError}
-            assert all("no answer within 1 seconds" in str(error) for error in errors)
-            with pytest.raises(StoreError, match=AT_ONCE):
-                await found(store, new_root())
-            await store.close()
-
-        asyncio.run(act())
+        store = database_at(where, Timeouts(limit=1, pause=600))
+        # More than there are connections.
+        errors = await asyncio.gather(*(found(store, new_root()) for _ in range(50)), return_exceptions=True)
+        assert {type(error) for error in errors} == {StoreError}
+        assert all("no answer within 1 seconds" in str(error) for error in errors)
+        with pytest.raises(StoreError, match=AT_ONCE):
+            await found(store, new_root())
+        await store.close()

@@ -92,30 +92,25 @@ def raced(where: str, at: int) -> Any:
     [(0, "One way."), (0, "Another way."), (1, "One way.")],
     ids=["the request", "another request", "the reply"],
 )
-def test_another_process_adds_between_reading_and_adding(
+async def test_another_process_adds_between_reading_and_adding(
     shared: Place, at: int, theirs: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        client = CLIENTS[0]()
-        upstream = worker(client, 1)
-        store = raced(shared.where, at)
-        indexes = [SessionIndex(store, SMALL), SessionIndex(open_store(shared.where), SMALL)]
-        await work(indexes[0], client, upstream, 4)
-        other = client.copy()
-        client.say("One way.")
-        other.say(theirs)
-        store.race = lambda: run_turn(indexes[1], other, upstream, result)
-        await run_turn(indexes[0], client, upstream, result)
-        assert store.refused == 1
-        later = SessionIndex(open_store(shared.where), SMALL)
-        for each in (client, other):
-            done = await work(later, each, upstream, 2)
-            assert done[-1].facts.evicted > 0
-            assert done[-1].facts.view <= SMALL.budget
-        for index in (*indexes, later):
-            await index.close()
-
-    asyncio.run(main())
+    client = CLIENTS[0]()
+    upstream, store = worker(client, 1), raced(shared.where, at)
+    indexes = [SessionIndex(each, SMALL) for each in (store, open_store(shared.where), open_store(shared.where))]
+    await work(indexes[0], client, upstream, 4)
+    other = client.copy()
+    client.say("One way.")
+    other.say(theirs)
+    store.race = lambda: run_turn(indexes[1], other, upstream, result)
+    await run_turn(indexes[0], client, upstream, result)
+    assert store.refused == 1
+    for each in (client, other):
+        done = await work(indexes[2], each, upstream, 2)
+        assert done[-1].facts.evicted > 0
+        assert done[-1].facts.view <= SMALL.budget
+    for index in indexes:
+        await index.close()
     assert not [record.message for record in caplog.records if record.name == "wane.proxy"]
 
 
