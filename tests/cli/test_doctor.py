@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
@@ -80,24 +81,31 @@ def test_without_sessions_here_it_says_how_to_name_one(run: Run) -> None:
     assert "wane sessions --all" in done.err
 
 
-@pytest.fixture
-def proxy(tmp_path: Path) -> Iterator[Running]:
-    """A proxy whose provider caches nothing of the second request, which brings a further tool."""
+@contextmanager
+def serving(tmp_path: Path, *usages: Usage) -> Iterator[Running]:
+    """A proxy whose provider reports these usages, one for each request."""
     pytest.importorskip("uvicorn", reason="needs the extra proxy")
     from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
     from wane.cli.proxy.options import proxy_options
     from wane.proxy.server.run import in_thread
 
-    usages = [Usage(10_000, 5, 0, 10_000), Usage(10_200, 5, 0, 10_200), Usage(10_400, 5, 10_200, 200)]
     with ScriptedServer([Reply(f"Answer {number}.", usage=usage) for number, usage in enumerate(usages)]) as server:
         context = ContextOptions(store=str(tmp_path / "store"))
         options = proxy_options(ProxyCommandOptions(upstream=server.url, listen="127.0.0.1:0", context=context), {})
         with in_thread(options) as running:
-            messages: list[dict[str, Any]] = []
-            for tools in (["read"], ["read", "mcp__search"], ["read", "mcp__search"]):
-                messages.append({"role": "user", "content": f"Turn {len(messages)}."})
-                messages.append({"role": "assistant", "content": _asked(running.url, messages, tools)})
             yield running
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[Running]:
+    """A proxy whose provider caches nothing of the second request, which brings a further tool."""
+    usages = [Usage(10_000, 5, 0, 10_000), Usage(10_200, 5, 0, 10_200), Usage(10_400, 5, 10_200, 200)]
+    with serving(tmp_path, *usages) as running:
+        messages: list[dict[str, Any]] = []
+        for tools in (["read"], ["read", "mcp__search"], ["read", "mcp__search"]):
+            messages.append({"role": "user", "content": f"Turn {len(messages)}."})
+            messages.append({"role": "assistant", "content": _asked(running.url, messages, tools)})
+        yield running
 
 
 def _asked(url: str, messages: list[dict[str, Any]], tools: list[str]) -> list[dict[str, Any]]:
@@ -155,23 +163,15 @@ def test_requests_that_the_proxy_recorded_too_count_once(run: Run, proxy: Runnin
 def test_a_branch_that_the_proxy_saw_is_compared_with_what_it_branched_off_from(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("uvicorn", reason="needs the extra proxy")
-    from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
-    from wane.cli.proxy.options import proxy_options
-    from wane.proxy.server.run import in_thread
-
     monkeypatch.setenv("COLUMNS", "200")
     usages = [Usage(10_000 * number, 5, 10_000 * (number - 1), 10_000) for number in (1, 2, 3)]
     usages.append(Usage(21_000, 5, 0, 21_000))
-    with ScriptedServer([Reply(f"Answer {number}.", usage=usage) for number, usage in enumerate(usages)]) as server:
-        context = ContextOptions(store=str(tmp_path / "store"))
-        options = proxy_options(ProxyCommandOptions(upstream=server.url, listen="127.0.0.1:0", context=context), {})
-        with in_thread(options) as running:
-            messages: list[dict[str, Any]] = []
-            for number in range(4):
-                del messages[4 if number == 3 else len(messages) :]
-                messages.append({"role": "user", "content": f"Turn {number}."})
-                messages.append({"role": "assistant", "content": _asked(running.url, messages, ["read"])})
+    with serving(tmp_path, *usages) as running:
+        messages: list[dict[str, Any]] = []
+        for number in range(4):
+            del messages[4 if number == 3 else len(messages) :]
+            messages.append({"role": "user", "content": f"Turn {number}."})
+            messages.append({"role": "assistant", "content": _asked(running.url, messages, ["read"])})
     done = run("doctor", *(tmp_path / "store").rglob("*.jsonl"))
     assert done.code == 0, done.err
     assert "branch: message 5 of the 5 sent before is not the same" in done.out

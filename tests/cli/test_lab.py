@@ -44,22 +44,8 @@ pytest.importorskip("genai_prices", reason="needs the extra lab")
 
 KEYS = {
     *("name", "cost_usd", "ratio", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
-    *(
-        "own_calls",
-        "view_tokens",
-        "peak_tokens",
-        "over",
-        "over_reasons",
-        "breaks",
-    ),
-    *(
-        "recall",
-        "recall_at_best",
-        "grounding",
-        "turns",
-        "broken_pairs",
-        "own_time_ms",
-    ),
+    *("own_calls", "view_tokens", "peak_tokens", "over", "over_reasons", "breaks"),
+    *("recall", "recall_at_best", "grounding", "turns", "broken_pairs", "own_time_ms"),
 }
 
 
@@ -178,8 +164,7 @@ class TestReplay:
         assert str(folder / "broken.json") in text.replace(" ", "")
 
     def test_a_session_that_only_repeats_another_one_is_left_out(self, run: Run, tmp_path: Path) -> None:
-        script = Transcript()
-        script.user("go")
+        script = Transcript("go")
         script.answer("a", said("done"))
         for name in ("a", "b"):
             write_lines(tmp_path / f"{name}.jsonl", *script.lines)
@@ -203,11 +188,6 @@ class TestReplay:
         assert "compact called the model" in text
         assert "The floor is $" in text
 
-    def test_the_baseline_is_shown_only_if_it_was_asked_for(self, run: Run, chat: Path) -> None:
-        data = replayed(run, chat, "--strategy", "paper", "--budget", "2k")
-        [row] = data["strategies"]
-        assert 0 < row["ratio"] < 2
-
     def test_joined(self, run: Run, folder: Path) -> None:
         data = replayed(run, folder, "--join", "--strategy", "none")
         [session] = data["sessions"]
@@ -216,16 +196,6 @@ class TestReplay:
     def test_a_file_that_is_meant_twice_is_read_once(self, run: Run, folder: Path) -> None:
         data = replayed(run, folder / "long.json", folder, str(folder / "*o*.json"), "--strategy", "none")
         assert [it["name"] for it in data["sessions"]] == ["long", "short"]
-
-    def test_standard_input(self, run: Run, chat: Path) -> None:
-        done = run("replay", "-", "--strategy", "none", "--json", stdin=chat.read_bytes())
-        assert json.loads(done.out)["sessions"][0]["model_calls"] == 61
-
-    def test_processes_give_what_one_gives(self, run: Run, folder: Path) -> None:
-        alone = replayed(run, folder)
-        done = run("replay", folder, "--json", "--workers", "2")
-        for one, other in zip(alone["strategies"], json.loads(done.out)["strategies"], strict=True):
-            assert one | {"own_time_ms": 0} == other | {"own_time_ms": 0}
 
     def test_a_budget_below_what_every_request_carries_is_said(self, run: Run, pi: Path) -> None:
         text = flat(run("replay", pi, "--budget", "4k").out)
@@ -314,10 +284,6 @@ class TestReplay:
         assert done.err.count("\n") == 1
         assert why in done.err
 
-    def test_sessions_without_a_model_call_alone(self, run: Run, folder: Path) -> None:
-        done = run("replay", folder / "idle.json")
-        assert (done.code, done.err) == (2, "wane: there is nothing to replay: no model answered in idle\n")
-
     def test_a_session_whose_calls_all_failed_is_left_out(self, run: Run, chat: Path, tmp_path: Path) -> None:
         failed = tmp_path / "failed.json"
         lines = [{"role": "user", "content": "hello?"}, {"role": "assistant", "content": ""}]
@@ -327,11 +293,6 @@ class TestReplay:
         data = json.loads(run("replay", chat, failed, "--strategy", "cwl", "--json", "--workers", "1").out)
         assert [it["name"] for it in data["sessions"]] == [chat.stem]
         assert [(it["name"], it["why"]) for it in data["left_out"]] == [("failed", "no answer")]
-
-    def test_a_file_that_was_named_must_be_readable(self, run: Run, folder: Path) -> None:
-        done = run("replay", folder / "long.json", folder / "broken.json")
-        assert (done.code, done.out) == (2, "")
-        assert str(folder / "broken.json") in done.err
 
     @pytest.mark.full
     @pytest.mark.parametrize("command", ["replay", "sweep", "tune"])
@@ -417,19 +378,6 @@ class TestSweep:
         done = run("sweep", chat, "--budgets", "1k,2k", "--strategy", "cwl", "--report", page)
         assert done.code == 0, done.err
         assert page.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
-
-    @pytest.mark.parametrize(
-        ("args", "why"),
-        [
-            (["--budgets", "3k..1k"], "does not ascend"),
-            (["--budgets", "1k,2k", "--steps", "3"], "the number of steps is for a range"),
-            (["--budgets", ","], "there is no budget to try"),
-        ],
-    )
-    def test_what_makes_no_sense(self, run: Run, chat: Path, args: list[str], why: str) -> None:
-        done = run("sweep", chat, *args)
-        assert (done.code, done.out) == (2, "")
-        assert why in done.err
 
 
 class TestTune:

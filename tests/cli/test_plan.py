@@ -154,15 +154,20 @@ class TestInput:
     def test_standard_input(self, run: Run, chat: Path) -> None:
         assert run("plan", "-", stdin=chat.read_bytes()).out == run("plan", chat).out
 
-    def test_a_message_a_line(self, run: Run, chat: Path, tmp_path: Path) -> None:
-        lines = tmp_path / "chat.jsonl"
-        lines.write_text("\r\n\n".join(map(json.dumps, sample.messages())))
-        assert run("plan", lines, "--json").out == run("plan", chat, "--json").out
-
-    def test_messages_that_follow_each_other_as_jq_prints_them(self, run: Run, chat: Path, tmp_path: Path) -> None:
-        printed = tmp_path / "printed.json"
-        printed.write_text("\n".join(json.dumps(message, indent=2) for message in sample.messages()), encoding="utf-8")
-        assert run("plan", printed, "--json").out == run("plan", chat, "--json").out
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "\r\n\n".join(map(json.dumps, sample.messages())),
+            "\n".join(json.dumps(message, indent=2) for message in sample.messages()),
+            json.dumps({"model": "gpt-5", "messages": sample.messages()}),
+            "\ufeff" + json.dumps(sample.messages()),
+        ],
+        ids=["a message a line", "as jq prints them", "a request body", "a byte order mark"],
+    )
+    def test_messages_in_other_wrappings(self, run: Run, chat: Path, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "wrapped.json"
+        path.write_text(text, encoding="utf-8", newline="")
+        assert run("plan", path, "--json").out == run("plan", chat, "--json").out
 
     def test_one_message(self, run: Run, tmp_path: Path) -> None:
         path = write(tmp_path / "one.jsonl", NOTHING)
@@ -180,15 +185,6 @@ class TestInput:
         line = "\n".join(json.dumps(message) for message in result["messages"])
         (tmp_path / "view.jsonl").write_text(line, encoding="utf-8")
         assert json.loads(run("plan", tmp_path / "view.jsonl", "--json").out)["messages"] == result["messages"]
-
-    def test_a_request_body(self, run: Run, chat: Path, tmp_path: Path) -> None:
-        body = write(tmp_path / "body.json", {"model": "gpt-5", "messages": sample.messages()})
-        assert run("plan", body, "--json").out == run("plan", chat, "--json").out
-
-    def test_a_byte_order_mark(self, run: Run, chat: Path, tmp_path: Path) -> None:
-        marked = tmp_path / "marked.json"
-        marked.write_bytes(b"\xef\xbb\xbf" + chat.read_bytes())
-        assert run("plan", marked).out == run("plan", chat).out
 
     def test_a_saved_session(self, run: Run, chat: Path, tmp_path: Path) -> None:
         path = sample.save(SessionStore(tmp_path / "sessions").directory(tmp_path), cwd=tmp_path)

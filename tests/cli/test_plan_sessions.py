@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,25 +142,6 @@ def test_its_format_can_be_named(run: Run, session: tuple[str, Path]) -> None:
     assert (done.code, done.out) == (2, "")
 
 
-def test_it_may_come_from_standard_input_or_be_compressed(run: Run, session: tuple[str, Path], tmp_path: Path) -> None:
-    path = session[1]
-    expected = planned(run, path)
-    packed = path.with_name(f"{path.name}.gz")
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    for found in (planned(run, packed), planned(run, "-", stdin=path.read_bytes())):
-        assert found | {"session": None} == expected | {"session": None}
-
-
-@pytest.mark.parametrize("name", LINES)
-def test_lines_in_one_list_are_the_session_that_they_are(run: Run, tmp_path: Path, name: str) -> None:
-    lines = list(LINES[name]())
-    path = tmp_path / "list.json"
-    path.write_text(json.dumps(lines, indent=1), encoding="utf-8")
-    data = planned(run, path)
-    assert data["session"]["source"] == name
-    assert data["visible"] == planned(run, write_lines(tmp_path / "list.jsonl", *lines))["visible"]
-
-
 def test_what_was_read_and_why_is_said(run: Run, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "mine.jsonl", *claude_code(), b'{"cut')
     out = " ".join(run("plan", path, "--budget", "1000").out.split())
@@ -250,15 +230,6 @@ def test_messages_are_read_without_the_lines_that_are_damaged(run: Run, tmp_path
     assert data["session"]["problems"][0]["what"].endswith(f"after {len(lines)} whole entries; the rest was left out")
     path.write_bytes(b"\n".join(lines))
     assert data["visible"] == planned(run, path)["visible"]
-
-
-@pytest.mark.parametrize("format_", ["auto", "openai"])
-def test_messages_with_bytes_that_are_no_text_are_read_without_them(run: Run, tmp_path: Path, format_: str) -> None:
-    path = tmp_path / "mine.json"
-    path.write_bytes(json.dumps([*chat(), {"role": "user", "content": "caf@"}]).encode().replace(b"@", b"\xe9"))
-    told = " ".join(run("plan", path, "--format", format_).out.split())
-    assert "1 thing could not be read and left out: mine, line 1: holds bytes that are not UTF-8; they were" in told
-    assert planned(run, path, "--format", format_)["visible"]
 
 
 def test_a_folder_or_a_pattern_may_stand_for_one_session(run: Run, tmp_path: Path) -> None:

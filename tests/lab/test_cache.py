@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -26,26 +25,6 @@ def views(*stops: int) -> list[list[Slot]]:
 # Breakpoints (Anthropic; OpenAI since GPT-5.6)
 
 
-def test_the_first_request_writes_all_and_the_next_reads_it() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
-    assert cache.request([0, 1], TENS, 0) == CacheUse(read=0, written=220, fresh=0)
-    assert cache.request([0, 1, 2], TENS, 10) == CacheUse(read=220, written=10, fresh=0)
-
-
-def test_a_change_in_the_middle_leaves_the_system_breakpoint_alone() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
-    cache.request(list(range(40)), TENS, 0)
-    assert cache.request([*range(10), *range(20, 40)], TENS, 1) == CacheUse(read=200, written=300, fresh=0)
-
-
-def test_an_earlier_tail_within_the_lookback_survives_a_change_behind_it() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
-    for at, stop in enumerate((20, 30, 40)):
-        cache.request(list(range(stop)), TENS, at)
-    # Block 30 ended the second request; from the new end, 45, it is the 16th position.
-    assert cache.request([*range(30), *range(31, 46)], TENS, 3).read == 500
-
-
 @pytest.mark.parametrize(("added", "read"), [(19, 400), (20, 200)])
 def test_a_breakpoint_looks_at_twenty_positions_itself_included(added: int, read: int) -> None:
     cache = PrefixCache(MARKED, overhead=200)
@@ -57,53 +36,6 @@ def test_the_documented_example_of_the_lookback() -> None:
     cache = PrefixCache(replace(MARKED, minimum=0), overhead=0)
     reads = [cache.request(view, TENS, at).read for at, view in enumerate(views(10, 15, 35))]
     assert reads == [0, 100, 0]
-
-
-@pytest.mark.parametrize(("step", "read"), [("run", 220), ("block", 200)])
-def test_a_run_of_calls_or_of_results_may_be_one_position(step: str, read: int) -> None:
-    kinds = [Kind.USER, Kind.TEXT, *[Kind.CALL] * 15, *[Kind.RESULT] * 15]
-    cache = PrefixCache(replace(MARKED, step=step), overhead=200, kinds=kinds)  # type: ignore[arg-type]
-    cache.request([0, 1], TENS, 0)
-    assert cache.request(list(range(32)), TENS, 1).read == read
-
-
-def test_positions_that_end_turns() -> None:
-    turn = [Kind.TEXT, Kind.CALL, Kind.CALL, Kind.RESULT, Kind.RESULT]
-    kinds = [Kind.USER, *turn * 30]
-    cache = PrefixCache(replace(MARKED, step="turn", lookback=21), overhead=200, kinds=kinds)
-    cache.request([0], TENS, 0)
-    assert cache.request(list(range(1 + 5 * 20)), TENS, 1).read == 210
-    cache = PrefixCache(replace(MARKED, step="turn", lookback=21), overhead=200, kinds=kinds)
-    cache.request([0], TENS, 0)
-    assert cache.request(list(range(1 + 5 * 21)), TENS, 1).read == 200
-    # An entry that ends within a turn is found by no lookback.
-    cache = PrefixCache(replace(MARKED, step="turn", lookback=21), overhead=200, kinds=kinds)
-    cache.request([0, 1, 2], TENS, 0)
-    assert cache.request([0, 1, 2, *range(6, 11)], TENS, 1).read == 200
-    assert cache.request([0, 1, 2], TENS, 1).read == 230
-
-
-def test_a_prefix_below_the_minimum_is_not_cached() -> None:
-    cache = PrefixCache(MARKED, overhead=50)
-    assert cache.request([0, 1], TENS, 0) == CacheUse(0, 0, 70)
-    assert cache.request(list(range(6)), TENS, 1) == CacheUse(0, 110, 0)
-    assert cache.request(list(range(7)), TENS, 2) == CacheUse(110, 10, 0)
-
-
-def test_an_entry_expires_unless_it_is_read() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
-    cache.request([0], TENS, 0)
-    assert cache.request([0, 1], TENS, 300).read == 210
-    assert cache.request([0, 1, 2], TENS, 600).read == 220
-    assert cache.request([0, 1, 2, 3], TENS, 901).read == 0
-
-
-def test_reading_a_longer_prefix_does_not_renew_a_shorter_one() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
-    for at, view in ((0, [0]), (200, [0, 1]), (400, [0, 1, 2])):
-        cache.request(list(view), TENS, at)
-    # [0] was last read at 200, [0, 1] at 400; the system prompt has a breakpoint in every request.
-    assert cache.request([0, 9], TENS, 510).read == 200
 
 
 def test_without_timestamps_nothing_expires() -> None:
@@ -132,13 +64,6 @@ def test_a_view_may_change_after_it_was_sent() -> None:
     assert cache.request(view, TENS, 1).read == 200
 
 
-def test_a_view_that_comes_back_finds_its_own_tail() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
-    cache.request(list(range(40)), TENS, 0)
-    cache.request([*range(10), *range(20, 40)], TENS, 1)
-    assert cache.request(list(range(41)), TENS, 2) == CacheUse(600, 10, 0)
-
-
 def test_a_call_aside_uses_the_cache_and_is_no_request() -> None:
     cache = PrefixCache(MARKED, overhead=200)
     cache.request(list(range(40)), TENS, 0)
@@ -151,12 +76,6 @@ def test_a_call_aside_uses_the_cache_and_is_no_request() -> None:
 # Automatic caching (OpenAI before GPT-5.6, Google, DeepSeek, others)
 
 
-def test_without_breakpoints_any_shared_prefix_is_read_in_steps() -> None:
-    cache = PrefixCache(FREE, overhead=105)
-    assert cache.request(list(range(20)), TENS, 0) == CacheUse(0, 0, 305)
-    assert cache.request([*range(7), *range(9, 20)], TENS, 1) == CacheUse(170, 0, 115)
-
-
 def test_the_grid_counts_from_what_is_hidden_ahead() -> None:
     cache = PrefixCache(replace(FREE, minimum=128, grid=512, hidden=128))
     cache.request([0], [31_069], 0)
@@ -164,20 +83,6 @@ def test_the_grid_counts_from_what_is_hidden_ahead() -> None:
     cache = PrefixCache(replace(FREE, minimum=128, grid=512, hidden=128))
     cache.request([0], [36_243], 0)
     assert cache.request([0, 1], [36_243, 4_155], 1).read == 36_224
-
-
-def test_a_read_below_the_minimum_is_none() -> None:
-    cache = PrefixCache(FREE, overhead=50)
-    cache.request(list(range(20)), TENS, 0)
-    assert cache.request([*range(4), 9], TENS, 1).read == 0
-    assert cache.request([*range(5), 8], TENS, 2).read == 100
-
-
-def test_automatic_entries_expire_as_a_whole() -> None:
-    cache = PrefixCache(FREE, overhead=100)
-    cache.request([0], TENS, 0)
-    assert cache.request([0, 1], TENS, 299).read == 110
-    assert cache.request([0, 1], TENS, 600).read == 0
 
 
 # Breaks
@@ -372,21 +277,6 @@ def test_as_a_simulator_that_remembers_everything(
         assert min(use.read, use.written, use.fresh) >= 0
 
 
-@given(requests(), st.lists(SLOTS, max_size=6), st.integers(0, 12))
-@times(1.5)
-def test_automatic_caching_reads_no_less_of_a_view_that_goes_on(
-    series: list[tuple[list[Slot], float]], more: list[Slot], stop: int
-) -> None:
-    tokens = [7] * len(KINDS)
-    reads = []
-    for last in (series[-1][0][:stop], [*series[-1][0][:stop], *more]):
-        cache = PrefixCache(replace(FREE, minimum=0))
-        for view, at in series:
-            cache.request(view, tokens, at)
-        reads.append(cache.request(last, tokens).read)
-    assert reads[0] <= reads[1]
-
-
 @given(st.lists(st.integers(0, 2), max_size=40), st.lists(st.integers(0, 2), max_size=40), st.integers(0, 40))
 def test_common_prefix(one: list[int], two: list[int], start: int) -> None:
     wanted = next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
@@ -398,10 +288,3 @@ def test_common_prefix_of_long_views() -> None:
     view = list(range(5000))
     for at in (0, 1, 1023, 1024, 1025, 4999):
         assert common_prefix(view, [*view[:at], -1, *view[at + 1 :]]) == at
-
-
-def test_sums_are_those_of_the_view() -> None:
-    tokens = [3, 1, 4, 1, 5, 9, 2, 6]
-    cache = PrefixCache(FREE, overhead=5)
-    for view in ([0, 1, 2], [0, 1, 2, 3, 4], [0, 4, 5], [7, 6]):
-        assert cache.request(view, tokens).total == 5 + list(accumulate(tokens[index] for index in view))[-1]

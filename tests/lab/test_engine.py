@@ -71,13 +71,6 @@ class TestProcesses:
         assert told == [(number, len(JOBS)) for number in range(1, len(JOBS) + 1)]
         assert not children()
 
-    def test_closing_stops_the_workers(self) -> None:
-        results = Processes(2).run(SUBJECTS, JOBS)
-        next(results)
-        assert len(children()) == 2
-        results.close()
-        assert not children()
-
     @pytest.mark.parametrize("at", [0, 5])
     def test_the_error_of_a_job_arrives(self, at: int) -> None:
         with pytest.raises(ConfigError, match="strategy 'nonesuch' is unknown"):
@@ -108,9 +101,6 @@ def work(job: int) -> int:
 
 
 class TestWorkers:
-    def test_results_come_with_their_jobs(self) -> None:
-        assert sorted(run_in_processes(work, [0, 1, 2, 4, 6], 2)) == [(0, 0), (1, 1), (2, 4), (4, 16), (6, 36)]
-
     def test_an_error_says_where_it_was_raised(self) -> None:
         with pytest.raises(ValueError, match="five") as caught:
             list(run_in_processes(work, [5, 1], 2))

@@ -200,13 +200,6 @@ def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model() ->
     assert Recorded.of(replace(material, session=undated), stable, 1_500).complete
 
 
-def test_a_bound_below_the_cost_with_wane_shows_nothing() -> None:
-    studied = working(40, 100).studied()
-    known = recorded(studied.subject.material, Usage(1, 0, 0, 1), unreported=30)
-    headline = headline_of(known, simulated(studied, 1_500))
-    assert headline.text.startswith("No saving can be shown: at least $")
-
-
 def test_where_nothing_is_saved_it_says_so() -> None:
     studied = working(40, 100).studied()
     cheap = recorded(studied.subject.material, Usage(1, 0, 0, 1))
@@ -254,16 +247,6 @@ def test_a_session_that_fits_is_left_alone() -> None:
     headline = headline_of(studied.subject.material, simulated(studied, 50_000))
     assert headline.text == "This session fits into 50,000 tokens: Wane would have evicted nothing"
     assert headline.detail == ""
-
-
-def test_the_recorded_cost_is_that_of_the_recorded_usage() -> None:
-    material = working(4, 20).studied().subject.material
-    calls = len(material.session.calls)
-    assert account_of(material, WRITTEN).cost is None
-    usage = Usage(100, 2_000, 300, 50)
-    account = account_of(recorded(material, usage), WRITTEN)
-    assert account.cost == pytest.approx(calls * WRITTEN.prices.cost(CacheUse(2_000, 300, 100), 50).total)
-    assert (account.input_tokens, account.output_tokens, account.estimated) == (2_400 * calls, 50 * calls, 0)
 
 
 def test_output_that_was_not_reported_is_counted_and_named() -> None:

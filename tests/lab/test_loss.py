@@ -110,25 +110,6 @@ def test_a_call_says_its_values_but_not_its_names() -> None:
 # Reference recall
 
 
-def test_an_identifier_counts_once_a_call_if_it_had_occurred_before() -> None:
-    story = Story().user("fix parse_header").says("parse_header, parse_header and brand_new_name")
-    [loss] = observed(story, [0])
-    assert (loss.uses, loss.in_view) == (1, 1)
-
-
-def test_recall_asks_for_any_visible_place() -> None:
-    story = Story().user("fix parse_header").says("ok").user("parse_header?").says("parse_header")
-    assert [loss.in_view for loss in observed(story, [0], [0, 1])] == [0, 1]
-    assert [loss.in_view for loss in observed(story, [0], [1, 2])] == [0, 1]
-    assert [loss.in_view for loss in observed(story, [0], [1])] == [0, 0]
-
-
-def test_a_substitute_counts_by_its_text() -> None:
-    story = Story().user("parse_header and parse_footer").says("parse_header parse_footer")
-    [loss] = observed(story, [Substitute("the user spoke of parse_header.", 8)])
-    assert (loss.uses, loss.in_view) == (2, 1)
-
-
 def test_a_summary_without_a_text_is_known_by_its_bounds_alone() -> None:
     story = Story().user("aaaa_aaaa bbbb_bbbb").says("aaaa_aaaa bbbb_bbbb").says("aaaa_aaaa")
     loss = story.loss()
@@ -246,33 +227,6 @@ def test_a_copy_goes_with_the_first_result_after_it() -> None:
     assert [loss.reread.results for loss in observed(story, *views)] == [0, 1, 0, 1, 0]
 
 
-def test_one_fetch_brings_all_that_the_result_held() -> None:
-    story = Story().user("go").says(call("r", "ls")).result("parse_header parse_footer", "r")
-    story.says("parse_header parse_footer")
-    assert observed(story, [0], [0])[-1].reread == Reread(1, 10)
-
-
-def test_a_fetch_from_far_back_serves_what_stood_again_later() -> None:
-    story = Story().user("go").says(call("r", "ls")).result("parse_header parse_footer", "r")
-    story.says(call("q", "ls")).result("parse_header", "q").says("parse_header parse_footer")
-    assert observed(story, [0], [0], [0])[-1].reread == Reread(1, 10)
-
-
-def test_a_file_that_was_fetched_for_one_edit_serves_the_next() -> None:
-    story = edit_story().says(call("e3", "edit", path="src/a.py"))
-    assert [loss.reread.results for loss in observed(story, [0], [0], [0], [0, 5, 6, 7, 8])] == [0, 0, 1, 0]
-
-
-def test_what_no_result_held_cannot_be_fetched() -> None:
-    story = Story().user("parse_header").says("parse_header")
-    [loss] = observed(story, [])
-    assert (loss.in_view, loss.reread) == (0, Reread())
-
-
-def test_an_edit_without_its_read_costs_the_read_again() -> None:
-    assert observed(edit_story(), [0], [0], [0])[-1].reread == Reread(1, 10)
-
-
 def test_a_summary_without_a_text_spares_no_fetch() -> None:
     assert observed(reread_story(), [0], [0, Substitute("", 50)])[-1].reread == Reread(1, 10)
     assert observed(edit_story(), [0], [0], [0, Substitute("", 50)])[-1].reread == Reread(1, 10)
@@ -324,36 +278,6 @@ def test_user_turns_must_stand_unchanged() -> None:
     assert told == [(1, 0, 1.0), (2, 0, 1.0), (2, 1, 0.5)]
 
 
-def test_a_turn_that_comes_back_was_lost_all_the_same() -> None:
-    story = Story().user("one").says("a").says("b")
-    loss = story.loss()
-    loss.observe(0, [])
-    loss.observe(1, [0, 1])
-    assert loss.totals().user_turns_lost == 1
-
-
-@pytest.mark.parametrize(
-    ("view", "broken"),
-    [
-        ([0, 1, 2], 0),
-        ([0], 0),
-        ([0, 1], 1),
-        ([0, 2], 1),
-        ([0, 1, Substitute("[cleared]", 2, 2)], 0),
-        ([0, Substitute("[cleared]", 2, 1)], 1),
-        ([0, Substitute("a summary", 2)], 0),
-    ],
-)
-def test_pairs_stand_together_or_not_at_all(view: list[Slot], broken: int) -> None:
-    story = Story().user("go").says(call("1", "ls")).result("x", "1").says("done")
-    assert observed(story, [0], view)[-1].invalid_pairs == broken
-
-
-def test_a_call_that_waits_for_its_result_is_no_broken_pair() -> None:
-    story = Story().user("go").says(call("1", "ls")).says("meanwhile").result("x", "1").says("done")
-    assert [loss.invalid_pairs for loss in observed(story, [0], [0, 1], [0, 1, 2])] == [0, 0, 1]
-
-
 # The run as a whole
 
 
@@ -361,17 +285,6 @@ def test_totals_add_up_and_shares_without_a_whole_are_one() -> None:
     assert LossTotals().reference_recall == LossTotals().edit_grounding == LossTotals().user_turns_intact == 1.0
     both = LossTotals(uses=4, in_view=1, reread=Reread(1, 5)) + LossTotals(uses=4, in_view=3)
     assert (both.uses, both.reference_recall, both.reread) == (8, 0.5, Reread(1, 5))
-
-
-def test_runs_share_an_index_and_nothing_else() -> None:
-    story = reread_story()
-    index = Index(story.session, [10] * len(story.session.parts))
-    first, second = Loss(index), Loss(index)
-    for number, each in enumerate(story.session.calls):
-        first.observe(number, [])
-        second.observe(number, list(range(each.first)))
-    assert first.totals().in_view == 0
-    assert second.totals().reference_recall == 1.0
 
 
 WORDS = ["some_name", "OtherName", "src/a_file.py", "plain", "dir/b_file.py"]

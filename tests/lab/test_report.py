@@ -354,14 +354,20 @@ def test_a_view_can_leave_contents_out(run: Run, tmp_path: Path) -> None:
     assert page.data["sessions"][0]["tools"] == [f"tool {n + 1}" for n in range(len(page.data["sessions"][0]["tools"]))]
 
 
-def test_a_session_of_another_agent_stands_beside_what_wane_would_have_shown(run: Run, tmp_path: Path) -> None:
-    rounds = [{"role": "user", "content": "Make it work."}]
+def chat_of(tmp_path: Path, *first: dict[str, Any]) -> Path:
+    """A chat of thirty reads."""
+    rounds = [*first, {"role": "user", "content": "Make it work."}]
     for number in range(30):
         call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
         rounds += [{"role": "assistant", "content": None, "tool_calls": [call]}]
         rounds += [{"role": "tool", "tool_call_id": f"c{number}", "content": f"line {number} of code\n" * 60}]
-    chat = tmp_path / "chat.json"
-    chat.write_text(json.dumps([*rounds, {"role": "assistant", "content": "Done."}]))
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps([*rounds, {"role": "assistant", "content": "Done."}]))
+    return path
+
+
+def test_a_session_of_another_agent_stands_beside_what_wane_would_have_shown(run: Run, tmp_path: Path) -> None:
+    chat = chat_of(tmp_path)
     outcome = run("view", chat, "--budget", "4k", "--output", tmp_path / "v.html")
     assert outcome.code == 0, outcome.err
     (session,) = Page(tmp_path / "v.html").data["sessions"]
@@ -374,13 +380,7 @@ def test_a_session_of_another_agent_stands_beside_what_wane_would_have_shown(run
 
 
 def test_the_headline_says_that_a_budget_leaves_too_little_room(run: Run, tmp_path: Path) -> None:
-    rounds = [{"role": "system", "content": "Be good. " * 1_200}, {"role": "user", "content": "Make it work."}]
-    for number in range(30):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-        rounds += [{"role": "assistant", "content": None, "tool_calls": [call]}]
-        rounds += [{"role": "tool", "tool_call_id": f"c{number}", "content": f"line {number} of code\n" * 60}]
-    chat = tmp_path / "chat.json"
-    chat.write_text(json.dumps([*rounds, {"role": "assistant", "content": "Done."}]))
+    chat = chat_of(tmp_path, {"role": "system", "content": "Be good. " * 1_200})
     outcome = run("view", chat, "--budget", "4k", "--output", tmp_path / "v.html")
     assert "The budget of 4,000 tokens leaves too little room: 2,70" in outcome.err
     (session,) = Page(tmp_path / "v.html").data["sessions"]

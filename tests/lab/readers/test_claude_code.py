@@ -20,12 +20,14 @@ USAGE = {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_inpu
 
 
 class Transcript:
-    """Lines that follow one another, unless they are told to follow another one."""
+    """Lines that follow one another, unless they are told to follow another one; the first is a turn of the user."""
 
-    def __init__(self, **shared: Any) -> None:
+    def __init__(self, begin: str | None = None, **shared: Any) -> None:
         self.lines: list[Line] = []
         self.shared = {"sessionId": "s", "cwd": "/w", "isSidechain": False, **shared}
         self._last: str | None = None
+        if begin is not None:
+            self.user(begin)
 
     def add(self, kind: str, *, uuid: str | None = None, **data: Any) -> str:
         uuid = uuid or f"{self.shared.get('agentId', '')}u{len(self.lines)}"
@@ -73,16 +75,14 @@ def read(folder: Path, lines: list[Line]) -> RecordedSession:
 
 
 def test_a_call_in_fast_mode_is_priced_as_such(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("fix it")
+    script = Transcript("fix it")
     script.answer("m", said("done"), usage={**USAGE, "speed": "fast", "service_tier": "standard"})
     (call,) = read(tmp_path, script.lines).calls
     assert call.priced_as == "claude-x (fast)"
 
 
 def test_lines_of_one_message_are_one_call_though_its_tools_ran_while_it_streamed(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("fix it")
+    script = Transcript("fix it")
     script.answer("m", thought("hm"))
     script.answer("m", said("on it"))
     first = script.answer("m", tool("a", path="x"))
@@ -112,8 +112,7 @@ def test_output_that_was_noted_when_the_answer_began_is_no_figure(tmp_path: Path
 
 
 def test_a_turn_that_was_edited_leaves_a_branch_which_is_named(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("one")
+    script = Transcript("one")
     start = script.answer("a", said("first"))
     script.user("wrong")
     script.answer("b", tool("x"))
@@ -126,22 +125,8 @@ def test_a_turn_that_was_edited_leaves_a_branch_which_is_named(tmp_path: Path) -
     assert (session.abandoned, session.unread) == (1, 0)
 
 
-def test_results_beside_the_path_belong_to_it_where_their_calls_do(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
-    first = script.answer("m", tool("a"))
-    second = script.answer("m", tool("b"))
-    script.result("a", after=first)
-    script.result("b", after=second)
-    script.answer("n", said("done"))
-    session = read(tmp_path, script.lines)
-    assert kinds(session) == ["user", "call", "call", "result", "result", "text"]
-    assert session.problems == []
-
-
 def test_a_line_that_broke_does_not_take_all_before_it_along(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     script.answer("m", tool("a"))
     script.result("a")
     script.answer("n", said("done"))
@@ -156,8 +141,7 @@ def test_a_line_that_broke_does_not_take_all_before_it_along(tmp_path: Path) -> 
 
 
 def test_a_session_that_was_resumed_repeats_its_lines_which_count_once(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     script.answer("m", said("a"), tool("x"))
     script.result("x")
     repeated = list(script.lines)
@@ -170,8 +154,7 @@ def test_a_session_that_was_resumed_repeats_its_lines_which_count_once(tmp_path:
 
 
 def test_a_compaction_is_no_turn_of_the_user(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     kept = script.answer("m", said("a"))
     about = {"trigger": "auto", "preTokens": 5000}
     script.add("system", subtype="compact_boundary", after=None, logicalParentUuid=kept, compactMetadata=about)
@@ -218,8 +201,7 @@ def test_what_the_harness_puts_in_is_a_notice_and_a_command_gives_the_title(
 
 
 def test_what_was_queued_while_the_agent_worked_comes_where_it_was_given_to_it(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     script.note(type="queue-operation", operation="enqueue", sessionId="s", content='{"task_id":"1"}')
     script.note(type="queue-operation", operation="enqueue", sessionId="s", content="and that too")
     script.note(type="queue-operation", operation="enqueue", sessionId="s", content="taken back")
@@ -233,8 +215,7 @@ def test_what_was_queued_while_the_agent_worked_comes_where_it_was_given_to_it(t
 
 
 def test_what_was_queued_and_attached_too_comes_once(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     script.note(type="queue-operation", operation="enqueue", sessionId="s", content="and that too")
     script.note(type="queue-operation", operation="remove", sessionId="s", content="and that too")
     rendered = [{"content": "<system-reminder>The user sent: and that too</system-reminder>"}]
@@ -242,42 +223,6 @@ def test_what_was_queued_and_attached_too_comes_once(tmp_path: Path) -> None:
     script.answer("n", said("b"))
     session = read(tmp_path, script.lines)
     assert texts(session)[1:] == ["<system-reminder>The user sent: and that too</system-reminder>", "b"]
-
-
-@pytest.mark.parametrize(
-    ("attachment", "told"),
-    [
-        ({"type": "queued_command", "prompt": "hi"}, "hi"),
-        (
-            {
-                "type": "nested_memory",
-                "path": "/w/CLAUDE.md",
-                "content": {"path": "/w/CLAUDE.md", "content": "be good"},
-            },
-            "be good",
-        ),
-        (
-            {
-                "type": "file",
-                "filename": "a",
-                "content": {"type": "text", "file": {"filePath": "a", "content": "x = 1"}},
-            },
-            "x = 1",
-        ),
-        ({"type": "edited_text_file", "filename": "a", "snippet": "1 x"}, "1 x"),
-        ({"type": "todo_reminder", "content": [{"content": "a", "status": "done"}, {"content": "b"}]}, "a\nb"),
-        ({"type": "hook_success", "hookEvent": "SessionStart", "content": "hello"}, "hello"),
-        ({"type": "hook_success", "hookEvent": "PostToolUse", "content": "hello"}, None),
-        ({"type": "command_permissions", "content": "x"}, None),
-        ({"type": "date_change", "newDate": "2026-01-02"}, None),
-    ],
-)
-def test_attachments_tell_what_the_model_was_told(tmp_path: Path, attachment: dict[str, Any], told: str | None) -> None:
-    script = Transcript()
-    script.user("go")
-    script.add("attachment", attachment=attachment)
-    script.answer("m", said("a"))
-    assert texts(read(tmp_path, script.lines)) == ["go", *([told] if told else []), "a"]
 
 
 def test_images_and_sealed_thinking_are_reckoned(tmp_path: Path) -> None:
@@ -307,8 +252,7 @@ def test_tools_that_the_provider_ran_have_their_results_in_the_answer(tmp_path: 
 
 
 def sub_agent(agent: str, prompt: str) -> Transcript:
-    script = Transcript(isSidechain=True, agentId=agent)
-    script.user(prompt)
+    script = Transcript(prompt, isSidechain=True, agentId=agent)
     script.answer(f"{agent}m", tool(f"{agent}a"))
     script.result(f"{agent}a")
     script.answer(f"{agent}n", said("found"))
@@ -316,8 +260,7 @@ def sub_agent(agent: str, prompt: str) -> Transcript:
 
 
 def test_sub_agents_are_kept_apart_wherever_they_are_recorded(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     script.answer("m", tool("t"))
     told = sub_agent("told", "look there")
     for line in told.lines:
@@ -342,13 +285,11 @@ def test_sub_agents_are_kept_apart_wherever_they_are_recorded(tmp_path: Path) ->
 
 
 def test_a_folder_gives_sub_agents_once_inside_the_session_that_started_them(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     write_lines(tmp_path / "s.jsonl", *script.lines)
     write_lines(tmp_path / "s" / "subagents" / "agent-own.jsonl", *sub_agent("own", "look").lines)
     write_lines(tmp_path / "agent-beside.jsonl", *sub_agent("beside", "look").lines)
-    lone = Transcript(isSidechain=True, agentId="lone", sessionId="gone")
-    lone.user("look")
+    lone = Transcript("look", isSidechain=True, agentId="lone", sessionId="gone")
     write_lines(tmp_path / "agent-lone.jsonl", *lone.lines)
     sessions = read_session(tmp_path)
     assert [session.name for session in sessions] == ["agent-lone", "s"]
@@ -356,8 +297,7 @@ def test_a_folder_gives_sub_agents_once_inside_the_session_that_started_them(tmp
 
 
 def test_sub_agents_without_a_name_are_told_apart_by_their_chains(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     script.answer("m", said("a"))
     for start in ("one", "two"):
         script.user(start, isSidechain=True, after=None)
@@ -374,8 +314,7 @@ def test_a_file_of_a_sub_agent_is_a_session_too(tmp_path: Path) -> None:
 
 
 def test_what_is_unknown_is_named_once_a_line(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     script.note(type="file-history-snapshot", messageId="x", snapshot={})
     script.note(type="novel")
     script.lines.append(b"\x00\x01\xff")
@@ -386,22 +325,6 @@ def test_what_is_unknown_is_named_once_a_line(tmp_path: Path) -> None:
         "3: a line of the unknown type 'novel'",
         "4: not JSON",
     ]
-
-
-@pytest.mark.parametrize(
-    "lines", [[], ["garbage", b"\x00\xff\xfe"], [{"type": "other"}], [{"type": "user", "message": 1}]]
-)
-def test_a_file_of_nothing_gives_nothing(tmp_path: Path, lines: list[Line]) -> None:
-    path = write_lines(tmp_path / "s.jsonl", *lines)
-    assert recording_agent(head(path)) is None
-    assert claude_code.read(path) == []
-
-
-def test_one_line_is_a_session(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
-    session = read(tmp_path, script.lines)
-    assert (kinds(session), session.calls) == (["user"], [])
 
 
 @pytest.mark.full

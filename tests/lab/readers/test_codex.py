@@ -331,13 +331,6 @@ def test_the_first_form_had_the_items_bare(tmp_path: Path) -> None:
     assert (len(session.calls), session.title, session.problems) == (2, "hi", [])
 
 
-@pytest.mark.parametrize("lines", [[], ["garbage", b"\x00\xff\xfe"], [{"type": "other"}], [[1, 2]]])
-def test_a_file_of_nothing_gives_nothing(tmp_path: Path, lines: list[Any]) -> None:
-    path = write_lines(tmp_path / "s.jsonl", *lines)
-    assert recording_agent(head(path)) is None
-    assert codex.read(path) == []
-
-
 @pytest.mark.full
 @needs_sessions
 @pytest.mark.parametrize(

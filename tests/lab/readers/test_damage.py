@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -16,15 +17,16 @@ from hypothesis import strategies as st
 from tests.lab.readers import test_codex, test_copilot, test_pi
 from tests.lab.readers.promises import check
 from tests.lab.readers.test_claude_code import Transcript, said, sub_agent, thought, tool
+from tests.lab.readers.test_recordings import RECORDINGS, loaded
 from tests.lab.readers.writing import Line, write_lines
+from wane import FormatError
 from wane.formats.detection import recording_agent
-from wane.lab.readers import claude_code, codex, copilot_cli, pi
+from wane.lab.readers import claude_code, codex, copilot_cli, gemini_cli, goose, opencode, pi, read_session
 from wane.lab.readers.building.lines import head
 
 
 def claude_lines() -> list[Line]:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     script.answer("m", thought("hm"), said("on it"), tool("a", path="x"))
     script.result("a", [said("ok")])
     script.add(
@@ -102,7 +104,27 @@ ANYTHING = st.sampled_from(
 )
 
 
-@pytest.mark.parametrize(("reader", "lines"), SOURCES, ids=[reader.NAME for reader, _ in SOURCES])
+@pytest.mark.parametrize("reader", [reader for reader, _ in SOURCES], ids=lambda reader: reader.NAME)
+@pytest.mark.parametrize(
+    "lines",
+    [[], ["garbage", b"\x00\xff\xfe"], [{"type": "other"}], [{"type": "attachment", "attachment": 1}], [[1, 2]]],
+)
+def test_a_file_of_nothing_gives_nothing(tmp_path: Path, reader: ModuleType, lines: list[Line]) -> None:
+    path = write_lines(tmp_path / "s.jsonl", *lines)
+    assert recording_agent(head(path)) is None
+    assert reader.read(path) == []
+
+
+DOCUMENTS: list[tuple[ModuleType, list[Any]]] = [
+    (gemini_cli, [json.loads(line) for line in (RECORDINGS / "gemini-cli.jsonl").read_text("utf-8").splitlines()]),
+    (opencode, [loaded("opencode.json")]),
+    (goose, [loaded("goose.json")]),
+]
+
+
+@pytest.mark.parametrize(
+    ("reader", "lines"), [*SOURCES, *DOCUMENTS], ids=[reader.NAME for reader, _ in [*SOURCES, *DOCUMENTS]]
+)
 @given(data=st.data())
 def test_a_session_comes_of_it_all_the_same(reader: ModuleType, lines: list[Line], data: st.DataObject) -> None:
     damaged = json.loads(json.dumps(lines))
@@ -112,10 +134,16 @@ def test_a_session_comes_of_it_all_the_same(reader: ModuleType, lines: list[Line
         changed(damaged, path, data.draw(ANYTHING))
     with TemporaryDirectory() as folder:
         path = write_lines(Path(folder) / "s.jsonl", *[json.dumps(line) for line in damaged])
-        beginning = head(path)
-        recording_agent(beginning)
-        reader.about(value for value in beginning if isinstance(value, dict))
-        for session in reader.read(path):
+        if (reader, lines) in SOURCES:
+            beginning = head(path)
+            recording_agent(beginning)
+            reader.about(value for value in beginning if isinstance(value, dict))
+            sessions = reader.read(path)
+        else:
+            sessions = []
+            with suppress(FormatError):  # it may be unknown what it is
+                sessions = read_session(path)
+        for session in sessions:
             check(session)
             "".join(part.text for part in session.parts).encode()
 

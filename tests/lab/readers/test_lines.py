@@ -1,13 +1,17 @@
-"""JSON Lines that are broken in every way that files are."""
+"""JSON Lines that are broken in every way that files are, and values that are not what they ought to be."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+
+import pytest
 
 from tests.lab.readers.writing import write_lines
 from wane.lab.readers.building import lines
 from wane.lab.readers.building.lines import Problems, head, records
-from wane.lab.readers.building.values import count, first_words, seconds, sound
+from wane.lab.readers.building.values import count, first_words, seconds, sound, usage_of
+from wane.lab.session import Usage
 
 
 def read(path: Path) -> tuple[list[tuple[int, dict[str, object]]], list[str]]:
@@ -56,12 +60,38 @@ def test_the_head_of_a_file_is_its_first_values(tmp_path: Path) -> None:
     assert head(write_lines(tmp_path / "empty")) == []
 
 
-def test_values_are_taken_as_what_they_ought_to_be_or_not_at_all() -> None:
-    assert [seconds(value) for value in ("2026-01-01T00:00:00.500Z", 1_767_225_600_500, 1_767_225_600.5)] == [
-        1_767_225_600.5
-    ] * 3
-    assert [seconds(value) for value in ("yesterday", None, True, -1, float("nan"))] == [None] * 5
-    assert [count(value) for value in (3, 3.0, 0, -1, True, "3", None, float("inf"))] == [3, 3, 0] + [None] * 5
+NO_NUMBERS = [None, True, "5", [], {}, math.nan, math.inf, -math.inf, -1, -0.5, 10**400, -(10**400), 1e300]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_what_is_no_number_of_tokens(value: object) -> None:
+    assert count(value) is None
+
+
+@pytest.mark.parametrize("value", [*NO_NUMBERS, 0, "yesterday", "2026-13-01"])
+def test_what_is_no_moment(value: object) -> None:
+    if value != "5":
+        assert seconds(value) is None
+
+
+def test_moments_of_every_kind() -> None:
+    assert seconds("2026-06-01T12:00:00Z") == seconds("2026-06-01T12:00:00") == seconds(1_780_315_200)
+    assert seconds(1_780_315_200_000) == 1_780_315_200
+    assert count(12.0) == count(12) == 12
+
+
+def test_usage_is_told_with_the_cached_tokens_in_the_input_or_apart_from_it() -> None:
+    assert usage_of(100, read=60, written=10, output=5, reasoning=2) == Usage(30, 60, 10, 7)
+    assert usage_of(30, read=60, written=10, output=5, apart=True) == Usage(30, 60, 10, 5)
+    assert usage_of(0, read=60, apart=True) == Usage(0, 60)
+    assert usage_of(100, output=None, reasoning=2) == Usage(100)
+    assert usage_of(100, read=130, written=10) == Usage(0, 100), "no more than the whole"
+    assert usage_of(100, read=95, written=10) == Usage(0, 95, 5)
+    for nothing in (0, None, "many", -1):
+        assert usage_of(nothing, read=60, output=5) is None
+
+
+def test_texts_are_made_sound_and_titles_short() -> None:
     assert sound("cut \ud83d here") == "cut \ufffd here"
     assert sound("whole \U0001f600") == "whole \U0001f600"
     assert first_words(" fix\n the   bug ") == "fix the bug"

@@ -46,8 +46,7 @@ def told(session: RecordedSession) -> list[tuple[str, str]]:
     ],
 )
 def test_lines_of_claude_code(tmp_path: Path, content: str, fields: dict[str, Any], kind: str) -> None:
-    script = Transcript()
-    script.user("begin")
+    script = Transcript("begin")
     script.answer("m", said("a"))
     script.user(content, **fields)
     script.answer("n", said("b"))
@@ -55,34 +54,52 @@ def test_lines_of_claude_code(tmp_path: Path, content: str, fields: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("attachment", "kind"),
+    ("attachment", "kind", "told_model"),
     [
-        ({"type": "queued_command", "prompt": "x"}, "user"),
-        ({"type": "queued_command", "prompt": "x", "commandMode": "prompt", **HUMAN}, "user"),
-        ({"type": "queued_command", "prompt": "x", "commandMode": "task-notification"}, "notice"),
-        ({"type": "queued_command", "prompt": "x", "origin": {"kind": "coordinator"}}, "notice"),
-        ({"type": "queued_command", "prompt": "x", "isMeta": True}, "notice"),
-        ({"type": "hook_additional_context", "content": ["x"], "hookEvent": "PostToolUse"}, "notice"),
-        ({"type": "skill_listing", "content": "x"}, "notice"),
-        ({"type": "edited_text_file", "filename": "a", "snippet": "x"}, "notice"),
-        ({"type": "file", "content": {"type": "text", "file": {"filePath": "a", "content": "x"}}}, "notice"),
-        ({"type": "file", "content": {"type": "image", "file": {"base64": "x"}}}, "user"),
+        ({"type": "queued_command", "prompt": "x"}, "user", "x"),
+        ({"type": "queued_command", "prompt": "x", "commandMode": "prompt", **HUMAN}, "user", "x"),
+        ({"type": "queued_command", "prompt": "x", "commandMode": "task-notification"}, "notice", "x"),
+        ({"type": "queued_command", "prompt": "x", "origin": {"kind": "coordinator"}}, "notice", "x"),
+        ({"type": "queued_command", "prompt": "x", "isMeta": True}, "notice", "x"),
+        ({"type": "hook_additional_context", "content": ["x"], "hookEvent": "PostToolUse"}, "notice", "x"),
+        ({"type": "hook_success", "hookEvent": "SessionStart", "content": "hello"}, "notice", "hello"),
+        ({"type": "hook_success", "hookEvent": "PostToolUse", "content": "hello"}, None, ""),
+        ({"type": "skill_listing", "content": "x"}, "notice", "x"),
+        ({"type": "edited_text_file", "filename": "a", "snippet": "1 x"}, "notice", "1 x"),
+        (
+            {"type": "file", "content": {"type": "text", "file": {"filePath": "a", "content": "x = 1"}}},
+            "notice",
+            "x = 1",
+        ),
+        ({"type": "file", "content": {"type": "image", "file": {"base64": "x"}}}, "user", ""),
+        (
+            {"type": "nested_memory", "path": "/w/M", "content": {"path": "/w/M", "content": "be good"}},
+            "notice",
+            "be good",
+        ),
+        (
+            {"type": "todo_reminder", "content": [{"content": "a", "status": "done"}, {"content": "b"}]},
+            "notice",
+            "a\nb",
+        ),
+        ({"type": "command_permissions", "content": "x"}, None, ""),
+        ({"type": "date_change", "newDate": "2026-01-02"}, None, ""),
     ],
 )
-def test_attachments_of_claude_code(tmp_path: Path, attachment: dict[str, Any], kind: str) -> None:
-    script = Transcript()
-    script.user("begin")
+def test_attachments_of_claude_code(
+    tmp_path: Path, attachment: dict[str, Any], kind: str | None, told_model: str
+) -> None:
+    script = Transcript("begin")
     script.answer("m", said("a"))
     script.add("attachment", attachment=attachment)
     script.answer("n", said("b"))
-    assert [kind for kind, _ in told(read(tmp_path, script.lines))] == ["user", kind]
+    assert told(read(tmp_path, script.lines))[1:] == ([] if kind is None else [(kind, told_model)])
 
 
 def test_the_prompt_of_a_command_that_a_person_gave_is_theirs_and_that_of_a_skill_is_not(tmp_path: Path) -> None:
     command = "<command-message>greet</command-message>\n<command-name>/greet</command-name>"
     skill = "Base directory for this skill: /x\n\n# X"
-    script = Transcript()
-    script.user("begin")
+    script = Transcript("begin")
     script.answer("m", said("a"))
     script.user(command, **HUMAN)
     script.user("Greet Tom.", isMeta=True, turnCompanion=True)
@@ -116,8 +133,7 @@ def test_the_blocks_of_a_turn_are_judged_each_by_itself(tmp_path: Path) -> None:
 
 
 def test_lines_that_only_the_client_needs_are_known(tmp_path: Path) -> None:
-    script = Transcript()
-    script.user("go")
+    script = Transcript("go")
     for kind in ("api-request", "api-request-blob", "api-request-shape", "atis-latch", "cost-state", "tools-used"):
         script.note(type=kind, sessionId="s")
     script.answer("m", said("a"))

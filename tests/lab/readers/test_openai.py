@@ -41,23 +41,6 @@ def test_a_list_is_a_session_with_a_call_for_each_answer(tmp_path: Path) -> None
     assert not session.problems
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps(CHAT, indent=2),
-        json.dumps({"messages": CHAT}),
-        "\n".join(map(json.dumps, CHAT)),
-        "\ufeff" + json.dumps(CHAT),
-        f"\n{json.dumps(CHAT)}\n",
-    ],
-    ids=["indented", "body", "lines", "byte-order-mark", "blank-lines"],
-)
-def test_every_wrapping_gives_the_same(tmp_path: Path, text: str) -> None:
-    (plain,) = read_text(tmp_path, json.dumps(CHAT))
-    (session,) = read_text(tmp_path, text)
-    assert (session.parts, session.calls, session.problems) == (plain.parts, plain.calls, plain.problems)
-
-
 @pytest.mark.parametrize("wrap", [lambda chat: chat, lambda chat: {"messages": chat}])
 @pytest.mark.parametrize("lines", [True, False])
 def test_a_file_of_several_chats_gives_several_sessions(tmp_path: Path, wrap: Any, lines: bool) -> None:
@@ -116,17 +99,6 @@ def test_a_call_that_was_not_answered_gets_an_empty_result_before_the_next_turn(
     (session,) = read_text(tmp_path, json.dumps(CHAT[:3]))
     assert kinds(session)[-1] == "call", "at the end it may still come"
     assert not session.problems
-
-
-def test_a_result_without_its_call_is_left_out(tmp_path: Path) -> None:
-    (session,) = read_text(tmp_path, json.dumps([*CHAT[:2], CHAT[3], CHAT[4]]))
-    assert kinds(session) == ["system", "user", "text"]
-    assert "'c1'" in session.problems[0].what
-
-
-def test_ids_that_serve_again_are_told_apart(tmp_path: Path) -> None:
-    (session,) = read_text(tmp_path, json.dumps([*CHAT[:4], *CHAT[2:4]]))
-    assert len({part.call_id for part in session.parts if part.call_id}) == 2
 
 
 def test_messages_may_follow_each_other_over_several_lines(tmp_path: Path) -> None:

@@ -194,13 +194,6 @@ def test_reasoning_that_is_signed_is_coupled_as_its_provider_wants_it(tmp_path: 
     assert [(part.kind, part.needs) for part in other.parts] == [(Kind.REASONING, ()), (Kind.TEXT, ())]
 
 
-@pytest.mark.parametrize("lines", [[], ["garbage", b"\x00\xff\xfe"], [{"type": "other"}]])
-def test_a_file_of_nothing_gives_nothing(tmp_path: Path, lines: list[Line]) -> None:
-    path = write_lines(tmp_path / "s.jsonl", *lines)
-    assert recording_agent(head(path)) is None
-    assert pi.read(path) == []
-
-
 def test_a_header_alone_is_an_empty_session(tmp_path: Path) -> None:
     session = read(tmp_path, HEADER)
     assert (session.parts, session.calls, session.cwd) == ([], [], "/w")

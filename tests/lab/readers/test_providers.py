@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.lab.readers.promises import check, kinds, problems, texts
+from tests.lab.readers.test_openai import CHAT
+from tests.lab.readers.test_openai import KINDS as CHAT_KINDS
 from wane import chars
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
@@ -72,6 +74,7 @@ KINDS = {
     "anthropic": ["notice", "user", *TURN, "user", "text"],
     "openai_responses": ["user", *TURN, "text"],
     "gemini": ["user", *TURN, "text"],
+    "openai": CHAT_KINDS,
 }
 TOOLS = [{"name": "bash", "description": "runs a command"}]
 
@@ -98,10 +101,15 @@ def read_text(folder: Path, text: str, format: str = "auto") -> list[RecordedSes
         ("gemini", json.dumps(GEMINI)),
         ("gemini", json.dumps({"contents": GEMINI})),
         ("gemini", "\n".join(map(json.dumps, GEMINI))),
+        ("openai", json.dumps(CHAT, indent=2)),
+        ("openai", json.dumps({"messages": CHAT})),
+        ("openai", "\n".join(map(json.dumps, CHAT))),
+        ("openai", f"\ufeff{json.dumps(CHAT)}\n"),
     ],
     ids=[
         *("list", "body", "lines", "items", "items-in-a-body", "items-by-line", "messages-of-items"),
         *("contents", "contents-in-a-body", "contents-by-line"),
+        *("chat", "chat-in-a-body", "chat-by-line", "chat-with-byte-order-mark"),
     ],
 )
 def test_every_wrapping_gives_the_same(tmp_path: Path, name: str, text: str) -> None:
@@ -149,9 +157,3 @@ def test_broken_messages_are_named_and_the_rest_is_read(tmp_path: Path, name: st
     assert [problem.split(": ")[1] for problem in problems(session)] == ["message 1", "message 2"]
     (session,) = read_text(tmp_path, "\n".join(map(json.dumps, broken)), name)
     assert [problem.line for problem in session.problems] == [2, 3]
-
-
-def test_a_body_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
-    (session,) = read_text(tmp_path, json.dumps({"model": "m", "input": RESPONSES})[:-30])
-    assert kinds(session) == KINDS["openai_responses"][:-1]
-    assert "after 6 whole entries" in session.problems[0].what

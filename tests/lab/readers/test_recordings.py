@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.readers.promises import check, kinds, texts
-from tests.lab.readers.test_damage import ANYTHING, changed, places
 from tests.lab.readers.writing import write_lines
 from wane import Kind
 from wane.core.errors import FormatError
@@ -352,35 +351,6 @@ def test_a_call_that_opencode_did_not_finish_gets_what_opencode_sends(tmp_path: 
     (tmp_path / "s.json").write_text(json.dumps(export))
     (session,) = map(check, read_session(tmp_path / "s.json"))
     assert session.parts[4].text == "[Tool execution was interrupted]"
-
-
-DOCUMENTS: Mapping[str, list[Any]] = {
-    "gemini-cli.jsonl": [
-        json.loads(line) for line in (RECORDINGS / "gemini-cli.jsonl").read_text(encoding="utf-8").splitlines()
-    ],
-    "opencode.json": [loaded("opencode.json")],
-    "goose.json": [loaded("goose.json")],
-}
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-@given(data=st.data())
-def test_with_anything_in_the_place_of_anything_a_session_comes_of_it_or_it_is_refused(
-    name: str, data: st.DataObject
-) -> None:
-    damaged = json.loads(json.dumps(DOCUMENTS[name]))
-    where = data.draw(st.lists(st.sampled_from(sorted(places(damaged), key=repr)), min_size=1, max_size=4))
-    for path in sorted(where, key=len, reverse=True):
-        changed(damaged, path, data.draw(ANYTHING))
-    with TemporaryDirectory() as folder:
-        file = write_lines(Path(folder) / "s.jsonl", *[json.dumps(line) for line in damaged])
-        try:
-            found = read_session(file)
-        except FormatError:
-            return
-        for session in found:
-            check(session)
-            "".join(part.text for part in session.parts).encode()
 
 
 @given(st.lists(st.sampled_from((RECORDINGS / "aider.chat.history.md").read_text(encoding="utf-8").split("\n"))))

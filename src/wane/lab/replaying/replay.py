@@ -7,7 +7,6 @@ would have worked otherwise; `wane.lab.loss` measures what it would have missed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -157,7 +156,6 @@ def replay(
     pricing: Pricing,
     *,
     trace: bool = False,
-    progress: Callable[[], None] | None = None,
 ) -> Replay:
     """Run a strategy over a session.
 
@@ -167,13 +165,10 @@ def replay(
         budget: tokens that a view may hold.
         pricing: prices and cache rules.
         trace: whether to record what left the view, and when.
-        progress: called after each model call.
     """
     run = _Run(subject, strategy, budget, pricing, Trace(subject.material) if trace else None)
     for number in range(len(subject.material.session.calls)):
         run.call(number)
-        if progress:
-            progress()
     return run.result()
 
 
