@@ -11,7 +11,9 @@ import pytest
 
 from tests.cli import sample
 from tests.cli.conftest import Run
+from tests.lab.readers import test_codex, test_pi
 from tests.lab.readers.promises import SESSIONS, needs_sessions
+from tests.lab.readers.test_claude_code import Transcript, tool
 from tests.lab.readers.writing import write_lines
 from wane.core import Policy
 from wane.journal import ConfigRecord, MessageRecord, SessionStore
@@ -21,7 +23,7 @@ Line = dict[str, Any]
 ROUNDS = 6
 OUTPUT = "a line of the file\n" * 60
 TASK = "Please see to the files."
-STAMP = "2026-01-02T03:04:{:02}.000Z"
+STAMP = "2026-01-02T03:04:00.000Z"
 
 
 def chat() -> Iterator[Line]:
@@ -33,58 +35,32 @@ def chat() -> Iterator[Line]:
     yield {"role": "assistant", "content": "Done."}
 
 
-def claude_code() -> Iterator[Line]:
-    shared = {"sessionId": "s", "cwd": "/w", "isSidechain": False}
-    parent = None
-
-    def line(kind: str, uuid: str, content: object, **message: Any) -> Line:
-        nonlocal parent
-        inner = {"role": kind, "content": content, **message}
-        made = {
-            "parentUuid": parent,
-            "uuid": uuid,
-            "type": kind,
-            "timestamp": STAMP.format(1),
-            "message": inner,
-            **shared,
-        }
-        parent = uuid
-        return made
-
-    yield {"type": "summary", "summary": "Files", "leafUuid": "x"}
-    yield line("user", "u", TASK)
+def claude_code() -> list[Line | str | bytes]:
+    script = Transcript(TASK)
     for number in range(ROUNDS):
-        use = {"type": "tool_use", "id": f"c{number}", "name": "Read", "input": {"file_path": f"{number}.py"}}
-        yield line("assistant", f"a{number}", [use], id=f"m{number}", model="claude-x")
-        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": OUTPUT}
-        yield line("user", f"r{number}", [result])
-    yield line("assistant", "end", [{"type": "text", "text": "Done."}], id="end", model="claude-x")
+        script.answer(f"m{number}", tool(f"c{number}", file_path=f"{number}.py"))
+        script.result(f"c{number}", OUTPUT)
+    script.answer("end", {"type": "text", "text": "Done."})
+    return [{"type": "summary", "summary": "Files", "leafUuid": "x"}, *script.lines]
 
 
-def codex() -> Iterator[Line]:
-    def item(**payload: Any) -> Line:
-        return {"timestamp": STAMP.format(1), "type": "response_item", "payload": payload}
-
-    yield {"timestamp": STAMP.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/w"}}
-    yield item(type="message", role="user", content=[{"type": "input_text", "text": TASK}])
+def codex() -> Iterator[Line | str | bytes]:
+    yield {"timestamp": STAMP, "type": "session_meta", "payload": {"id": "s", "cwd": "/w"}}
+    yield test_codex.message("user", TASK)
     for number in range(ROUNDS):
         arguments = json.dumps({"cmd": f"cat {number}.py"})
-        yield item(type="function_call", name="exec_command", arguments=arguments, call_id=f"c{number}")
-        yield item(type="function_call_output", call_id=f"c{number}", output=OUTPUT)
-    yield item(type="message", role="assistant", content=[{"type": "output_text", "text": "Done."}])
+        called = {"name": "exec_command", "arguments": arguments, "call_id": f"c{number}"}
+        yield test_codex.item(type="function_call", **called)
+        yield test_codex.output(f"c{number}", OUTPUT)
+    yield test_codex.message("assistant", "Done.")
 
 
-def pi() -> Iterator[Line]:
-    yield {"type": "session", "version": 3, "id": "s", "cwd": "/w", "timestamp": STAMP.format(0)}
-    said: list[Line] = [{"role": "user", "content": TASK}]
+def pi() -> list[Line | str | bytes]:
+    messages = [test_pi.user(TASK)]
     for number in range(ROUNDS):
         call = {"type": "toolCall", "id": f"c{number}", "name": "read", "arguments": {"path": f"{number}.py"}}
-        said.append({"role": "assistant", "content": [call], "model": "m", "stopReason": "toolUse"})
-        said.append({"role": "toolResult", "toolCallId": f"c{number}", "content": [{"type": "text", "text": OUTPUT}]})
-    said.append({"role": "assistant", "content": [{"type": "text", "text": "Done."}], "model": "m"})
-    for number, message in enumerate(said):
-        line = {"type": "message", "id": f"{number}", "timestamp": STAMP.format(1), "message": message}
-        yield line | ({"parentId": f"{number - 1}"} if number else {})
+        messages += [test_pi.answer(call), test_pi.result(f"c{number}", OUTPUT)]
+    return [test_pi.HEADER, *test_pi.chain(*messages, test_pi.answer(test_pi.said("Done.")))]
 
 
 def trajectory() -> Line:
@@ -221,13 +197,6 @@ def test_messages_are_read_without_the_lines_that_are_damaged(run: Run, tmp_path
     assert warning in " ".join(run("replay", path).out.split())
     data = planned(run, path, "--format", format_)
     assert data["session"]["problems"][0]["line"] == len(lines) + 1
-    path.write_bytes(b"\n".join(lines))
-    assert data["visible"] == planned(run, path)["visible"]
-    path.write_bytes(b"\n".join([lines[0], b"{bad}", *lines[1:]]))
-    assert planned(run, path, "--format", format_)["session"]["problems"][0]["line"] == 2
-    path.write_bytes(b"[" + b",\n".join([*lines, lines[0][:-5]]))
-    data = planned(run, path, "--format", format_)
-    assert data["session"]["problems"][0]["what"].endswith(f"after {len(lines)} whole entries; the rest was left out")
     path.write_bytes(b"\n".join(lines))
     assert data["visible"] == planned(run, path)["visible"]
 

@@ -64,6 +64,13 @@ def test_a_view_may_change_after_it_was_sent() -> None:
     assert cache.request(view, TENS, 1).read == 200
 
 
+def test_a_view_that_comes_back_finds_its_own_tail() -> None:
+    cache = PrefixCache(MARKED, overhead=200)
+    cache.request(list(range(40)), TENS, 0)
+    cache.request([*range(10), *range(20, 40)], TENS, 1)
+    assert cache.request(list(range(41)), TENS, 2) == CacheUse(600, 10, 0)
+
+
 def test_a_call_aside_uses_the_cache_and_is_no_request() -> None:
     cache = PrefixCache(MARKED, overhead=200)
     cache.request(list(range(40)), TENS, 0)

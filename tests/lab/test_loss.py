@@ -220,6 +220,12 @@ def test_what_is_gone_is_fetched_once_while_the_copy_would_stand() -> None:
     ]  # fmt: skip
 
 
+def test_a_copy_stands_until_a_result_follows_it() -> None:
+    story = Story().user("go").says(call("r", "ls")).result("parse_header", "r")
+    story.says("parse_header", call("n", "ls")).says("parse_header").result("nothing", "n")
+    assert [loss.reread.results for loss in observed(story, [0], [0], [0])] == [0, 1, 0]
+
+
 def test_a_copy_goes_with_the_first_result_after_it() -> None:
     story = reread_story()
     views = [[0], [0], [0, 4, 5], [0, 7, 8], [0, 7, 8, 10, 11]]

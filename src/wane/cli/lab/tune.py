@@ -76,7 +76,10 @@ def reasons(result: Tuning) -> Iterator[str]:
     yield _of_the_frontier(result)
     yield from _of_the_edges(result)
     for alternative in result.alternatives:
-        yield f"- {_named(alternative)}: {_against(chosen, alternative)}."
+        name = f"{alternative.what} = {_value_text(alternative.value)}"
+        if alternative.what in ("budget", "strategy"):
+            name = f"{rounded(alternative.value) if alternative.what == 'budget' else alternative.value} instead"
+        yield f"- {name}: {_against(chosen, alternative)}."
     for alternative in result.alternatives:
         if (
             alternative.what == "strategy"
@@ -131,14 +134,6 @@ def _of_the_edges(result: Tuning) -> Iterator[str]:
 def _brief(candidate: Candidate) -> str:
     settings = f"{rounded(candidate.budget)}, low water {candidate.policy.low_water}"
     return f"{dollars(candidate.cost)} and {share(candidate.kept)} kept ({settings})"
-
-
-def _named(alternative: Alternative) -> str:
-    if alternative.what == "strategy":
-        return f"{alternative.value} instead"
-    if alternative.what == "budget":
-        return f"{rounded(alternative.value)} instead"
-    return f"{alternative.what} = {_value_text(alternative.value)}"
 
 
 def _value_text(value: Any) -> str:

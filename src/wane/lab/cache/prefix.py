@@ -246,7 +246,9 @@ class PrefixCache:
     def _with_breakpoints(self) -> CacheUse:
         """With breakpoints: read the longest entry that the lookback from a breakpoint finds."""
         current, expires = self._lineage.current, self._now + self.rules.lifetime
-        marks = self._marks()
+        # Without those whose prefix is too short to be cached.
+        last = len(current.sums) - 1
+        marks = [mark for mark in sorted({min(self._system, last), last}) if current.sums[mark] >= self.rules.minimum]
         hits = [hit for mark in marks if (hit := self._look_back(mark))]
         hit = max(hits, key=lambda entry: entry.end, default=None)
         if hit:
@@ -259,13 +261,6 @@ class PrefixCache:
         total = self._lineage.current.sums[-1]
         written = cached - read if self.rules.charges_writes else 0
         return CacheUse(read, written, total - read - written)
-
-    def _marks(self) -> list[int]:
-        """Return the breakpoints, ascending, without those whose prefix is too short to be cached."""
-        sums = self._lineage.current.sums
-        last = len(sums) - 1
-        marks = sorted({min(self._system, last), last})
-        return [mark for mark in marks if sums[mark] >= self.rules.minimum]
 
     def _look_back(self, mark: int) -> CachedPrefix | None:
         """Return the longest entry that the lookback of a breakpoint reaches."""

@@ -77,7 +77,9 @@ class _StepReader:
         source = self._step.get("source")
         management = mapping(mapping(self._step.get("extra")).get("context_management"))
         if management.get("boundary") == "replace":
-            self._compaction(management)
+            summary = Content.joined(_content(result.get("content")) for result in self._results).text
+            before = count(management.get("tokens_before"))
+            self._builder.compaction(summary, tokens_before=before, at=self._at)
         elif source == "agent" and self._step.get("llm_call_count") != 0:
             self._agent()
         elif source in _SOURCES:
@@ -144,10 +146,6 @@ class _StepReader:
             elif output:
                 # No call asked for it: such an agent reads the outcome of its action as the next user turn.
                 self._builder.user(output)
-
-    def _compaction(self, management: Mapping[str, Any]) -> None:
-        summary = Content.joined(_content(result.get("content")) for result in self._results).text
-        self._builder.compaction(summary, tokens_before=count(management.get("tokens_before")), at=self._at)
 
     def _problem(self, what: str, kind: str) -> None:
         self._builder.problems.add(None, f"step {self._number}: {what}", kind)

@@ -107,7 +107,11 @@ class _Assembly:
             self._answer.append((line, event))
         elif kind == "tool.execution_complete":
             self._flush()
-            self._result(line, data)
+            if not data.get("isUserRequested"):  # a model called it
+                result, error = mapping(data.get("result")), mapping(data.get("error"))
+                output = text(result.get("content")) or text(error.get("message"))
+                extra = content(items(result.get("binaryResultsForLlm"))).extra_tokens
+                self._builder.result(text(data.get("toolCallId")), Content(output, extra), line=line)
         elif kind in ("user.message", "system.message", "system.notification"):
             self._flush()
             self._add_turn(kind, data)
@@ -140,14 +144,6 @@ class _Assembly:
         # The text that the model got: the user's words, with the time and reminders around them.
         turn = text(data.get("transformedContent")) or text(data.get("content"))
         self._builder.user(Content(turn), notice=notice)
-
-    def _result(self, line: int, data: Mapping[str, Any]) -> None:
-        if data.get("isUserRequested"):
-            return  # no model called it
-        result, error = mapping(data.get("result")), mapping(data.get("error"))
-        output = text(result.get("content")) or text(error.get("message"))
-        extra = content(items(result.get("binaryResultsForLlm"))).extra_tokens
-        self._builder.result(text(data.get("toolCallId")), Content(output, extra), line=line)
 
     def _flush(self) -> None:
         if not self._answer:

@@ -118,7 +118,10 @@ class _Assembly:
         last = max(summaries, default=0)
         for number, message in enumerate(messages):
             if number in summaries:
-                self._compaction(message)
+                self._flush()
+                self._builder.settle()
+                before, at = self._builder.context, seconds(message.get("created"))
+                self._builder.compaction(content(_blocks(message)).text, tokens_before=before, at=at)
             elif number - 1 in summaries and message.get("role") == "assistant" and not _visible(message, "user"):
                 continue  # Goose's own words to the model, to go on
             elif number >= last and not _visible(message, "agent"):
@@ -128,12 +131,6 @@ class _Assembly:
             else:
                 self._add_turn(message)
         self._flush()
-
-    def _compaction(self, message: _Data) -> None:
-        self._flush()
-        self._builder.settle()
-        summary = content(_blocks(message)).text
-        self._builder.compaction(summary, tokens_before=self._builder.context, at=seconds(message.get("created")))
 
     def _add(self, message: _Data) -> None:
         blocks = [mapping(block) for block in items(message.get("content"))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wane.core import chars
 from wane.core.errors import FormatError
-from wane.formats import Part, StoredFormat, get_format
+from wane.formats import StoredFormat, get_format
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import usage_of
@@ -42,28 +42,23 @@ def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:
     for number, (line, entry) in enumerate(chat.messages):
         try:
             for message in message_format.load([entry]):
-                _take(builder, message, message_format.parts(message), entry, line)
+                parts = message_format.parts(message)
+                if message.kind == "response":
+                    # If a time is missing, the library sets the time of reading.
+                    timed = isinstance(entry, dict) and entry.get("timestamp") is not None
+                    at = message.timestamp.timestamp() if timed else None
+                    builder.settle(line=line)
+                    builder.answer(parts, usage=_usage(message), at=at, model=message.model_name, line=line)
+                    continue
+                if message.instructions and builder.system_tokens is None:
+                    builder.system_tokens = chars(message.instructions)
+                builder.message(parts, line=line)
         except FormatError as error:
             # The format counts within its input, which is one message.
             what = str(error).removeprefix("message 0: ")
             where = "" if line else f"message {number}: "
             builder.problems.add(line, f"{where}{what}", "a message that cannot be read", unread=True)
     return builder.build()
-
-
-def _take(
-    builder: SessionBuilder, message: ModelMessage, parts: Sequence[Part], entry: object, line: int | None
-) -> None:
-    if message.kind == "response":
-        # If a time is missing, the library sets the time of reading.
-        timed = isinstance(entry, dict) and entry.get("timestamp") is not None
-        at = message.timestamp.timestamp() if timed else None
-        builder.settle(line=line)
-        builder.answer(parts, usage=_usage(message), at=at, model=message.model_name, line=line)
-        return
-    if message.instructions and builder.system_tokens is None:
-        builder.system_tokens = chars(message.instructions)
-    builder.message(parts, line=line)
 
 
 def _usage(response: ModelResponse) -> Usage | None:

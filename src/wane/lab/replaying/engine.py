@@ -227,21 +227,18 @@ class OnRay:
             running.update((work.remote(job, references[job.subject]), job) for job in jobs)
             while running:
                 done, _ = ray.wait(list(running))
-                yield running.pop(done[0]), self._result(done[0])
+                try:
+                    replay: Replay = ray.get(done[0])
+                except ray.exceptions.RayTaskError as error:
+                    cause = error.cause
+                    raise cause if isinstance(cause, WaneError) else error from None
+                yield running.pop(done[0]), replay
         finally:
             if started:
                 ray.shutdown()
             else:
                 for reference in running:
                     ray.cancel(reference, force=True)
-
-    def _result(self, reference: Any) -> Replay:
-        try:
-            result: Replay = self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:
-            cause = error.cause
-            raise cause if isinstance(cause, WaneError) else error from None
-        return result
 
 
 def get_engine(name: str, workers: int | None = None) -> Engine:

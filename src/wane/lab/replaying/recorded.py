@@ -35,7 +35,12 @@ class RecordedViews:
         """Return the view of a call, not earlier than the one before; a compaction's summary has no tokens in it."""
         at = bisect_right(self._positions, call.first) - 1
         compaction = self._compactions[at] if at >= 0 else None
-        self._advance(call.first)
+        self._left += range(self._seen, call.first)
+        self._seen = call.first
+        while self._evictions and self._evictions[0].position <= call.first:
+            eviction = self._evictions.popleft()
+            removed, self._index = set(eviction.removed), eviction.index
+            self._left = [index for index in self._left if index not in removed]
         start = bisect_left(self._left, compaction.first_kept) if compaction else 0
         view: list[Slot] = [*self._left[start:]]
         if compaction is None:
@@ -46,11 +51,3 @@ class RecordedViews:
         # Codex repeats its developer messages after the summary.
         first = 1 if self._session.source == "codex" else len(system)
         return [*system[:first], self._summaries[at], *system[first:], *view]
-
-    def _advance(self, position: int) -> None:
-        self._left += range(self._seen, position)
-        self._seen = position
-        while self._evictions and self._evictions[0].position <= position:
-            eviction = self._evictions.popleft()
-            removed, self._index = set(eviction.removed), eviction.index
-            self._left = [index for index in self._left if index not in removed]
