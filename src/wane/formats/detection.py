@@ -140,7 +140,7 @@ def recording_agent(values: Sequence[object]) -> str | None:
         values: JSON values, one per line; only the first ones are looked at.
     """
     head = values[:LOOKED_AT]
-    return next((agent for agent, recognises in _RECORDINGS.items() if recognises(head)), None)
+    return next((agent for agent, (_, recognises) in RECORDINGS.items() if recognises(head)), None)
 
 
 def is_journal(head: Sequence[object]) -> bool:
@@ -190,13 +190,14 @@ def is_copilot(head: Sequence[object]) -> bool:
     )
 
 
-_RECORDINGS: Final = {
-    "Wane": is_journal,
-    "pi": is_pi,
-    "Codex": is_codex,
-    "Claude Code": is_claude_code,
-    "GitHub Copilot CLI": is_copilot,
+RECORDINGS: Final = {
+    "Wane": ("journal", is_journal),
+    "pi": ("pi", is_pi),
+    "Codex": ("codex", is_codex),
+    "Claude Code": ("claude-code", is_claude_code),
+    "GitHub Copilot CLI": ("copilot-cli", is_copilot),
 }
+"""By agent that writes one record per line: its reader in `wane.lab.readers`, and how to recognise its files."""
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

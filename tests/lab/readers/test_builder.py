@@ -33,6 +33,14 @@ def test_ids_that_are_used_again_are_made_unique_and_results_find_the_latest_cal
             assert part.text.endswith(str(calls[part.call_id]))
 
 
+def test_a_result_is_that_of_the_latest_call_of_its_id() -> None:
+    builder = SessionBuilder("s", "test")
+    builder.answer([call("0")])
+    builder.answer([call("0")])
+    builder.result("0", Content("x"))
+    assert [part.call_id for part in check(builder.build()).parts] == ["0", "0#2", "0#2"]
+
+
 def test_results_without_a_call_and_second_results_are_left_out_and_named() -> None:
     builder = SessionBuilder("s", "test")
     builder.user(Content("go"))

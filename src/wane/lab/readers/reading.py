@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, Protocol, cast
 
 from wane.core.errors import FormatError, JournalError
-from wane.formats.detection import LOOKED_AT, recording_agent, shape
+from wane.formats.detection import LOOKED_AT, RECORDINGS, recording_agent, shape
 from wane.lab.names import READER_NAMES
 from wane.lab.readers import aider, databases
 from wane.lab.readers.building.lines import Problems, head
@@ -18,14 +18,6 @@ from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import plain_file, shown_path
 from wane.lab.session import RecordedSession
 
-# The formats with one record per line, by the name of the agent that writes them.
-_OF_LINES: Final = {
-    "Wane": "journal",
-    "pi": "pi",
-    "Codex": "codex",
-    "Claude Code": "claude-code",
-    "GitHub Copilot CLI": "copilot-cli",
-}
 _OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "gemini-cli", "opencode", "goose", "auto")
 _BEGINNING: Final = 256
 """Bytes at the start of a file that tell aider's history."""
@@ -120,7 +112,7 @@ def _read_as(path: Path, name: str) -> list[RecordedSession]:
     reader = _reader_name(name)
     if reader == aider.NAME:
         raise FormatError("it is no chat history of aider, which begins with '# aider chat started at'")
-    if reader in _OF_LINES.values():
+    if any(reader == name for name, _ in RECORDINGS.values()):
         return _line_reader(reader).read(path)
     problems = Problems()
     return _document_reader(reader).sessions(json_values(path, problems), path.stem, problems)
@@ -142,7 +134,7 @@ def _read_any(path: Path) -> list[RecordedSession]:
     with path.open("rb") as file:
         short_lines = len(file.readline(_SHORT)) < _SHORT
     if short_lines and (agent := recording_agent(head(path))):
-        return _line_reader(_OF_LINES[agent]).read(path)
+        return _line_reader(RECORDINGS[agent][0]).read(path)
     problems = Problems()
     try:
         numbered = json_values(path, problems)
@@ -154,7 +146,7 @@ def _read_any(path: Path) -> list[RecordedSession]:
             return documents.sessions(numbered, path.stem, problems)
     inner = values[0] if len(values) == 1 and isinstance(values[0], list) else values
     if agent := recording_agent(inner):
-        lines = _line_reader(_OF_LINES[agent])
+        lines = _line_reader(RECORDINGS[agent][0])
         if inner is values and _is_by_lines(path):
             return lines.read(path)
         # Records that stand in one list or over several lines, as `jq` writes them.
