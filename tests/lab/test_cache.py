@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -36,6 +37,30 @@ def test_the_documented_example_of_the_lookback() -> None:
     cache = PrefixCache(replace(MARKED, minimum=0), overhead=0)
     reads = [cache.request(view, TENS, at).read for at, view in enumerate(views(10, 15, 35))]
     assert reads == [0, 100, 0]
+
+
+@pytest.mark.parametrize(("step", "read"), [("run", 220), ("block", 200)])
+def test_a_run_of_calls_or_of_results_may_be_one_position(step: str, read: int) -> None:
+    kinds = [Kind.USER, Kind.TEXT, *[Kind.CALL] * 15, *[Kind.RESULT] * 15]
+    cache = PrefixCache(replace(MARKED, step=step), overhead=200, kinds=kinds)  # type: ignore[arg-type]
+    cache.request([0, 1], TENS, 0)
+    assert cache.request(list(range(32)), TENS, 1).read == read
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "read"),
+    [
+        ([0], range(101), 210),
+        ([0], range(106), 200),
+        ([0, 1, 2], [0, 1, 2, *range(6, 11)], 200),  # an entry that ends within a turn is found by no lookback
+        ([0, 1, 2], [0, 1, 2], 230),
+    ],
+)
+def test_positions_that_end_turns(first: list[int], then: Sequence[int], read: int) -> None:
+    kinds = [Kind.USER, *[Kind.TEXT, Kind.CALL, Kind.CALL, Kind.RESULT, Kind.RESULT] * 30]
+    cache = PrefixCache(replace(MARKED, step="turn", lookback=21), overhead=200, kinds=kinds)
+    cache.request(first, TENS, 0)
+    assert cache.request(list(then), TENS, 1).read == read
 
 
 def test_without_timestamps_nothing_expires() -> None:
