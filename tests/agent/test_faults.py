@@ -21,7 +21,7 @@ from pydantic_ai.usage import RequestUsage
 
 from tests.agent.clock import run_fast
 from tests.agent.conftest import config, dumped
-from tests.agent.provider import APIS, serve
+from tests.agent.provider import serve
 from tests.agent.work import Work, read_long, working
 from tests.marks import cross_quick, first_quick
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Waiting, Warned, event_json
@@ -41,6 +41,7 @@ from wane.agent.session import AgentSession
 from wane.journal import UsageRecord
 from wane.testing import Break, Call, HttpError, Reply, ScriptedServer, Usage
 
+APIS = ("anthropic_model", "openai_model", "openai_responses_model")
 ANTHROPIC = serve("anthropic_model")
 ANSWER = Reply(reasoning="Look.", text="I read it again.", calls=(Call("read_file", {"path": "app.py"}),))
 

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from tests.agent.clock import run_fast
-from tests.agent.provider import APIS, Serve, serve
+from tests.agent.provider import Serve, serve
 from tests.agent.work import end, start, working
 from tests.marks import cross_quick, first_quick
 from wane.agent.events import Waiting
@@ -28,6 +28,7 @@ from wane.strategies.registry import STRATEGY_NAMES
 from wane.strategies.summarised import PREFIX
 from wane.testing import Break, Call, HttpError, Kind, Reply, Request
 
+APIS = ("anthropic_model", "openai_model", "openai_responses_model")
 KEPT = ("truncate", "compact", "clear-tools", "fold", "memgpt", "resum", "acon", "mask", "streaming")
 BUDGET = 7_000
 TASKS = 7
