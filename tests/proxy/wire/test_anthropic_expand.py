@@ -272,6 +272,10 @@ def test_what_was_merged_into_one_text_is_not_looked_for_again() -> None:
     assert contents(expand([text("Alp"), text("Beta")], a, again)) == [[text("Alp"), own("o1")], [text("Beta")]]
 
 
+def test_a_text_that_was_cut_stands_in_its_round() -> None:
+    assert contents(expand("Let me", FIRST, LAST)) == [[text("Let me"), own("o1")], [own("o2")]]
+
+
 def test_text_as_a_string() -> None:
     assert contents(expand(" Now I read.", FIRST, LAST)) == [[own("o1")], [text(" Now I read."), own("o2")]]
     assert contents(expand("", FIRST, LAST)) == [[own("o1")], [own("o2")]]

@@ -1,4 +1,4 @@
-"""What both of OpenAI's wires do alike: what has nothing of Wane's passes as it is, wherever it is cut."""
+"""What both of OpenAI's wires do alike: what has nothing of Wane's passes as it is, wherever it is cut or stops."""
 
 from __future__ import annotations
 
@@ -76,3 +76,56 @@ def test_a_broken_whole_reply_passes_as_it_is(wire: Wire, provider: Provider, bo
 def test_errors_have_openais_shape(wire: Wire, provider: Provider, body: Body, status: int, kind: str) -> None:
     error = json.loads(wire.error(status, "why"))["error"]
     assert error == {"message": "why", "type": kind, "param": None, "code": None}
+
+
+# Streams that stop before their end: a client gets nothing of own calls, and each round counts once
+
+
+@pytest.mark.quick(3)
+@both_wires
+@pytest.mark.parametrize("breaks", [False, True])
+@pytest.mark.parametrize("text", ["", "Looking."])
+def test_nothing_of_own_calls_is_given_wherever_a_stream_stops(
+    wire: Wire, provider: Provider, body: Body, text: str, breaks: bool
+) -> None:
+    """Whether the connection breaks off or comes to an end."""
+    asked = wire.equip({**body, "stream": True}, [DELIMITER], GUIDANCE).body
+    scripted = Scripted(text, calls=(mark(), Call("read", {"path": "a"}), mark("end")))
+    stream = Upstream(provider).ask(asked, scripted)
+    for stop in range(0, len(stream), 7):
+        reply = wire.reply({**body, "stream": True}, OWN)
+        out = reply.feed(stream[:stop])
+        if not breaks:
+            try:
+                reply.end()
+            except BrokenReplyError:
+                out += reply.held_back()
+        else:
+            out += reply.held_back()
+        assert not [word for word in (b"delim", b"action", GUIDANCE.encode()) if word in out], (stop, out[-300:])
+
+
+@both_wires
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_later_round_without_a_body_is_broken_and_not_the_one_before_again(
+    wire: Wire, provider: Provider, body: Body, streamed: bool
+) -> None:
+    asked = {**body, "stream": streamed}
+    reply = wire.reply(asked, OWN)
+    reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE).body, Scripted("", calls=(mark(),))))
+    assert reply.end().alone
+    with pytest.raises(BrokenReplyError):
+        reply.end()
+
+
+@both_wires
+def test_the_end_of_an_answered_round_is_not_given_if_the_next_one_breaks_at_once(
+    wire: Wire, provider: Provider, body: Body
+) -> None:
+    asked = {**body, "stream": True}
+    reply = wire.reply(asked, OWN)
+    scripted = Scripted("Looking.", calls=(mark(),))
+    reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE).body, scripted))
+    assert reply.started
+    assert reply.end().alone
+    assert reply.held_back() == b""
