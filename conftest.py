@@ -59,7 +59,7 @@ SLOW_TO_LOAD = (
     "tests/integrations/adapters",
     "tests/proxy/clients",
     "research/tests/peers",
-    "research/tests/evaluation/test_statistics_scipy.py",
+    "research/tests/evaluation/test_statistics.py",
 )
 """Tests that load other people's frameworks, which takes each process seconds."""
 

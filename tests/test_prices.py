@@ -88,10 +88,18 @@ def test_a_tier_multiplies_the_listed_price_or_has_no_known_one(model: str, tier
     assert usual
     assert served == (None if factor is None else pytest.approx(factor * usual))
     if factor is None:
-        with pytest.raises(ConfigError, match="has no known price"):
+        with pytest.raises(ConfigError, match="has no known price at the tier"):
             Prices.of(at_tier(model, tier))
     else:
         assert Prices.of(at_tier(model, tier)).model == Prices.of(model).model
+
+
+@pytest.mark.parametrize(
+    "name", ["claude-opus-5 (fast", "claude-opus-5)", "claude-opus-5 ()", "claude-opus-5 (fast, fast)"]
+)
+def test_a_name_that_ends_in_no_tier_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"no prices are known|at the tier"):
+        Prices.of(name)
 
 
 def test_without_a_write_price_a_write_costs_what_input_costs() -> None:

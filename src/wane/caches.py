@@ -139,7 +139,7 @@ def rules_for(provider: str, model: str, *, hour: bool = False) -> CacheRules:
     """Return the rules for a model.
 
     Args:
-        provider: whose API serves it, such as `anthropic`, `openai` or `aws`.
+        provider: whose API serves it, such as `anthropic`, `openai` or `aws`; empty for the model's maker.
         model: its name there.
         hour: whether Anthropic keeps entries for one hour (writes cost twice the input price) instead of 5 minutes.
 
@@ -155,7 +155,7 @@ def rules_for(provider: str, model: str, *, hour: bool = False) -> CacheRules:
         return rules
     if "gemini" in model:
         return replace(_GEMINI, minimum=2048) if "2.5" in model else _GEMINI
-    if "deepseek" in model and provider == "deepseek":
+    if "deepseek" in model and provider in {"", "deepseek"}:
         return _DEEP
     if re.search(r"(^|[/.-])(gpt-\d|chatgpt|o[134](-|$)|codex)", model):
         version = re.search(r"gpt-(\d+)(?:\.(\d+))?", model)

@@ -191,7 +191,9 @@ class Prices:
             # Only here, as the search for similar names takes some milliseconds.
             raise ConfigError(_unknown(name)) from None
         if prices is None:
-            raise ConfigError(f"{name!r} has no known price for input tokens; name another model")
+            tier = split_tier(name)[1]
+            what = f"at the tier {tier!r}" if tier else "for input tokens"
+            raise ConfigError(f"{name!r} has no known price {what}; name another model{' or tier' if tier else ''}")
         return prices
 
     @property
@@ -293,6 +295,12 @@ def tier_in(reported: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
+def split_tier(name: str) -> tuple[str, str]:
+    """Return the model and the tier in a name that `at_tier` wrote."""
+    parts = re.fullmatch(r"(.+) \(([^()]+)\)", name)
+    return (parts[1], parts[2]) if parts else (name, "")
+
+
 def at_tier(model: str, tier: str) -> str:
     """Return the name of a model that is served at a tier, such as `claude-opus-5-5 (fast)`.
 
@@ -345,7 +353,7 @@ def _look_up(name: str) -> Prices | None:
         LookupError: if the price list does not have it.
         MissingExtraError: without `genai-prices`.
     """
-    listed, _, tier = name.removeprefix(SCRIPTED).removesuffix(")").partition(" (")
+    listed, tier = split_tier(name.removeprefix(SCRIPTED))
     provider_name, _, reference = listed.partition(":") if ":" in listed else ("", "", listed)
     provider, model = _snapshot().find_provider_model(reference, None, provider_name or None, None)
     listed_prices = model.prices if isinstance(model.prices, list) else [model]
@@ -362,8 +370,10 @@ def _look_up(name: str) -> Prices | None:
 
 def _factor(model: str, tier: str) -> float | None:
     """By how much a tier multiplies a model's prices; None if that is not known."""
-    product = 1.0
-    for word in filter(None, tier.split(", ")):
+    product, words = 1.0, tier.split(", ") if tier else []
+    if len({*words}) < len(words):
+        return None
+    for word in words:
         factor = next((times for name, models, times in _FACTORS if name == word and models.search(model)), None)
         if factor is None:
             return None

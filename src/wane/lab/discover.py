@@ -86,7 +86,10 @@ _SOURCES: Final = (
         "codex",
         "CODEX_HOME",
         ".codex",
-        ("sessions/**/rollout-*.jsonl*", "archived_sessions/**/rollout-*.jsonl*"),
+        (
+            *("sessions/**/rollout-*.jsonl", "archived_sessions/**/rollout-*.jsonl"),
+            *("sessions/**/rollout-*.jsonl.zst", "archived_sessions/**/rollout-*.jsonl.zst"),
+        ),
         codex.about,
     ),
     _Source("pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",), pi.about),

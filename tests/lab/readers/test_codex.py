@@ -10,7 +10,7 @@ import zstandard
 
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
-from wane import Kind
+from wane import FormatError, JournalError, Kind
 from wane.formats.detection import recording_agent
 from wane.lab.readers import codex, gather, read_session
 from wane.lab.readers.building.lines import head
@@ -106,10 +106,31 @@ def test_a_fork_begins_with_the_history_that_its_file_refers_to(tmp_path: Path) 
     packed.with_name(f"{packed.name}.zst").write_bytes(zstandard.compress(packed.read_bytes()))
     packed.unlink()
     assert codex.read(fork)[0].parts == session.parts
+    itself = fork.with_name(f"{fork.name}.zst")
+    itself.write_bytes(zstandard.compress(fork.read_bytes()))
+    assert [(s.name, s.parts) for s in read_session(itself)] == [(session.name, session.parts)]
+    itself.write_bytes(itself.read_bytes()[:-9])
+    with pytest.raises((FormatError, JournalError)):
+        read_session(itself)
+    itself.unlink()
+    whole = packed.with_name(f"{packed.name}.zst").read_bytes()
+    packed.with_name(f"{packed.name}.zst").write_bytes(whole[:-9])
+    (cut,) = read_session(fork)
+    assert problems(cut)[-1].startswith("1: its beginning stands in the rollout 'p', which cannot be read: ")
     next(tmp_path.glob(f"{DAY}1/*")).unlink()
     (rest,) = codex.read(fork)
     assert said(rest) == ["three", "five"]
     assert problems(rest) == ["1: its beginning stands in the rollout 'p', which was not found; it is missing"]
+
+
+@pytest.mark.parametrize("end", [None, "40", -1, []])
+def test_a_place_that_is_no_line_is_said(tmp_path: Path, end: Any) -> None:
+    rollout(tmp_path, 1, "p", 0, *turn("one", 1))
+    fork = rollout(tmp_path, 2, "f", 5, *turn("two", 2), base={"thread_id": "p", "end_ordinal_exclusive": end})
+    (session,) = codex.read(fork)
+    assert problems(session) == [
+        f"1: its beginning stands in the rollout 'p', up to {end!r}, which is no line; it is missing"
+    ]
 
 
 def test_a_fork_that_holds_a_copy_shares_its_calls_with_the_session_that_it_left(tmp_path: Path) -> None:

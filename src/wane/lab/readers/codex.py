@@ -6,6 +6,7 @@ call. The items up to that event, or up to the results of its calls, are the out
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
@@ -124,7 +125,7 @@ def read(path: Path) -> list[RecordedSession]:
     Raises:
         OSError: if the file cannot be read.
     """
-    builder = SessionBuilder(path.stem, NAME)
+    builder = SessionBuilder(_name_of(path), NAME)
     collected = _Collected(builder)
     for line, data in records(path, builder.problems):
         collected.take(line, data)
@@ -157,21 +158,40 @@ def _steps_before(path: Path, collected: _Collected) -> list[_RolloutLine]:
     steps = list[_RolloutLine]()
     base, files = collected.base, {path}
     while base:
-        rollout, end = text(base.get("thread_id")), count(base.get("end_ordinal_exclusive")) or 0
-        file = _file_of(rollout, path)
-        if file is None or file in files:
-            what = f"its beginning stands in the rollout {rollout!r}, which was not found; it is missing"
-            collected.problems.add(1, what)
+        rollout, end = text(base.get("thread_id")), count(base.get("end_ordinal_exclusive"))
+        file = _file_of(rollout, path.resolve())
+        why = ""
+        if end is None:
+            why = f"up to {base.get('end_ordinal_exclusive')!r}, which is no line"
+        elif file is None:
+            why = "which was not found"
+        elif file in files:
+            why = "which stands in this one"
+        else:
+            files.add(file)
+            problems = Problems()
+            earlier = _Collected(SessionBuilder(_name_of(file), NAME))
+            try:
+                for line, data in records(file, problems):
+                    ordinal = count(data.get("ordinal"))
+                    if (line - 1 if ordinal is None else ordinal) < end:
+                        earlier.take(line, data)
+            except (OSError, EOFError, zlib.error) as error:
+                why = f"which cannot be read: {error}"
+            if problems.unread:
+                what = f"{problems.unread} lines of the rollout {rollout!r}, which holds its beginning, cannot be read"
+                collected.problems.add(1, what, unread=True)
+        if why:
+            what = f"its beginning stands in the rollout {rollout!r}, {why}; it is missing"
+            collected.problems.add(1, what, unread=True)
             break
-        files.add(file)
-        earlier = _Collected(SessionBuilder(file.stem, NAME))
-        for line, data in records(file, Problems()):
-            ordinal = count(data.get("ordinal"))
-            if (line - 1 if ordinal is None else ordinal) < end:
-                earlier.take(line, data)
         steps = [replace(step, line=None) for step in earlier.steps] + steps
         base = earlier.base
     return [*steps, _RolloutLine(None, None, _Begun())] if steps else []
+
+
+def _name_of(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz").removesuffix(".zst")).stem
 
 
 def _file_of(rollout: str, beside: Path) -> Path | None:
@@ -179,8 +199,11 @@ def _file_of(rollout: str, beside: Path) -> Path | None:
     folders = [beside.parent]
     if len(beside.parents) > 4 and all(folder.name.isdecimal() for folder in beside.parents[:3]):
         folders += [beside.parents[4] / "sessions", beside.parents[4] / "archived_sessions", beside.parents[3]]
-    files = (file for folder in folders for file in sorted(folder.rglob(f"rollout-*{escape(rollout)}.jsonl*")))
-    return next(files, None) if rollout else None
+    for folder in folders:
+        for file in sorted(folder.rglob(f"rollout-*{escape(rollout)}.jsonl*")):
+            if rollout and file.suffix in (".jsonl", ".zst", ".gz") and file.is_file():
+                return file
+    return None
 
 
 class _Collected:

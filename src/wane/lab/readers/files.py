@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
-from wane.lab.readers.building.lines import is_packed, unpacked
+from wane.formats.detection import recording_agent
+from wane.lab.readers.building.lines import head, is_packed, unpacked
 from wane.lab.readers.databases import is_session
 
 STDIN: Final = "-"
@@ -69,7 +70,8 @@ def _is_session_file(path: Path, folder: Path) -> bool:
 def plain_file(path: Path) -> Iterator[Path]:
     """Give a readable, uncompressed file for as long as the context lasts.
 
-    Standard input and compressed files are copied to a temporary file of the same name.
+    Standard input and compressed files are copied to a temporary file of the same name; but a session of Codex is given
+    as it is, as its reader unpacks it, and may need the files beside it.
 
     Raises:
         FormatError: if it is damaged.
@@ -96,7 +98,7 @@ def _unzipped(path: Path) -> Iterator[Path]:
         packed = is_packed(path)
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
-    if not packed:
+    if not packed or _is_codex(path):
         yield path
         return
     with TemporaryDirectory(prefix="wane-") as folder:
@@ -107,6 +109,13 @@ def _unzipped(path: Path) -> Iterator[Path]:
         except (OSError, EOFError, zlib.error) as error:
             raise FormatError(f"{path} is damaged and cannot be decompressed: {error}") from error
         yield copy
+
+
+def _is_codex(path: Path) -> bool:
+    try:
+        return recording_agent(head(path)) == "Codex"
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 def _copy(source: BinaryIO, target: Path) -> None:

@@ -40,6 +40,7 @@ from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import usage_of
 from wane.lab.readers.documents import is_model_message
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
+from wane.prices import split_tier
 from wane.rewrites import CACHE_NOTE, Explanation
 from wane.strategies.base import Resumable, Settings, Substitute
 from wane.strategies.registry import get_strategy
@@ -386,18 +387,19 @@ class _Fold:
 
 def _model(call: UsageRecord) -> tuple[str | None, str]:
     """Return the model of a call and its provider."""
-    provider, colon, model = call.model.partition(":")
+    provider, colon, model = split_tier(call.model)[0].partition(":")
     return (model, provider) if colon else (provider or None, "")
 
 
 def _usage(call: UsageRecord) -> Usage | None:
-    return usage_of(
+    usage = usage_of(
         call.input_tokens,
         read=call.cache_read_tokens,
         written=call.cache_write_tokens,
         hour=call.cache_write_hour_tokens,
         output=call.output_tokens or None,
     )
+    return None if usage is None else replace(usage, tier=split_tier(call.model)[1])
 
 
 def _time(record: Record | None) -> float | None:

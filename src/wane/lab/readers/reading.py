@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ from wane.core.errors import FormatError, JournalError
 from wane.formats.detection import LOOKED_AT, RECORDINGS, recording_agent, shape
 from wane.lab.names import READER_NAMES
 from wane.lab.readers import aider, databases
-from wane.lab.readers.building.lines import Problems, head
+from wane.lab.readers.building.lines import Problems, head, unpacked
 from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import plain_file, shown_path
 from wane.lab.session import RecordedSession
@@ -82,8 +83,8 @@ def read_plain(plain: Path, format: str, name: str) -> list[RecordedSession]:  #
             sessions = _read_any(plain) if format == "auto" else _read_as(plain, format)
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from None
-    except OSError as error:
-        raise JournalError(f"cannot read {name}: {error.strerror or error}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise JournalError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
     if not sessions:
         raise FormatError(f"{name}: it holds no session of the format {format!r}")
     return sessions
@@ -131,7 +132,7 @@ def _document_reader(name: str) -> DocumentReader:
 
 
 def _read_any(path: Path) -> list[RecordedSession]:
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         short_lines = len(file.readline(_SHORT)) < _SHORT
     if short_lines and (agent := recording_agent(head(path))):
         return _line_reader(RECORDINGS[agent][0]).read(path)

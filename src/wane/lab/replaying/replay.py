@@ -23,7 +23,7 @@ from wane.lab.loss import CallLoss, Index, Loss
 from wane.lab.replaying.over import Filling
 from wane.lab.replaying.trace import Trace
 from wane.lab.session import ModelCall, RecordedSession
-from wane.prices import CacheUse, Cost, Prices, at_tier, prices_of
+from wane.prices import CacheUse, Cost, Prices, at_tier, prices_of, split_tier
 from wane.strategies.base import Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.summarised import SUMMARY_TOKENS
 from wane.strategies.window import WindowStrategy
@@ -106,8 +106,7 @@ def _resolved(model: str) -> Prices | None:
     prices = prices_of(model)
     if prices is None:
         return None
-    tier = model.partition(" (")[2].removesuffix(")")
-    return replace(prices, name=at_tier(f"{prices.provider}:{prices.model}", tier))
+    return replace(prices, name=at_tier(f"{prices.provider}:{prices.model}", split_tier(model)[1]))
 
 
 def moment(call: ModelCall) -> datetime | None:

@@ -189,8 +189,7 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     Raises:
         RefusedError: if the model's price is unknown; it names the limit.
     """
-    tier = tier_in(body)
-    served = at_tier(model, "" if tier in _CHEAPER else tier)
+    served = at_tier(model, ", ".join(word for word in tier_in(body).split(", ") if word not in _CHEAPER))
     prices = prices_of(served)
     if prices is None:
         raise RefusedError(402, f"the price of the model {served!r:.80} is unknown, so {limit} cannot be kept")

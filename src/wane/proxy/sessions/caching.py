@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from wane.caches import rules_for
 from wane.journal import NoteRecord
-from wane.prices import TokenUsage, prices_of
+from wane.prices import TokenUsage, at_tier, prices_of
 from wane.proxy import jsons
 from wane.proxy.wire.openai import MARKERS
 from wane.rewrites import CACHE_NOTE, SMALLEST, Cause, CauseTotals, Certainty, Explanation
@@ -229,7 +229,7 @@ class CacheWatch:
             return None
         explanation = answer.prefix.explain(before.prefix, evicted=passes != self.passes)
         explanation = self._beyond(before, answer, explanation).with_report(answer.reported)
-        prices, dollars = prices_of(prefix.model), None
+        prices, dollars = prices_of(at_tier(prefix.model, usage.tier)), None
         if prices is not None:
             hour = 2 * usage.cache_write_hour > usage.cache_write
             dollars = prices.repeated(tokens, usage.input, answer.at, written=usage.cache_write > 0, hour=hour)
