@@ -259,6 +259,18 @@ def test_a_cache_that_was_read_had_not_expired() -> None:
     assert rewritten(edited, read=12_000, minutes=6)[0] is Cause.MESSAGES
 
 
+def test_what_was_paid_again_is_priced_at_the_tier_that_served_it() -> None:
+    paid = []
+    for tier in ("", "fast"):
+        watch, sent = CacheWatch(), body() | {"model": "claude-opus-5"}
+        watch.answered(AnsweredPrefix(prefix(sent), TokenUsage(20_000, 10, 0, 20_000, tier=tier), NOW))
+        usage, at = TokenUsage(21_000, 10, 0, 21_000, tier=tier), NOW + timedelta(minutes=1)
+        again = watch.answered(AnsweredPrefix(prefix(following(sent)), usage, at))
+        assert again is not None
+        paid.append(again.dollars)
+    assert paid[1] == pytest.approx(2 * paid[0])
+
+
 class ForAnHour(AnthropicClient):
     """A client that has its prefix cached for an hour."""
 
