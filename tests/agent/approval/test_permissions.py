@@ -84,6 +84,12 @@ def test_each_part_can_be_asked_for_by_itself() -> None:
     assert [request.number for request in asked.requests[1:3]] == [(1, 3), (2, 3)]
 
 
+def test_what_has_no_parts_cannot_be_allowed_by_its_parts() -> None:
+    permissions = Permissions(Asked(EACH, EACH))
+    assert asyncio.run(permissions.tool("deploy", "{}")) is not None
+    assert asyncio.run(permissions.tool("deploy", "{}")) is not None, "and nothing is remembered"
+
+
 def test_the_rules_in_force_are_told_with_their_sources(tmp_path: Path) -> None:
     remembered = RememberedRules(tmp_path / "approvals.json", tmp_path)
     remembered.add(Rule("make *"), allowed=True)

@@ -251,11 +251,11 @@ class Permissions:
     async def _ask(self, request: ApprovalRequest, parts: Sequence[ShellPart] = ()) -> str | None:
         """Ask the user, remember the answer for its scope, and return the reason of a refusal; None if it allows."""
         answer = await self.ask(request)
-        if answer.scope is Scope.EACH:
+        if answer.scope is Scope.EACH and parts:
             return await self._ask_each(request.subject, parts)
         if answer.scope is Scope.EVERYTHING and answer.allowed:
             self._everything.add(request.effect)
-        elif answer.scope is not Scope.ONCE:
+        elif answer.scope not in (Scope.ONCE, Scope.EACH):
             of_session = self.allow if answer.allowed else self.deny
             for rule in map(Rule, request.rules):
                 if answer.scope is not Scope.PROJECT or self.remembered is None:
