@@ -89,6 +89,7 @@ FLOORS: dict[str, set[str]] = {
         "",
     },
     "scripted": {
+        "caches",
         "conversation",
         "core",
         "formats",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from wane.caches import CacheRules
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Part
-from wane.lab.cache import CacheRules
 from wane.lab.readers import read_session
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.session import Compaction, Eviction, ModelCall, RecordedSession, Usage

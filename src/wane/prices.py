@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
@@ -44,6 +44,12 @@ class TokenUsage:
     cache_write: int = 0
     cache_write_hour: int = 0
     tier: str = ""
+
+    @property
+    def use(self) -> CacheUse:
+        """Where its input came from."""
+        fresh = max(self.input - self.cache_read - self.cache_write, 0)
+        return CacheUse(self.cache_read, self.cache_write, fresh, self.cache_write_hour)
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         """Return the tokens of both requests."""
@@ -239,18 +245,20 @@ class Prices:
         costs = [_cost(_tier(period.tiers, use.total), use, output) for period in self.periods]
         return min(costs, key=lambda cost: cost.total)
 
-    def repeated(self, tokens: int, total: int, at: datetime | None, *, written: bool, hour: bool) -> float:
-        """Return what tokens cost more than reading them from the cache, in dollars.
+    def repeated(self, tokens: int, use: CacheUse, at: datetime | None) -> float:
+        """Return what a request paid for tokens above the price of reading them from the cache, in dollars.
+
+        A request that wrote to the cache is taken to have written them, for as long as it wrote most of its input.
 
         Args:
             tokens: the tokens.
-            total: all input tokens of the request.
+            use: all of the request's input.
             at: its time; see `rates`.
-            written: whether they were written to the cache, instead of processed only.
-            hour: whether for an hour.
         """
-        rates = self.rates(total, at)
-        paid = (rates.write_hour if hour else rates.write) if written else rates.input
+        rates = self.rates(use.total, at)
+        paid = rates.input
+        if use.written:
+            paid = rates.write_hour if 2 * use.hour > use.written else rates.write
         return tokens * max(0.0, paid - rates.read)
 
 
@@ -322,9 +330,7 @@ def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float 
     prices = prices_of(at_tier(model, usage.tier))
     if prices is None:
         return None
-    fresh = max(usage.input - usage.cache_read - usage.cache_write, 0)
-    use = CacheUse(usage.cache_read, usage.cache_write, fresh, usage.cache_write_hour)
-    return prices.cost(use, usage.output, at=at or datetime.now(UTC)).total
+    return prices.cost(usage.use, usage.output, at=at or datetime.now(UTC)).total
 
 
 @lru_cache(maxsize=256)
@@ -357,14 +363,14 @@ def _look_up(name: str) -> Prices | None:
     provider_name, _, reference = listed.partition(":") if ":" in listed else ("", "", listed)
     provider, model = _snapshot().find_provider_model(reference, None, provider_name or None, None)
     listed_prices = model.prices if isinstance(model.prices, list) else [model]
-    periods = tuple(Period(_tiers(listing.prices), getattr(listing, "constraint", None)) for listing in listed_prices)
     factor = _factor(model.id, tier)
-    if factor is None or not all(period.tiers for period in periods):
+    if factor is None:
         return None
-    if factor != 1:
-        periods = tuple(
-            replace(period, tiers=tuple(_times(rates, factor) for rates in period.tiers)) for period in periods
-        )
+    periods = tuple(
+        Period(_tiers(listing.prices, factor), getattr(listing, "constraint", None)) for listing in listed_prices
+    )
+    if not all(period.tiers for period in periods):
+        return None
     return Prices(name, provider.id, model.id, periods, model.context_window)
 
 
@@ -379,17 +385,6 @@ def _factor(model: str, tier: str) -> float | None:
             return None
         product *= factor
     return product
-
-
-def _times(rates: Rates, factor: float) -> Rates:
-    return replace(
-        rates,
-        input=rates.input * factor,
-        read=rates.read * factor,
-        write=rates.write * factor,
-        write_hour=rates.write_hour * factor,
-        output=rates.output * factor,
-    )
 
 
 def _snapshot() -> Any:
@@ -414,16 +409,16 @@ def _unknown(name: str) -> str:
 _PRICED: Final = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok", "output_mtok")
 
 
-def _tiers(prices: ModelPrice) -> tuple[Rates, ...]:
-    """Return rates by size of the request; none if the model is priced by something other than tokens."""
+def _tiers(prices: ModelPrice, factor: float) -> tuple[Rates, ...]:
+    """Return rates by size of the request, multiplied by `factor`; none if the price is not by tokens."""
     if prices.input_mtok is None and any(value is not None for value in vars(prices).values()):
         return ()
     starts = {tier.start for key in _PRICED for tier in getattr(getattr(prices, key), "tiers", ())}
-    return tuple(_rates(prices, above) for above in [0, *sorted(starts - {0})])
+    return tuple(_rates(prices, above, factor) for above in [0, *sorted(starts - {0})])
 
 
-def _rates(prices: ModelPrice, above: int) -> Rates:
-    fresh, read, write, hour, output = (_at(getattr(prices, key), above) for key in _PRICED)
+def _rates(prices: ModelPrice, above: int, factor: float) -> Rates:
+    fresh, read, write, hour, output = (_at(getattr(prices, key), above, factor=factor) for key in _PRICED)
     fee = _at(prices.requests_kcount, above, 1_000) or 0.0
     # What the provider does not price separately costs what input costs.
     fresh = fresh or 0.0
@@ -432,11 +427,11 @@ def _rates(prices: ModelPrice, above: int) -> Rates:
     return Rates(above, fresh, read, write, write if hour is None else hour, output or 0.0, fee)
 
 
-def _at(price: object, above: int, per: int = _MILLION) -> float | None:
-    """Return dollars per token, or other unit, of a request just above a threshold."""
+def _at(price: object, above: int, per: int = _MILLION, factor: float = 1.0) -> float | None:
+    """Return dollars per token, or other unit, of a request just above a threshold, multiplied by `factor`."""
     if price is None:
         return None
     tiers = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= above]
     amount = tiers[-1] if tiers else getattr(price, "base", price)
     assert isinstance(amount, Decimal)
-    return float(amount / per)
+    return float(amount / per) * factor

@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from wane.caches import CacheRules
 from wane.core import Added, Item, Kind
 from wane.formats.base import Part
-from wane.lab.cache import CacheRules
 from wane.lab.counting import Material
 from wane.lab.readers import Recording
 from wane.lab.replaying.replay import Pricing, Subject

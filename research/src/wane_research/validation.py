@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from wane.caches import CacheRules, drops_reasoning, rules_for
 from wane.core import Kind
 from wane.core.errors import ConfigError
-from wane.lab.cache import CacheRules, PrefixCache, drops_reasoning, rules_for
+from wane.lab.cache import PrefixCache
 from wane.lab.counting import Material, count
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.session import ModelCall, RecordedSession

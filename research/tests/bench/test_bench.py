@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from scripts import bench_doc
 
 from tests.cli.test_lab import messages, pi_lines
+from wane.caches import rules_for
 from wane.core import Kind
 from wane.core.errors import ConfigError, FormatError, WaneError
-from wane.lab.cache import rules_for
 from wane.lab.readers import gather
 from wane.lab.replaying.replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wane.core.errors import FormatError, MissingExtraError
 from wane.lab.readers import claude_code, codex, copilot_cli, databases, gemini_cli, pi
-from wane.lab.readers.building.lines import unpacked
+from wane.lab.readers.building.lines import DAMAGED, is_compressed_copy, plain_path, unpacked
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.readers.kin import ids_of
 
@@ -142,7 +142,7 @@ def look_into(file: SessionFile) -> SessionHead:
         beginning = _beginning(file.path)
         first = next(beginning, {})
         title, cwd = about(chain([first], beginning))
-    except (OSError, EOFError, MissingExtraError) as error:
+    except (*DAMAGED, MissingExtraError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         return SessionHead(problem=f"cannot be read: {why or error}")
     _, parent = ids_of(first)
@@ -176,7 +176,7 @@ def _bare(name: str) -> str:
 
 
 def _id_of(path: Path) -> str:
-    name = path.parent.name if path.name == "events.jsonl" else path.name.partition(".json")[0]
+    name = path.parent.name if path.name == "events.jsonl" else plain_path(path).stem
     uuid = _UUID.search(name)
     if uuid:
         return uuid[0]
@@ -190,8 +190,8 @@ def _files(source: _Source, environ: Mapping[str, str], home: Path) -> Iterator[
         for path in root.glob(pattern):
             if path.name.startswith(claude_code.SUB_AGENT) and source.agent == claude_code.NAME:
                 continue
-            if path.suffix == ".zst" and path.with_suffix("").exists():
-                continue  # Codex is compressing it
+            if is_compressed_copy(path):
+                continue
             try:
                 status = path.stat()
             except OSError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from wane.core import EvictedIndex, Kind, Mark
 from wane.formats.base import Part
-from wane.prices import at_tier
+from wane.prices import CacheUse, at_tier
 from wane.rewrites import Explanation
 
 
@@ -33,9 +33,14 @@ class Usage:
     rewritten: Explanation | None = None
 
     @property
+    def use(self) -> CacheUse:
+        """Where its input came from."""
+        return CacheUse(self.cache_read, self.cache_write, self.input, self.cache_write_hour)
+
+    @property
     def total_input(self) -> int:
         """All input tokens of the request."""
-        return self.input + self.cache_read + self.cache_write
+        return self.use.total
 
 
 @dataclass(frozen=True, slots=True)

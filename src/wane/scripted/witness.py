@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from wane.caches import rules_for
 from wane.core import Kind
-from wane.lab.cache import PrefixCache, rules_for
+from wane.lab.cache import PrefixCache
 from wane.prices import CacheUse, Cost, Prices
 from wane.scripted.sight import asks_for_summary, is_note, is_turn, view_tokens
 from wane.scripted.summary import summarise

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 import wane
 import wane_research
+from wane.caches import rules_for
 from wane.core.errors import FormatError, WaneError
-from wane.lab.cache import rules_for
 from wane.lab.readers import gather
 from wane.lab.replaying.engine import run_in_processes
 from wane.lab.replaying.replay import Pricing, replay

@@ -346,10 +346,9 @@ class Comparison:
 
 def _dollars(sent: SentRequest, tokens: int) -> float | None:
     """Return what a request paid for tokens over the price of reading them."""
-    name, usage = sent.call.priced_as, sent.usage
+    name = sent.call.priced_as
     prices = prices_of(name) if name else None
     if prices is None:
         return None
     at = None if sent.call.at is None else datetime.fromtimestamp(sent.call.at, UTC)
-    hour = 2 * usage.cache_write_hour > usage.cache_write
-    return prices.repeated(tokens, usage.total_input, at, written=usage.cache_write > 0, hour=hour)
+    return prices.repeated(tokens, sent.usage.use, at)

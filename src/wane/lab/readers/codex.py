@@ -6,7 +6,6 @@ call. The items up to that event, or up to the results of its calls, are the out
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
@@ -19,7 +18,7 @@ from wane.formats.openai_responses import SEAL, is_harness_made, part_of
 from wane.formats.values import compact, raw_text, sealed_tokens
 from wane.lab.readers.building.blocks import content, couple_items, image_tokens
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems, name_left, records
+from wane.lab.readers.building.lines import DAMAGED, Problems, name_left, plain_path, records
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
 from wane.lab.session import RecordedSession, Usage
@@ -125,7 +124,7 @@ def read(path: Path) -> list[RecordedSession]:
     Raises:
         OSError: if the file cannot be read.
     """
-    builder = SessionBuilder(_name_of(path), NAME)
+    builder = SessionBuilder(plain_path(path).stem, NAME)
     collected = _Collected(builder)
     for line, data in records(path, builder.problems):
         collected.take(line, data)
@@ -170,13 +169,13 @@ def _steps_before(path: Path, collected: _Collected) -> list[_RolloutLine]:
         else:
             files.add(file)
             problems = Problems()
-            earlier = _Collected(SessionBuilder(_name_of(file), NAME))
+            earlier = _Collected(SessionBuilder(plain_path(file).stem, NAME))
             try:
                 for line, data in records(file, problems):
                     ordinal = count(data.get("ordinal"))
                     if (line - 1 if ordinal is None else ordinal) < end:
                         earlier.take(line, data)
-            except (OSError, EOFError, zlib.error) as error:
+            except DAMAGED as error:
                 why = f"which cannot be read: {error}"
             if problems.unread:
                 what = f"{problems.unread} lines of the rollout {rollout!r}, which holds its beginning, cannot be read"
@@ -190,10 +189,6 @@ def _steps_before(path: Path, collected: _Collected) -> list[_RolloutLine]:
     return [*steps, _RolloutLine(None, None, _Begun())] if steps else []
 
 
-def _name_of(path: Path) -> str:
-    return Path(path.name.removesuffix(".gz").removesuffix(".zst")).stem
-
-
 def _file_of(rollout: str, beside: Path) -> Path | None:
     """Return the file of a rollout: in the folder of another one, or in any of Codex's folders by date."""
     folders = [beside.parent]
@@ -201,7 +196,7 @@ def _file_of(rollout: str, beside: Path) -> Path | None:
         folders += [beside.parents[4] / "sessions", beside.parents[4] / "archived_sessions", beside.parents[3]]
     for folder in folders:
         for file in sorted(folder.rglob(f"rollout-*{escape(rollout)}.jsonl*")):
-            if rollout and file.suffix in (".jsonl", ".zst", ".gz") and file.is_file():
+            if rollout and plain_path(file).suffix == ".jsonl" and file.is_file():
                 return file
     return None
 

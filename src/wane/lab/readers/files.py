@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import glob, has_magic
@@ -14,14 +13,13 @@ from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
 from wane.formats.detection import recording_agent
-from wane.lab.readers.building.lines import head, is_packed, unpacked
+from wane.lab.readers.building.lines import DAMAGED, head, is_compressed_copy, is_packed, plain_path, unpacked
 from wane.lab.readers.databases import is_session
 
 STDIN: Final = "-"
 """The path that means standard input."""
 
 _SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".db")
-_COMPRESSED: Final = (".gz", ".zst")
 
 
 def shown_path(path: str | Path) -> str:
@@ -60,18 +58,17 @@ def find_files(path: str | Path) -> list[Path]:
 
 def _is_session_file(path: Path, folder: Path) -> bool:
     names = path.relative_to(folder).parts
-    plain = path.with_suffix("") if path.suffix in _COMPRESSED else path
-    if plain != path and plain.exists():
-        return False  # it is being compressed, or was
-    return plain.suffix in _SUFFIXES and not any(name.startswith(".") for name in names) and path.is_file()
+    if is_compressed_copy(path):
+        return False
+    return plain_path(path).suffix in _SUFFIXES and not any(name.startswith(".") for name in names) and path.is_file()
 
 
 @contextmanager
 def plain_file(path: Path) -> Iterator[Path]:
     """Give a readable, uncompressed file for as long as the context lasts.
 
-    Standard input and compressed files are copied to a temporary file of the same name; but a session of Codex is given
-    as it is, as its reader unpacks it, and may need the files beside it.
+    Standard input and compressed files are copied to a temporary file of the same name. A compressed session of Codex
+    is not: its reader unpacks it itself, and may need the files beside it.
 
     Raises:
         FormatError: if it is damaged.
@@ -102,11 +99,11 @@ def _unzipped(path: Path) -> Iterator[Path]:
         yield path
         return
     with TemporaryDirectory(prefix="wane-") as folder:
-        copy = Path(folder) / path.name.removesuffix(".gz").removesuffix(".zst")
+        copy = Path(folder) / plain_path(path).name
         try:
             with unpacked(path) as content:
                 _copy(content, copy)
-        except (OSError, EOFError, zlib.error) as error:
+        except DAMAGED as error:
             raise FormatError(f"{path} is damaged and cannot be decompressed: {error}") from error
         yield copy
 
@@ -114,7 +111,7 @@ def _unzipped(path: Path) -> Iterator[Path]:
 def _is_codex(path: Path) -> bool:
     try:
         return recording_agent(head(path)) == "Codex"
-    except (OSError, EOFError, zlib.error):
+    except DAMAGED:
         return False
 
 

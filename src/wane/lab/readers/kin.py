@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from wane.core.errors import MissingExtraError
-from wane.lab.readers.building.lines import head
+from wane.lab.readers.building.lines import DAMAGED, head, is_compressed_copy, plain_path
 from wane.lab.readers.building.values import mapping, text
 from wane.lab.session import RecordedSession
 
@@ -37,6 +36,8 @@ def descendants(path: Path) -> list[Path]:
     beside = path.parent.parent.glob("*/*.jsonl") if proxied else path.parent.glob("*.jsonl*")
     children: dict[str, list[tuple[str, Path]]] = {}
     for file in sorted(beside):
+        if plain_path(file).suffix != ".jsonl" or is_compressed_copy(file):
+            continue
         child, parent = ids_of(_first(file))
         if parent and file != path:
             children.setdefault(parent, []).append((child, file))
@@ -82,5 +83,5 @@ def _ancestors(session: RecordedSession, by_id: Mapping[tuple[str, str], Recorde
 def _first(path: Path) -> Mapping[str, Any]:
     try:
         return mapping(next(iter(head(path, 1)), None))
-    except (OSError, EOFError, zlib.error, MissingExtraError):
+    except (*DAMAGED, MissingExtraError):
         return {}

@@ -1,8 +1,8 @@
 """Sessions of OpenCode: its database `opencode.db`, and the output of `opencode export`.
 
 Messages become requests as in `session/message-v2.ts`. A compaction is a message of the user without
-words, and the model's summary after it. The second version of OpenCode keeps messages of another form in a table of
-their own (`packages/schema/src/session-message.ts`); they are read as what the first would have written.
+words, and the model's summary after it. Version 2 of OpenCode keeps its messages in another form, in a table of their
+own (`packages/schema/src/session-message.ts`). The reader turns them into the form of version 1.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def _sizes(database: sqlite3.Connection, query: str) -> list[tuple[str, int]]:
 
 
 def _has_second(database: sqlite3.Connection) -> bool:
-    """Whether there is the table with messages of OpenCode's second version."""
+    """Whether the database has the table for messages of version 2."""
     return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'session_message'").fetchone())
 
 
 def _of_second(database: sqlite3.Connection, session: str) -> list[_Data]:
-    """The messages of a session that OpenCode's second version wrote, as the first would have; none of another."""
+    """The messages that version 2 wrote of a session, in the form of version 1; none if version 1 wrote them."""
     if not _has_second(database):
         return []
     rows = database.execute("SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq", (session,))
@@ -120,7 +120,7 @@ def _of_second(database: sqlite3.Connection, session: str) -> list[_Data]:
 
 
 def _as_first(name: str, kind: str, data: _Data) -> list[_Data]:
-    """A message of the second version as one or two of the first; none for what no request carries."""
+    """A message of version 2 as one or two of version 1; none for what no request carries."""
     info = {"id": name, "role": "user", "time": data.get("time")}
     words = {"type": "text", "text": data.get("text")}
     match kind:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,7 @@ from wane.core.errors import FormatError, JournalError
 from wane.formats.detection import LOOKED_AT, RECORDINGS, recording_agent, shape
 from wane.lab.names import READER_NAMES
 from wane.lab.readers import aider, databases
-from wane.lab.readers.building.lines import Problems, head, unpacked
+from wane.lab.readers.building.lines import DAMAGED, Problems, head, unpacked
 from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import plain_file, shown_path
 from wane.lab.session import RecordedSession
@@ -83,7 +82,7 @@ def read_plain(plain: Path, format: str, name: str) -> list[RecordedSession]:  #
             sessions = _read_any(plain) if format == "auto" else _read_as(plain, format)
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from None
-    except (OSError, EOFError, zlib.error) as error:
+    except DAMAGED as error:
         raise JournalError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
     if not sessions:
         raise FormatError(f"{name}: it holds no session of the format {format!r}")

@@ -14,8 +14,9 @@ from statistics import median
 from time import perf_counter
 from typing import Final
 
+from wane.caches import CacheRules, rules_for
 from wane.core import Kind, chars
-from wane.lab.cache import CacheRules, PrefixCache, rules_for
+from wane.lab.cache import PrefixCache
 from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import Material
 from wane.lab.figures import CallFigures, Totals

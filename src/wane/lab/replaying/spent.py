@@ -12,7 +12,7 @@ from wane.lab.counting import Material
 from wane.lab.figures import Totals
 from wane.lab.replaying.replay import Pricing, moment
 from wane.lab.session import ModelCall
-from wane.prices import CacheUse, TokenUsage
+from wane.prices import TokenUsage
 
 RECORDED: Final = "as recorded"
 """Its row in a comparison."""
@@ -194,7 +194,6 @@ def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> 
         return account.plus(tokens, call.cost)
     if prices is None:
         return account.plus(tokens, None)
-    use = CacheUse(usage.cache_read, usage.cache_write, usage.input, usage.cache_write_hour)
     at = moment(call)
-    cost = prices.least(use, output) if at is None else prices.cost(use, output, at=at)
+    cost = prices.least(usage.use, output) if at is None else prices.cost(usage.use, output, at=at)
     return account.plus(tokens, cost.total, estimated=usage.output is None)

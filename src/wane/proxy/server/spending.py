@@ -59,7 +59,7 @@ class Payment:
 
 @asynccontextmanager
 async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> AsyncIterator[Payment]:
-    """Reserve what a request with a body of some bytes may cost, and settle it afterwards.
+    """Reserve what a request may cost, by its body and the body's size in bytes, and settle it afterwards.
 
     Raises:
         RefusedError: if a limit does not allow it, or cannot be kept: the model's price is unknown, or the store cannot
@@ -206,7 +206,7 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
 
 
 class ReplyReader:
-    """Reads a reply with some headers, to a request with some body, which the client gets unchanged."""
+    """Reads a reply that the client gets unchanged, by the request's body and the reply's headers."""
 
     def __init__(self, wire: Wire, body: Body, headers: Headers) -> None:
         self._wire, self._body, self._headers = wire, body, headers

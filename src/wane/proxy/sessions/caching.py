@@ -46,9 +46,10 @@ _LONG: Final = 1 << 20
 
 
 def lifetime_of(body: Mapping[str, Any], beginning: bytes | None = None) -> float:
-    """Return the seconds that the provider keeps what a request writes to its cache; no message of it is read.
+    """Return how long the provider keeps what a request writes to its cache, in seconds.
 
-    The beginning is its system prompt and tools as JSON, if that was made before.
+    Only the system prompt and the tools are searched for a lifetime, not the messages. `beginning` is both as JSON, for
+    a caller that has it.
     """
     if beginning is None:
         beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
@@ -88,7 +89,7 @@ class SentPrefix:
 
     @classmethod
     def of(cls, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], *, large: bool = False) -> SentPrefix:
-        """Return the prefix of a request; of a large one's longest texts no second copy is made."""
+        """Return the prefix of a request. `large` avoids a second copy of its longest texts."""
         first = messages[:1] if messages and messages[0].get("role") in ("system", "developer") else ()
         system = [message.get("content") for message in first] + [body[name] for name in _SYSTEM if name in body]
         beginning = jsons.dumps([system, body.get("tools")])
@@ -117,7 +118,10 @@ class SentPrefix:
         )
 
     def explain(self, before: SentPrefix, *, evicted: bool) -> Explanation:
-        """Return why this request could not read all that was cached of the one before; Wane may have evicted."""
+        """Return why this request could not read all that was cached of the one before.
+
+        `evicted` says whether a pass of Wane ran for this request.
+        """
         if self.model != before.model:
             return _recorded(Cause.MODEL, f"the model was {before.model}, and is {self.model}")
         if self.tools != before.tools:
@@ -229,10 +233,8 @@ class CacheWatch:
             return None
         explanation = answer.prefix.explain(before.prefix, evicted=passes != self.passes)
         explanation = self._beyond(before, answer, explanation).with_report(answer.reported)
-        prices, dollars = prices_of(at_tier(prefix.model, usage.tier)), None
-        if prices is not None:
-            hour = 2 * usage.cache_write_hour > usage.cache_write
-            dollars = prices.repeated(tokens, usage.input, answer.at, written=usage.cache_write > 0, hour=hour)
+        prices = prices_of(at_tier(prefix.model, usage.tier))
+        dollars = None if prices is None else prices.repeated(tokens, usage.use, answer.at)
         total = self.totals.setdefault(explanation.cause, CauseTotals())
         total.add(explanation.certainty, tokens, dollars)
         return RewrittenPrefix(tokens, dollars, explanation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ NAMED_EACH: Final = 20
 """Problems of one kind that are named line by line; the rest are only counted."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+DAMAGED: Final = (OSError, EOFError, zlib.error)
+"""What reading a file raises that cannot be read, or is compressed and damaged."""
 _PACKED: Final = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 
 
@@ -61,7 +64,7 @@ class Problems:
 def unpacked(path: Path) -> BinaryIO:
     """Open a file for reading, decompressed if it is compressed with gzip or zstd.
 
-    Damaged data raise an `OSError` or `EOFError` when they are read.
+    If the data are damaged, reading them raises one of `DAMAGED`.
 
     Raises:
         OSError: if it cannot be read.
@@ -73,6 +76,17 @@ def unpacked(path: Path) -> BinaryIO:
         case "zstd":
             return cast(BinaryIO, io.BufferedReader(_Zstd(path)))
     return path.open("rb")
+
+
+def plain_path(path: Path) -> Path:
+    """Return the path of a file without the suffix of its compression."""
+    return path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+
+
+def is_compressed_copy(path: Path) -> bool:
+    """Return whether the same file stands beside it uncompressed, as it does while it is being compressed."""
+    plain = plain_path(path)
+    return plain != path and plain.exists()
 
 
 def is_packed(path: Path) -> bool:
