@@ -13,6 +13,9 @@ import pytest
 
 from wane import Conversation
 
+# Mem0 takes seconds to load.
+pytestmark = pytest.mark.full
+
 PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
 SIZE = 256
 
