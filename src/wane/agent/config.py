@@ -271,7 +271,8 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "budget": _budget,
     "policy": _policy,
     # A policy checks its own values, but takes any value as true or false.
-    **{name: _flag if kind == "bool" else partial(_value_in, Policy, name) for name, kind in _POLICY_KEYS.items()},
+    **{name: partial(_value_in, Policy, name) for name in _POLICY_KEYS},
+    **{name: _flag for name, kind in _POLICY_KEYS.items() if kind == "bool"},
     "strategy": partial(_one_of, get_args(Strategy)),
     "yolo": _flag,
     "allow": _rules,

@@ -268,9 +268,11 @@ def _page(usage: str, text: str, flags: Sequence[Flag], commands: Sequence[tuple
         "Options": [(flag.usage, flag.help) for flag in flags if flag.is_option],
     }
     parts = [f"Usage: {usage}"]
-    parts += [
-        paragraph if is_literal(paragraph) else textwrap.fill(paragraph, columns) for paragraph in paragraphs(text)
-    ]
+    for paragraph in paragraphs(text):
+        if is_literal(paragraph):
+            parts.append(paragraph)
+        else:
+            parts.append(textwrap.fill(paragraph, columns))
     parts += [_definitions(title, entries, columns) for title, entries in sections.items() if entries]
     return "\n\n".join(parts) + "\n"
 

@@ -35,6 +35,7 @@ from wane.formats.notices import has_notice_behind, is_notice, is_persons, witho
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
     compact,
+    objects_in,
     raw_text,
     sealed_tokens,
     string,
@@ -152,8 +153,7 @@ class AnthropicFormat(PlainFormat):
         if sum(at == location for at, _ in located) > 1:
             return message
         result, inner = {**content[location], "content": text}, content[location].get("content")
-        blocks = [block for block in inner if isinstance(block, dict)] if isinstance(inner, list) else []
-        marks = [block["cache_control"] for block in blocks if block.get("cache_control")]
+        marks = [block["cache_control"] for block in objects_in(inner) if block.get("cache_control")]
         if marks and "cache_control" not in result:
             result["cache_control"] = marks[-1]
         return {**message, "content": [*content[:location], result, *content[location + 1 :]]}

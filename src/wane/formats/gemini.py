@@ -345,7 +345,9 @@ def _sendable(message: Message) -> Message | None:
     if role != "model":
         said = [part for part in parts if not _is_blank(part)] or parts
         same = role == "user" and len(said) == len(parts)
-        return (message if same else {**message, "role": "user", "parts": said}) if parts else None
+        if not parts:
+            return None
+        return message if same else {**message, "role": "user", "parts": said}
     if all(is_reasoning(part) or _is_blank(part) for part in parts):
         return None
     if not any(_is_blank(part) or _has_raw_arguments(part) for part in parts):

@@ -28,7 +28,7 @@ def field(owner: Mapping[str, Any], name: str) -> Any:
 
 
 _SNAKE: Final = {
-    name: "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    name: re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
     for name in (
         *("functionCall", "functionResponse", "thoughtSignature", "inlineData", "fileData", "executableCode"),
         *("codeExecutionResult", "toolCall", "toolResponse", "toolType", "systemInstruction", "functionDeclarations"),
@@ -103,11 +103,12 @@ def _answered(message: Any, waiting: list[OpenCall]) -> tuple[Any, list[OpenCall
             ids[position] = match[0]
     if not ids and not repeated:
         return message, waiting
-    parts = [
-        _with_response(part, {"id": ids[position], **field(part, "functionResponse")}) if position in ids else part
-        for position, part in enumerate(message["parts"])
-        if position not in repeated
-    ]
+    parts = []
+    for position, part in enumerate(message["parts"]):
+        if position in ids:
+            parts.append(_with_response(part, {"id": ids[position], **field(part, "functionResponse")}))
+        elif position not in repeated:
+            parts.append(part)
     return {**message, "parts": parts}, waiting
 
 

@@ -86,7 +86,9 @@ class OpenAIFormat(PlainFormat):
         if "content" in going or "content" not in result:
             # A message with calls or a refusal may have null content; any other needs a string.
             result["content"] = None if calls or result.get("refusal") else ""
-        return result if list(result) == list(message) else {k: result[k] for k in (*message, "content") if k in result}
+        if list(result) == list(message):
+            return result
+        return {key: result[key] for key in (*message, "content") if key in result}
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
@@ -110,12 +112,11 @@ class OpenAIFormat(PlainFormat):
 
 def _plain(message: Message) -> Message:
     """A message with the SDK's objects in its lists as data; the same object if it has none."""
-    lists = {name: message[name] for name in ("content", "tool_calls") if isinstance(message.get(name), list)}
-    changed = {
-        name: [as_data(entry) for entry in entries]
-        for name, entries in lists.items()
-        if not all(type(entry) is dict for entry in entries)
-    }
+    changed = {}
+    for name in ("content", "tool_calls"):
+        entries = message.get(name)
+        if isinstance(entries, list) and not all(type(entry) is dict for entry in entries):
+            changed[name] = [as_data(entry) for entry in entries]
     return {**message, **changed} if changed else message
 
 

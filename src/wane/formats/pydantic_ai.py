@@ -301,9 +301,12 @@ def _user_text(content: str | Sequence[_m.UserContent]) -> tuple[str, int]:
 def _is_notice(part: _m.UserPromptPart) -> bool:
     """Whether all content of a prompt is the harness's."""
     entries = [part.content] if isinstance(part.content, str) else part.content
-    texts = [entry.content if isinstance(entry, _m.TextContent) else entry for entry in entries if entry]
-    contents = [text for text in texts if not isinstance(text, _m.CachePoint)]
-    return bool(contents) and all(isinstance(text, str) and is_notice(text) for text in contents)
+    contents = [entry for entry in entries if entry and not isinstance(entry, _m.CachePoint)]
+    for entry in contents:
+        text = entry.content if isinstance(entry, _m.TextContent) else entry
+        if not (isinstance(text, str) and is_notice(text)):
+            return False
+    return bool(contents)
 
 
 def _speech_tokens(part: _m.SpeechPart) -> int:

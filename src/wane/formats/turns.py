@@ -45,8 +45,7 @@ def openings(visible: Iterable[tuple[int, Sequence[Part]]]) -> Iterator[Opening]
     """
     first: tuple[int, Sequence[Part]] | None = None
     yielded = False
-    sent = (message for message in visible if any(part.kind is not Kind.REASONING for part in message[1]))
-    for answers, group in groupby(sent, lambda message: is_answer(message[1])):
+    for answers, group in groupby(filter(_is_sent, visible), lambda message: is_answer(message[1])):
         messages = list(group)
         if answers:
             first = messages[-1]
@@ -85,6 +84,10 @@ def required_opening(
     return required
 
 
+def _is_sent(message: tuple[int, Sequence[Part]]) -> bool:
+    return any(part.kind is not Kind.REASONING for part in message[1])
+
+
 def _speaks(part: Part) -> bool:
     """Whether a part of no answer is a user's, and not inside a result (it then needs the result)."""
     return part.kind not in (Kind.RESULT, Kind.SYSTEM) and not part.system and not part.needs
@@ -114,7 +117,8 @@ def _least(history: Callable[[int], Sequence[Part]], length: int, begin: int) ->
         if not calls <= results.keys():
             continue
         answers = sorted((results[call] for call in calls), key=lambda answer: answer[:2])
-        tokens = sum(part.item(chars, 0).tokens for part in (*together, *(part for _, _, part in answers)))
+        together += [part for _, _, part in answers]
+        tokens = sum(part.item(chars, 0).tokens for part in together)
         if not best or tokens < least:
             least, best = tokens, {begin: positions}
             for number, result_position, _ in answers:

@@ -68,6 +68,13 @@ def type_name(value: object) -> str:
     return type(value).__name__
 
 
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """Return the JSON objects of a list; none if it is no list."""
+    if not isinstance(value, list):
+        return []
+    return [entry for entry in value if isinstance(entry, dict)]
+
+
 def expect_list(data: object, what: str) -> list[Any]:
     """Return data that must be a list.
 

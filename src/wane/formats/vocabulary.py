@@ -130,8 +130,10 @@ class Vocabulary:
         return f"{what} is unknown in the format {self.format!r}{elsewhere}{f'. {advice}' if advice else ''}"
 
     def _known_by(self, owners: Sequence[str]) -> str:
-        others = [owner for owner in owners if owner != self.format]
-        return f"; {' and '.join(map(repr, others))} {'knows' if len(others) == 1 else 'know'} it" if others else ""
+        others = [repr(owner) for owner in owners if owner != self.format]
+        if not others:
+            return ""
+        return f"; {' and '.join(others)} {'knows' if len(others) == 1 else 'know'} it"
 
 
 def _owners_of_type(kind: str) -> list[str]:
@@ -150,11 +152,11 @@ def _without_parsed(value: Any) -> Any:
         return [_without_parsed(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: entry if name in _VERBATIM else _without_parsed(entry)
-        for name, entry in value.items()
-        if name not in _PARSED
-    }
+    fields = {}
+    for name, entry in value.items():
+        if name not in _PARSED:
+            fields[name] = entry if name in _VERBATIM else _without_parsed(entry)
+    return fields
 
 
 TECHNICAL: Final = frozenset(

@@ -166,9 +166,8 @@ class ContextLifecycle(BasePlugin, HostMarks):
         usage = llm_response.usage_metadata
         conversation.observe((usage.prompt_token_count if usage else 0) or 0)
         content = llm_response.content
-        function_calls = [
-            part.function_call for part in (content.parts if content else None) or [] if part.function_call
-        ]
+        parts = (content.parts if content else None) or []
+        function_calls = [part.function_call for part in parts if part.function_call]
         for call in function_calls:
             # The kit would add an id later. It leaves this one out of requests, like its own.
             call.id = call.id or f"adk-{uuid4()}"

@@ -452,7 +452,8 @@ def _seal(block: object) -> str:
         return ""
     extras = block.get("extras")
     seals = [block.get(key) for key in ("signature", "data", "encrypted_content")]
-    seals += [extras.get(key) for key in ("signature", "encrypted_content")] if isinstance(extras, dict) else []
+    if isinstance(extras, dict):
+        seals += [extras.get("signature"), extras.get("encrypted_content")]
     return next((seal for seal in seals if isinstance(seal, str) and seal), "")
 
 

@@ -255,7 +255,7 @@ class _OwnToolExecutor(ToolExecutor[Any, LifecycleObservation]):
             # A tool gets neither its call nor the call's id.
             actions = [event for event in reversed(state.view.events) if isinstance(event, ActionEvent)]
             same = [event for event in actions if event.action is action]
-            event = same[0] if same else next(event for event in actions if event.action == action)
+            event = (same or [event for event in actions if event.action == action])[0]
             return conversation.host.answer(Call(event.tool_name, event.tool_call.arguments, event.tool_call_id))
 
 
@@ -407,6 +407,10 @@ def _reasoning(answer: Any) -> Iterator[Part]:
     if item is not None:
         text = text or "\n".join([*item.summary, *(item.content or ())])
     if text or blocks or item is not None:
-        seals = [getattr(block, "data", "") for block in blocks] + ([item.encrypted_content] if item else [])
-        extra = 0 if text else max(1, sum(sealed_tokens(seal, 0) for seal in seals))
+        extra = 0
+        if not text:
+            seals = [getattr(block, "data", "") for block in blocks]
+            if item is not None:
+                seals.append(item.encrypted_content)
+            extra = max(1, sum(sealed_tokens(seal, 0) for seal in seals))
         yield Part(Kind.REASONING, text, extra_tokens=extra)

@@ -71,7 +71,9 @@ def decode(cls: type[T], data: object) -> T:
 
 @cache
 def _names(cls: type[Any]) -> tuple[str, ...] | None:
-    return tuple(spec.name for spec in fields(cls)) if is_dataclass(cls) else None
+    if not is_dataclass(cls):
+        return None
+    return tuple(spec.name for spec in fields(cls))
 
 
 @cache

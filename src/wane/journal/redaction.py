@@ -146,7 +146,9 @@ class _Redaction:
             return self._known[value]
         if isinstance(value, Mapping):
             return {key: self.of(entry) for key, entry in value.items()}
-        return [self.of(entry) for entry in value] if isinstance(value, list | tuple) else value
+        if isinstance(value, list | tuple):
+            return [self.of(entry) for entry in value]
+        return value
 
     def _without(self, text: str) -> str:
         if text in self._texts:
@@ -201,7 +203,9 @@ def _emptied(value: Any, texts: set[str], *, free: bool = False) -> Any:
             inner = free or (key in _FREE and isinstance(entry, Mapping))
             emptied[key] = entry if key in stays else _emptied(entry, texts, free=inner)
         return emptied
-    return [_emptied(entry, texts, free=free) for entry in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_emptied(entry, texts, free=free) for entry in value]
+    return value
 
 
 def _staying(value: Mapping[str, Any], *, free: bool) -> Collection[str]:

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, Final
 
 from wane.formats.notices import is_notice
+from wane.formats.values import objects_in
 
 TITLE_LENGTH: Final = 120
 """Characters after which a title is cut."""
@@ -44,10 +45,10 @@ def _texts(message: Mapping[str, Any]) -> Iterator[str]:
     if message.get("role") == "user":
         yield from _of_content(message.get("content"))
         yield from _of_content(message.get("parts"))  # Gemini's
-    for part in _objects(message.get("parts")):
+    for part in objects_in(message.get("parts")):
         if part.get("part_kind") == "user-prompt":
             yield from _of_content(part.get("content"))
-    for item in _objects(message.get("items")):
+    for item in objects_in(message.get("items")):
         if item.get("role") == "user":
             yield from _of_content(item.get("content"))
 
@@ -59,10 +60,6 @@ def _of_content(content: object) -> Iterator[str]:
         text = entry.get("text") if isinstance(entry, dict) else entry
         if isinstance(text, str):
             yield text
-
-
-def _objects(value: object) -> Iterator[Mapping[str, Any]]:
-    return (entry for entry in value if isinstance(entry, dict)) if isinstance(value, list) else iter(())
 
 
 def _own(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final
 
 from wane.core import DELIMITER, Counter, Item, Kind, chars
@@ -99,10 +99,10 @@ def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool
         goal = span.growth if span.sane and span.growth is not None else round(span.estimate * ratio)
         tokens += _shared_out(estimates[span.first : span.stop], goal)
     # Arguments stay in the parts; a window reads only those of `delimiter` from the item.
-    items = [
-        replace(item, tokens=cost, arguments=item.arguments if item.tool == DELIMITER else None)
-        for item, cost in zip(raw, tokens, strict=True)
-    ]
+    items = []
+    for item, cost in zip(raw, tokens, strict=True):
+        arguments = item.arguments if item.tool == DELIMITER else None
+        items.append(replace(item, tokens=cost, arguments=arguments))
     return Material(
         session=session,
         items=items,
@@ -180,10 +180,16 @@ def _typical_ratio(spans: Sequence[_Span]) -> float:
 
 def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
     """Return whole numbers in proportion to the estimates, which add up to `goal`."""
-    grown = [0, *accumulate(estimates)]
-    if not grown[-1]:
+    total = sum(estimates)
+    if not total:
         return [0] * len(estimates)
-    return [after - before for before, after in pairwise(round(goal * part / grown[-1]) for part in grown)]
+    shares, estimated, shared = [], 0, 0
+    for estimate in estimates:
+        estimated += estimate
+        upto = round(goal * estimated / total)
+        shares.append(upto - shared)
+        shared = upto
+    return shares
 
 
 def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter, ratio: float) -> int:

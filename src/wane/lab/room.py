@@ -49,12 +49,10 @@ class TightSession:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data; both figures are null if it was not replayed."""
-        figures = {"at_budget": self.totals, "at_advised": self.advised}
-        return {
-            "name": self.name,
-            **self.room.to_dict(),
-            **{key: None if totals is None else totals.to_dict() for key, totals in figures.items()},
-        }
+        data = {"name": self.name, **self.room.to_dict()}
+        for key, totals in (("at_budget", self.totals), ("at_advised", self.advised)):
+            data[key] = None if totals is None else totals.to_dict()
+        return data
 
 
 def room_of(material: Material, budget: int, pricing: Pricing) -> Room | None:
@@ -85,8 +83,10 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
         for budget in (room.budget, room.advised)
         if room.attainable
     ]
-    replayed = () if engine is None else engine.run([prepared.subject for prepared, _ in tight], jobs)
-    totals = {(job.subject, job.settings.budget): replay.totals for job, replay in replayed}
+    totals = {}
+    if engine is not None:
+        for job, replay in engine.run([prepared.subject for prepared, _ in tight], jobs):
+            totals[job.subject, job.settings.budget] = replay.totals
     return [
         TightSession(
             prepared.recording.session.name, room, totals.get((number, room.budget)), totals.get((number, room.advised))

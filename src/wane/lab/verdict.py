@@ -184,7 +184,9 @@ def needs(totals: Totals) -> str:
     loss, parts = totals.loss, []
     if loss.uses:
         fetches = loss.reread.results
-        again = f", for {fetches:,} {'fetch' if fetches == 1 else 'fetches'}" if fetches else ""
+        again = ""
+        if fetches:
+            again = f", for {fetches:,} {'fetch' if fetches == 1 else 'fetches'}"
         parts.append(
             f"Calls used {loss.uses:,} earlier names, {loss.uses - loss.in_view:,} of them not in view{again}."
         )

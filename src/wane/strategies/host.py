@@ -81,7 +81,9 @@ class HostMarker:
                 changes.end(episode, self._last.get(str(episode.name)))
         type_ = self._subagents.get(item.tool or "")
         # A sub-agent's episode stands beside that in which it is called.
-        path = self.path if type_ is None else [scope for scope in self.path if scope.type is _TASK]
+        path = self.path
+        if type_ is not None:
+            path = tuple(scope for scope in path if scope.type is _TASK)
         around = self._enter(path, changes)
         if type_ is not None:
             changes.start(Mark("start", self._unused(str(item.tool)), type_, host=True))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
@@ -249,15 +250,18 @@ class AdapterContract(ABC):
         self._check(run.requests)
         assert not run.refusals, run.refusals
         assert "a0" not in run.requests[-1].results, "nothing was evicted"
+        prompts = [prompt_of(number) for number in range(TURNS)]
         turns = [_users(request) for request in run.requests]
-        assert all(texts == [prompt_of(n) for n in range(len(texts))] for texts in turns)
-        assert len(turns[-1]) == TURNS
+        assert all(texts == prompts[: len(texts)] for texts in turns)
+        assert turns[-1] == prompts
 
     def test_the_history_stays_whole_and_unchanged(self) -> None:
         """What was said, called and returned is stored as it was, in its order, whatever was evicted."""
         run = self._run()
         stored, replies = run.stored, [self.said(reply) for reply in self._script()]
-        texts = {kind: [part.text for part in stored if part.kind is kind] for kind in Kind}
+        texts = defaultdict[Kind, list[str]](list)
+        for part in stored:
+            texts[part.kind].append(part.text)
         assert texts[Kind.USER] == [prompt_of(n) for n in range(TURNS)]
         assert texts[Kind.TEXT] == [reply.text for reply in replies if reply.text]
         if self.reasoning:
@@ -458,13 +462,14 @@ def _conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
     Nor has it empty texts and reasoning, which some frameworks make of the end of a stream.
     """
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == DELIMITER}
-    return [
-        (part.kind, part.call_id, "" if part.kind is Kind.RESULT and part.call_id in own else _unindexed(part.text))
-        for part in request.parts
-        if part.kind is not Kind.SYSTEM
-        and not part.text.startswith((NOTE, OPENING))
-        and (part.text or part.kind not in (Kind.TEXT, Kind.REASONING))
-    ]
+    compared = list[tuple[Kind, str | None, str]]()
+    for part in request.parts:
+        is_empty = not part.text and part.kind in (Kind.TEXT, Kind.REASONING)
+        if part.kind is Kind.SYSTEM or part.text.startswith((NOTE, OPENING)) or is_empty:
+            continue
+        answers_own = part.kind is Kind.RESULT and part.call_id in own
+        compared.append((part.kind, part.call_id, "" if answers_own else _unindexed(part.text)))
+    return compared
 
 
 def _unindexed(text: str) -> str:

@@ -117,7 +117,9 @@ class Gemini(Provider):
             for piece in _streamed(part):
                 yield ServerSentEvent({**head, **_candidate([piece]), "usageMetadata": begun})
         # The signature of a text comes by itself, behind it.
-        last = [{"text": "", **({"thoughtSignature": seal} if seal else {})}] if finish == "STOP" else []
+        last = []
+        if finish == "STOP":
+            last = [{"text": "", "thoughtSignature": seal} if seal else {"text": ""}]
         yield ServerSentEvent({**head, **_candidate(last, finish), "usageMetadata": _usage(reply, usage)})
 
     def error(self, status: int, message: str) -> dict[str, Any]:

@@ -90,7 +90,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("connection", "close")
         self.end_headers()
         for number, event in enumerate(events):
-            self.wfile.write((b",\r\n" if number else b"[") + event.element() if array else event.encode())
+            if array:
+                self.wfile.write((b",\r\n" if number else b"[") + event.element())
+            else:
+                self.wfile.write(event.encode())
         if array:
             self.wfile.write(b"\n]\n")
 

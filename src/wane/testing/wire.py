@@ -212,4 +212,6 @@ def content_parts(kind: Kind, content: object, **fields: Any) -> Iterator[Part]:
 
 def content_text(content: object) -> str:
     """Return the text of content, a string or a list of blocks."""
-    return content if isinstance(content, str) else "".join(part.text for part in content_parts(Kind.RESULT, content))
+    if isinstance(content, str):
+        return content
+    return "".join(part.text for part in content_parts(Kind.RESULT, content))

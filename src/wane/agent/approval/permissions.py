@@ -81,7 +81,9 @@ class ApprovalRequest:
     @property
     def unsettled(self) -> int:
         """The number of parts that the question is about."""
-        return sum(not part.allowed for part in self.parts) if self.parts else 1
+        if not self.parts:
+            return 1
+        return sum(not part.allowed for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,10 @@ class ChatCommand:
         """All its names."""
         return (self.name, *self.aliases)
 
+    def begins(self, word: str) -> bool:
+        """Return whether one of its names begins with a word."""
+        return any(name.startswith(word) for name in self.names)
+
 
 def is_command(line: str) -> bool:
     """Return whether a line is a command: it begins with a slash, but not with a path; or it says to leave."""
@@ -104,9 +108,8 @@ def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] 
     """
     word, _, argument = line.strip().partition(" ")
     word = _MEANT.get(word, word)
-    matches = [command for command in commands if word in command.names] or [
-        command for command in commands if any(name.startswith(word) for name in command.names)
-    ]
+    matches = [command for command in commands if word in command.names]
+    matches = matches or [command for command in commands if command.begins(word)]
     argument = argument.strip()
     if len(matches) == 1:
         if argument and not matches[0].arguments:

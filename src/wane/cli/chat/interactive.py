@@ -396,7 +396,10 @@ class Chat:
     def _message(self) -> FormattedText:
         size = self._prompt.app.output.get_size()
         live = self._narration.live(size.columns)[-max(2, size.rows // 2) :]
-        parts = [("ansibrightblack" if line.startswith("    ") else "", f"{line}\n") for line in live]
+        parts = []
+        for line in live:
+            is_output = line.startswith("    ")
+            parts.append(("ansibrightblack" if is_output else "", f"{line}\n"))
         queued = [cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
         parts += [("ansibrightblack", f"{line}\n") for line in queued]
         if self._question.open:

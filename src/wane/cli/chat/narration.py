@@ -259,10 +259,10 @@ class OutputTail:
         # What a progress bar has overwritten is not shown.
         visible = [line.rstrip("\r").rpartition("\r")[2] for line in (*self._lines, self._rest) if line]
         above = self._count - len(self._lines)
-        return [
-            f"    {safe(line)}"
-            for line in ([f"({counted(above, 'line')} above)"] if above else []) + visible[-MAX_LINES:]
-        ]
+        lines = [f"    {safe(line)}" for line in visible[-MAX_LINES:]]
+        if above:
+            lines.insert(0, f"    ({counted(above, 'line')} above)")
+        return lines
 
 
 def safe(text: str, keep: str = "\t") -> str:
@@ -279,10 +279,15 @@ def called(tool: str, arguments: str) -> str:
     if tool in EDIT_TOOLS and (path := _member(arguments, "path")) is not None:
         text = path
     elif isinstance(data := _json(arguments), dict):
-        values = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in data.values()]
-        pairs = [f"{name}={value}" for name, value in zip(data, values, strict=True)]
-        text = values[0] if len(values) == 1 else " ".join(pairs)
+        texts = {name: _text(value) for name, value in data.items()}
+        text = " ".join(f"{name}={value}" for name, value in texts.items())
+        if len(texts) == 1:
+            (text,) = texts.values()
     return f"{printable(tool)} {cut(printable(text), _MAX_ARGUMENTS)}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _json(text: str) -> Any:

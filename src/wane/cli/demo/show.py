@@ -185,7 +185,10 @@ class _Scene:
     def _blocks(self) -> list[Band]:
         if not traits(self.options.strategy).by_episode:
             return _plain_blocks(self.request) if self.request else []
-        removed = [index for step in self.report.steps for index in step.removed] if self.report else []
+        removed = list[int]()
+        if self.report is not None:
+            for step in self.report.steps:
+                removed += step.removed
         session = self.session
         return layout.view_blocks(self.witness.items, session.episodes, session.window, removed, done=True)
 
@@ -214,11 +217,12 @@ _ASCII: Final = _Glyphs("+", "x", ">", ".", " .:-=+*#@")
 
 def _plain_blocks(request: Request) -> list[Band]:
     """Return the blocks of a request without episodes: what the user said, and the rest."""
-    blocks = [
-        Band(Role.USER if part.kind is Kind.USER else Role.IMPLICIT, part.tokens)
-        for part in request.parts
-        if part.kind is not Kind.SYSTEM and not is_note(part)
-    ]
+    blocks = list[Band]()
+    for part in request.parts:
+        if part.kind is Kind.USER:
+            blocks.append(Band(Role.USER, part.tokens))
+        elif part.kind is not Kind.SYSTEM and not is_note(part):
+            blocks.append(Band(Role.IMPLICIT, part.tokens))
     base = view_tokens(request) - sum(block.tokens for block in blocks)
     return [Band(Role.SYSTEM, base), *blocks]
 

@@ -77,9 +77,15 @@ def gathered_from(names: Sequence[str], form: str, bar: Bar, *, sidechains: bool
 
 def with_agent_budget(studied: Sequence[Studied], budget: int | None) -> list[Studied]:
     """Return sessions of which those of sub-agents have a budget of their own; None for no such budget."""
-    if budget is not None and not any(prepared.recording.parent for prepared in studied):
+    if budget is None:
+        return [*studied]
+    if not any(prepared.recording.parent for prepared in studied):
         raise UsageError("--agent-budget is for sub-agents, and there is no session of one here (see --sidechains)")
-    return [replace(prepared, budget=budget if prepared.recording.parent else None) for prepared in studied]
+    limited = []
+    for prepared in studied:
+        is_agent = prepared.recording.parent is not None
+        limited.append(replace(prepared, budget=budget) if is_agent else prepared)
+    return limited
 
 
 def prices_told(studied: Iterable[Studied]) -> str:
@@ -149,11 +155,11 @@ def held_by_kind(items: Iterable[tuple[Kind, int]], overhead: int = 0) -> str:
 
 def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
     """Return lines on what could not be read in some sessions: how much, and where the first problems are."""
-    problems = [
-        f"{session.name}{'' if problem.line is None else f', line {problem.line}'}: {problem.what}"
-        for session in sessions
-        for problem in session.problems
-    ]
+    problems = []
+    for session in sessions:
+        for problem in session.problems:
+            location = session.name if problem.line is None else f"{session.name}, line {problem.line}"
+            problems.append(f"{location}: {problem.what}")
     return _named("could not be read and left out", counted(len(problems), "thing"), problems)
 
 

@@ -150,7 +150,9 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
     table = figure_table("cause", "requests", "tokens", "share", "dollars more", "known by")
     for cause, total in largest_first:
         known_by = ", ".join(sorted(certainty for certainty in total.certainty if certainty != Certainty.UNKNOWN))
-        extra = f"{'' if total.priced == total.requests else '≥'}{dollars(total.dollars)}" if total.priced else "-"
+        extra = dollars(total.dollars) if total.priced else "-"
+        if 0 < total.priced < total.requests:
+            extra = f"≥{extra}"
         cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), extra)
         table.add_row(cause, *cells, known_by or "-")
     plain_console().print(table)
@@ -159,7 +161,10 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
 
 def _known(totals: Mapping[Cause, CauseTotals], everything: int) -> str:
     """Return a line on how much of the tokens has a known cause."""
-    tokens = {certainty: sum(total.certainty.get(certainty, 0) for total in totals.values()) for certainty in Certainty}
+    tokens = dict.fromkeys(Certainty, 0)
+    for total in totals.values():
+        for certainty, count in total.certainty.items():
+            tokens[certainty] += count
     known = tokens[Certainty.RECORDED] + tokens[Certainty.REPORTED]
     parts = [f"The cause is recorded or reported for {share(known / everything)} of these tokens"]
     if inferred := tokens[Certainty.INFERRED]:
@@ -179,6 +184,7 @@ def _print_rewrites(rewrites: Sequence[tuple[Examination, Rewrite]], *, full: bo
         why = rewrite.explanation
         print_lines([f"  {start}: {tokens}; {why.cause}: {printable(why.evidence)}"])
         lines = why.diff.splitlines()
-        print_lines([f"    {printable(line)}" for line in (lines if full else lines[:_DIFF_LINES])])
-        if len(lines) > _DIFF_LINES and not full:
-            print_lines([f"    … {len(lines) - _DIFF_LINES:,} more lines; --full shows them"], style="dim")
+        limit = len(lines) if full else _DIFF_LINES
+        print_lines([f"    {printable(line)}" for line in lines[:limit]])
+        if len(lines) > limit:
+            print_lines([f"    … {len(lines) - limit:,} more lines; --full shows them"], style="dim")

@@ -37,17 +37,21 @@ def pareto_picture(
     letters = letters_for(mark.name for mark in marks)
     columns = max(20, width - _MARGIN)
     logarithmic = max(mark.cost for mark in visible) >= _WIDE * min(mark.cost for mark in visible)
-    across = _Scale([math.log(mark.cost) if logarithmic else mark.cost for mark in visible], columns)
+
+    def distance(mark: PlottedPoint) -> float:
+        return math.log(mark.cost) if logarithmic else mark.cost
+
+    across = _Scale([distance(mark) for mark in visible], columns)
     up = _Scale([mark.value for mark in visible], HEIGHT)
     cells: dict[tuple[int, int], PlottedPoint] = {}
     for mark in sorted(visible, key=lambda mark: not mark.best):
-        cell = (up.position(mark.value), across.position(math.log(mark.cost) if logarithmic else mark.cost))
-        cells.setdefault(cell, mark)
+        cells.setdefault((up.position(mark.value), across.position(distance(mark))), mark)
     picture = Text(f"{value_label}\n", style="")
     for row in reversed(range(HEIGHT)):
         edge = f"{100 * up.value(row):.1f}%" if row in (0, HEIGHT - 1) else ""
         picture.append(f"{edge:>{_MARGIN - 2}} |", "dim")
-        for column in range(columns if any(at == row for at, _ in cells) else 0):
+        has_marks = any(at == row for at, _ in cells)
+        for column in range(columns if has_marks else 0):
             drawn = cells.get((row, column))
             if drawn is None:
                 picture.append(" ")

@@ -144,10 +144,12 @@ def _value_text(value: Any) -> str:
 
 def _against(chosen: Candidate, candidate: Alternative | Candidate) -> str:
     extra_cost, gain = candidate.totals.full_cost - chosen.cost, candidate.totals.kept - chosen.kept
-    differs = abs(extra_cost) > CLOSE * chosen.cost
-    parts = [f"{dollars(abs(extra_cost))} {'more' if extra_cost > 0 else 'less'}" if differs else "about as much"]
-    points = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
-    parts.append(f"keeps {points if abs(gain) > GAIN else 'about as much'}")
+    cost = points = "about as much"
+    if abs(extra_cost) > CLOSE * chosen.cost:
+        cost = f"{dollars(abs(extra_cost))} {'more' if extra_cost > 0 else 'less'}"
+    if abs(gain) > GAIN:
+        points = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
+    parts = [cost, f"keeps {points}"]
     lost = candidate.totals.loss.user_turns_lost
     if lost:
         parts.append(f"loses {lost:,} of {counted(candidate.totals.loss.user_turns, 'turn')} of the user")

@@ -44,9 +44,9 @@ def chosen(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, A
 
     The sessions are those of `/wane/status`, the one used last first.
     """
-    told = [session for session in sessions if session["client"]]
-    candidates = [session for session in told if session["client"] == client] if client and told else sessions
-    return next(iter(candidates), None)
+    if client and any(session["client"] for session in sessions):
+        sessions = [session for session in sessions if session["client"] == client]
+    return sessions[0] if sessions else None
 
 
 def proxy_status(base: str) -> dict[str, Any]:

@@ -51,7 +51,9 @@ def show_status(options: StatusOptions) -> int:
 
     processes = _with_store(options.store, read)
     if options.as_json:
-        write_json([{key: value for key, value in process.items() if key != "metrics"} for process in processes])
+        for process in processes:
+            process.pop("metrics", None)
+        write_json(processes)
         return failure.OK
     if not processes:
         say("no proxy publishes its status in this store; one on disk without --team shows it at /wane/ alone")

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -179,8 +179,13 @@ def _numbered(requests: Sequence[SentRequest], number: int) -> SentRequest:
 
 def _copied(records: Sequence[Record]) -> int:
     """How many requests were sent in the session that this one branches off from."""
-    forks = [at for at, record in enumerate(records) if isinstance(record, NoteRecord) and record.topic == FORK_NOTE]
-    return sum(record.kind == "request" for record in records[: forks[-1]]) if forks else 0
+    requests = copied = 0
+    for record in records:
+        if record.kind == "request":
+            requests += 1
+        elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
+            copied = requests
+    return copied
 
 
 def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[str, int]) -> None:
@@ -216,11 +221,13 @@ def _lines(request: SentRequest) -> Iterator[str]:
 
 
 def _outlined(value: Any, indent: str) -> Iterator[str]:
-    if not isinstance(value, dict | list):
-        value = [value]
-    entries = value.items() if isinstance(value, dict) else ((None, entry) for entry in value)
-    for key, entry in entries:
-        name = "-" if key is None else f"{key}:"
+    entries: Iterable[tuple[str, Any]]
+    if isinstance(value, dict):
+        entries = [(f"{key}:", entry) for key, entry in value.items()]
+    else:
+        values = value if isinstance(value, list) else [value]
+        entries = [("-", entry) for entry in values]
+    for name, entry in entries:
         if isinstance(entry, dict | list) and entry:
             yield f"{indent}{name}"
             yield from _outlined(entry, f"{indent}  ")

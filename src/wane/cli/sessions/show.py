@@ -259,8 +259,9 @@ def tree(session: Session, *, full: bool) -> list[Row]:
         rows.append(Row(Role.USER, _one_line(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
     # Other strategies spare nothing for the reasons that eviction by episode has.
-    evicts = session.rebuilt.by_episode and session.rebuilt.bounded
-    return rows if evicts else [replace(row, level="", why="") for row in rows]
+    if session.rebuilt.by_episode and session.rebuilt.bounded:
+        return rows
+    return [replace(row, level="", why="") for row in rows]
 
 
 def describe_usage(usage: Account) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, TypeVar
 
@@ -50,18 +50,24 @@ def blocks(
     for index in visible:
         in_view[index] = 1
 
-    def pieces() -> Iterator[tuple[tuple[Role, int | None, bool], int]]:
-        for index, owner in enumerate(owners):
-            role = _FIXED.get(kinds[index]) or (role_of(owner) if owner else Role.IMPLICIT)
-            number, substitute = owner.number if owner else None, instead.get(index, 0) if instead else 0
-            if substitute:
-                yield (role, number, True), substitute
-            yield (role, number, bool(in_view[index])), tokens[index] - substitute
+    bands: list[Band] = []
 
-    return [
-        Band(role, sum(size for _, size in group), stays, number)
-        for (role, number, stays), group in groupby(pieces(), lambda piece: piece[0])
-    ]
+    def add(role: Role, size: int, stays: bool, number: int | None) -> None:
+        last = bands[-1] if bands else None
+        if last is not None and (last.role, last.stays, last.episode) == (role, stays, number):
+            size += bands.pop().tokens
+        bands.append(Band(role, size, stays, number))
+
+    for index, owner in enumerate(owners):
+        role, number = Role.IMPLICIT, None
+        if owner is not None:
+            role, number = role_of(owner), owner.number
+        role = _FIXED.get(kinds[index], role)
+        substitute = instead.get(index, 0) if instead else 0
+        if substitute:
+            add(role, substitute, True, number)
+        add(role, tokens[index] - substitute, bool(in_view[index]), number)
+    return bands
 
 
 def view_blocks(
@@ -70,11 +76,13 @@ def view_blocks(
     """Return a window's view as blocks, with what a pass removes; the rest is kept."""
     visible = set(window.visible)
     before, after = (visible.union(removed), visible) if done else (visible, visible.difference(removed))
-    tokens = [item.tokens if index in before else 0 for index, item in enumerate(items)]
+    tokens = [0] * len(items)
+    for number in before:
+        tokens[number] = items[number].tokens
     parts = blocks([item.kind for item in items], tokens, episodes, after)
     # What every request carries in addition, so that the picture adds up to the window's total.
     index = index_block(window)
-    besides = window.tokens - sum(items[index].tokens for index in visible) - sum(block.tokens for block in index)
+    besides = window.tokens - sum(items[number].tokens for number in visible) - sum(block.tokens for block in index)
     return [Band(Role.SYSTEM, max(0, besides)), *(block for block in parts if block.tokens), *index]
 
 

@@ -54,6 +54,7 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
+
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 

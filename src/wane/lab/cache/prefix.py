@@ -78,6 +78,10 @@ class Branch:
             if self.entries[at].expires >= now:
                 yield self.entries[at]
 
+    def lives(self, now: float) -> bool:
+        """Return whether any of its entries has not expired."""
+        return any(entry.expires >= now for entry in self.entries)
+
     def expiry(self, end: int) -> float:
         """Return when the entry that ends there expires; long ago if there is none."""
         at = bisect_right(self.entries, end, key=_end)
@@ -149,7 +153,7 @@ class Lineage:
             current.entries = [entry for entry in current.entries if entry.expires >= now]
             self._sweep = 2 * len(current.entries) + _SWEEP
         if self.others:
-            alive = [branch for branch in self.others if any(entry.expires >= now for entry in branch.entries)]
+            alive = [branch for branch in self.others if branch.lives(now)]
             self.others = alive[-_KEPT:]
 
 

@@ -52,10 +52,14 @@ def touched(call: Part) -> Touched:
     # Some harnesses pass a command line word by word.
     lines = [*texts, " ".join(texts)] if len(texts) > 1 else texts
     commands = [command for line in lines for command in _commands(line)]
-    return Touched(
-        tuple(path for path in judgement.reads if _named(path) and any(_shows(command, path) for command in commands)),
-        tuple(path for path in judgement.writes if _named(path) and any(_edits(command, path) for command in commands)),
-    )
+    reads, writes = list[str](), list[str]()
+    for path in filter(_named, judgement.reads):
+        if any(_shows(command, path) for command in commands):
+            reads.append(path)
+    for path in filter(_named, judgement.writes):
+        if any(_edits(command, path) for command in commands):
+            writes.append(path)
+    return Touched(tuple(reads), tuple(writes))
 
 
 class Files:

@@ -149,7 +149,9 @@ class ViewContents:
         self._standing = standing
         # Texts that are gone are dropped: shortened results can be many and long.
         cached = self._holds
-        self._holds = {text: cached[text] if text in cached else self._index.holds(text) for text in texts}
+        self._holds = {}
+        for text in texts:
+            self._holds[text] = cached[text] if text in cached else self._index.holds(text)
         self.in_texts = set().union(*self._holds.values())
         self.summaries = [slot for slot in substitutes if not slot.text and slot.tokens and slot.index is None]
         return changed
@@ -227,10 +229,10 @@ class Loss:
         """Return the figures over all calls observed, without those that count for another session."""
         calls = self._index.session.calls
         judged = [loss for loss, call in zip(self._judged, calls, strict=False) if not call.inherited]
-        sums: dict[str, Any] = {
-            field.name: sum((getattr(loss, field.name) for loss in judged), getattr(CallLoss(), field.name))
-            for field in fields(CallLoss)
-        }
+        sums: dict[str, Any] = {}
+        for field in fields(CallLoss):
+            start = getattr(CallLoss(), field.name)
+            sums[field.name] = sum((getattr(loss, field.name) for loss in judged), start)
         sums["user_turns"] = judged[-1].user_turns if judged else 0
         best = sums["in_view"] + self._summaries.held_at_best()
         return LossTotals(**sums, in_view_at_best=best, user_turns_lost=len(self._contents.lost_users))

@@ -82,7 +82,10 @@ def read(path: Path) -> list[RecordedSession]:
     """
     file, chosen = (path.parent, path.name) if is_session(path) else (path, None)
     with _opened(file) as (reader, database):
-        names = [chosen] if chosen else [listed.id for listed in reader.listed(database)]
+        if chosen:
+            names = [chosen]
+        else:
+            names = [listed.id for listed in reader.listed(database)]
         sessions: list[RecordedSession] = []
         for name in names:
             exported = reader.exported(database, name)

@@ -66,7 +66,9 @@ def _in_a_row(text: str) -> tuple[list[Value], int]:
     for start, value in entries:
         line, counted_to = line + text.count("\n", counted_to, start), start
         values.append((line, value))
-    return (values if all(isinstance(value, dict | list) for _, value in values) else []), stop
+    if not all(isinstance(value, dict | list) for _, value in values):
+        values = []
+    return values, stop
 
 
 def _row_part(text: str, row: list[Value], stop: int, problems: Problems) -> list[Value]:
@@ -159,15 +161,24 @@ def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list
             loose.append((line, value))
         else:
             wrapped += inner
+
+    def holds_messages(chat: Chat) -> bool:
+        return any(is_message(message) for _, message in chat.messages)
+
     # Single values beside whole chats are something else.
-    return [chat for chat in wrapped or [Chat(loose)] if any(is_message(message) for _, message in chat.messages)]
+    return list(filter(holds_messages, wrapped or [Chat(loose)]))
 
 
 def _unwrapped(line: int | None, value: object) -> list[Chat] | None:
     """Return the chats in a value; None if it holds none, but may be a message itself."""
     if isinstance(value, list):
-        nested = [inner for entry in value if (inner := _unwrapped(line, entry)) is not None]
-        return [chat for inner in nested for chat in inner] if nested else [Chat(_lined(line, value))]
+        chats, wraps = list[Chat](), False
+        for entry in value:
+            inner = _unwrapped(line, entry)
+            if inner is not None:
+                chats += inner
+                wraps = True
+        return chats if wraps else [Chat(_lined(line, value))]
     if not isinstance(value, dict):
         return None
     entries = value.get("messages", value.get("contents"))

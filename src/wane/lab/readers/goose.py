@@ -36,11 +36,12 @@ def recognises(head: Sequence[object]) -> bool:
 
 def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the exported sessions among JSON values; see `DocumentReader`."""
-    exports = [mapping(value) for _, value in values if _is_export(value)]
-    return [
-        session(export, text(export.get("id")) or name, Problems() if number else problems)
-        for number, export in enumerate(exports)
-    ]
+    read = list[RecordedSession]()
+    for _, value in values:
+        if _is_export(value):
+            export = mapping(value)
+            read.append(session(export, text(export.get("id")) or name, Problems() if read else problems))
+    return read
 
 
 def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:

@@ -39,12 +39,13 @@ def recognises(head: Sequence[object]) -> bool:
 
 def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the exported sessions among JSON values; see `DocumentReader`."""
-    exports = [mapping(value) for _, value in values if _is_export(value)]
-    names = [text(mapping(export.get("info")).get("id")) or name for export in exports]
-    return [
-        session(export, called, Problems() if number else problems)
-        for number, (export, called) in enumerate(zip(exports, names, strict=True))
-    ]
+    read = list[RecordedSession]()
+    for _, value in values:
+        if _is_export(value):
+            export = mapping(value)
+            called = text(mapping(export.get("info")).get("id")) or name
+            read.append(session(export, called, Problems() if read else problems))
+    return read
 
 
 def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:

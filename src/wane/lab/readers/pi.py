@@ -155,9 +155,9 @@ class _Assembly:
     def _answer(self, entry: _TreeLine, message: Mapping[str, Any]) -> None:
         broken_off = text(message.get("stopReason")) in _BROKEN_OFF
         value = message.get("content")
-        blocks = [
-            mapping(block) for block in items([{"type": "text", "text": value}] if isinstance(value, str) else value)
-        ]
+        if isinstance(value, str):
+            value = [{"type": "text", "text": value}]
+        blocks = [mapping(block) for block in items(value)]
         if broken_off:
             # The calls were cut off as they were written: none ran, and no later request held them.
             complete = [block for block in blocks if block.get("type") != "toolCall"]

@@ -53,9 +53,7 @@ class ProviderReader:
             )
         formats = [self.NAME] * len(several)
         if self.NAME == "auto":
-            telling = [telling_format(chat.body or [message for _, message in chat.messages]) for chat in several]
-            # OpenAI chat if it could be several.
-            formats = [name if name in PROVIDERS else PROVIDERS[0] for name in telling]
+            formats = [_format_of(chat) for chat in several]
         making = builders(name, formats, problems)
         sessions = [_session(*triple) for triple in zip(several, formats, making, strict=True)]
         unread = [problem.what for session in sessions for problem in session.problems]
@@ -114,6 +112,12 @@ def _overhead(chat: Chat) -> int | None:
             parts = AnthropicFormat().parts({"role": "system", "content": system})
             weights += [part.item(chars, 0).tokens for part in parts]
     return sum(weights) if weights else None
+
+
+def _format_of(chat: Chat) -> str:
+    """Return the format that a chat shows, or OpenAI's if it could be several."""
+    name = telling_format(chat.body or [message for _, message in chat.messages])
+    return name if name in PROVIDERS else PROVIDERS[0]
 
 
 def _is_message(value: object) -> bool:

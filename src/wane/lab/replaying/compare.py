@@ -133,7 +133,9 @@ def parse_strategies(text: str) -> tuple[str, ...]:
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not words:
         raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names separated by commas")
-    names = {name for word in words for name in (GROUPS[word]() if word in GROUPS else (word,))}
+    names = set[str]()
+    for word in words:
+        names.update(GROUPS[word]() if word in GROUPS else [word])
     for name in sorted(names):
         # Made once, so that an unknown or missing strategy shows before anything is read.
         get_strategy(name, Settings())

@@ -99,11 +99,14 @@ def write_report(
         outline = outline_of(material, studied.annotate, by_episode[-1] if by_episode else None)
         runs = [_run(replay, material, outline, texts) for replay in replays]
         session = session_of(material, outline, runs, texts, studied.annotate)
-        losses = [call.loss for call in replays[0].calls] if replays else []
-        session |= {"uses": [loss.uses for loss in losses], "edits": [loss.edits for loss in losses]}
+        calls = replays[0].calls if replays else []
+        session |= {"uses": [call.loss.uses for call in calls], "edits": [call.loss.edits for call in calls]}
         page.add(session, texts, size_limit)
     budget = ("Budget", budgets_told(comparison.budget, comparison.studied))
     facts = [budget, *facts_of_all(comparison.studied)]
+    tight = comparison.tight
+    if not contents:
+        tight = tuple(replace(session, name="a session") for session in tight)
     page.data |= {
         "title": "Strategies compared",
         "facts": [fact for fact in facts if contents or fact[0] != "Session"],
@@ -111,10 +114,7 @@ def write_report(
         **prices_of(comparison.studied),
         "columns": columns_dict(),
         "verdict": comparison.verdict(),
-        "tight": tight_lines(
-            comparison.tight if contents else [replace(tight, name="a session") for tight in comparison.tight],
-            len(comparison.studied),
-        ),
+        "tight": tight_lines(tight, len(comparison.studied)),
         "strategies": rows(
             {name: comparison.totals(name) for name in comparison.names},
             baseline,

@@ -127,7 +127,9 @@ def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
 
 
 def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Texts) -> dict[str, Any]:
-    numbers = {named.name: named.number for named in episodes if named.name is not None} if episode.dependencies else {}
+    numbers = {}
+    if episode.dependencies:
+        numbers = {named.name: named.number for named in episodes if named.name is not None}
     return {
         "number": episode.number,
         "name": texts.private(episode.name or ""),

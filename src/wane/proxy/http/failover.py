@@ -105,10 +105,11 @@ class Failover:
         """
         if exchange.outcome == "unreachable":
             exchange.outcome = "passed"  # whatever became of the request at the first one
-        headers = [(name, self.second.host if name == b"host" else value) for name, value in sent]
+        changed = {b"host": self.second.host}
         if (key := self._key) is not None:
-            headers = [(name, _KEYS[name] % key.encode() if name in _KEYS else value) for name, value in headers]
+            changed |= {name: form % key.encode() for name, form in _KEYS.items()}
             target = _KEY_IN_QUERY.sub(lambda _: quote(key, safe="").encode(), target)
+        headers = [(name, changed.get(name, value)) for name, value in sent]
         try:
             answer = await self.second.send(exchange, "POST", target, headers, content)
         except RefusedError as error:

@@ -237,7 +237,8 @@ def _text(need: Definition | Line, call: Seen) -> str | None:
         return next((text for written in texts if (text := _block(written, need.anchor)) is not None), None)
     if call.tool in ("grep", "search_files") and call.result is not None:
         texts += re.findall(rf"^{re.escape(need.path)}:\d+:(.*)", call.result, re.MULTILINE)
-    return need.text if any(f"\n{need.text}\n" in f"\n{text}\n" for text in texts) else None
+    is_shown = any(f"\n{need.text}\n" in f"\n{text}\n" for text in texts)
+    return need.text if is_shown else None
 
 
 def _plain(call: Seen) -> str:

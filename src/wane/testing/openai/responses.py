@@ -301,7 +301,11 @@ def _call(kind: str, item: Mapping[str, Any]) -> Part:
     if item.get("namespace"):
         name = f"{item['namespace']}.{name}"
     value = item.get("input") if kind == "custom_tool_call" else item.get("arguments")
-    arguments = value if isinstance(value, str) else compact(value if value is not None else "")
+    if value is None:
+        value = ""
+        arguments = compact(value)
+    else:
+        arguments = value if isinstance(value, str) else compact(value)
     return Part(Kind.CALL, arguments, call_id=item.get("call_id"), tool=name, id=item.get("id"), wire=item)
 
 

@@ -234,9 +234,12 @@ def builders(name: str, sources: Sequence[str], problems: Problems) -> list[Sess
 
     The first session reports what was wrong with the file.
     """
-    names = [name] if len(sources) == 1 else [f"{name}-{number}" for number in range(1, len(sources) + 1)]
-    pairs = enumerate(zip(names, sources, strict=True))
-    return [SessionBuilder(called, source, None if number else problems) for number, (called, source) in pairs]
+    if len(sources) == 1:
+        return [SessionBuilder(name, sources[0], problems)]
+    numbered = []
+    for number, source in enumerate(sources, start=1):
+        numbered.append(SessionBuilder(f"{name}-{number}", source, problems if number == 1 else None))
+    return numbered
 
 
 def _sound(part: Part, call_id: str | None) -> Part:

@@ -46,9 +46,8 @@ def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[Trans
     for entry in entries:
         if _belongs(entry, before, active, messages, call_ids):
             active.add(entry.id)
-            call_ids.update(
-                part.call_id for part in (entry.answer.parts if entry.answer else ()) if part.kind is Kind.CALL
-            )
+            if entry.answer is not None:
+                call_ids.update(part.call_id for part in entry.answer.parts if part.kind is Kind.CALL)
         before = entry
     abandoned = [entry for entry in entries if entry.id not in active and entry.what in _SAID]
     calls = len({entry.message_id for entry in abandoned if entry.what is What.ANSWER})

@@ -154,10 +154,10 @@ def _turn(entry: TranscriptLine, blocks: Sequence[object], *, notice: bool) -> N
     contents = [content(block) for block in blocks]
     marked = [notice or (not block.extra_tokens and is_notice(block.text)) for block in contents]
     for harness, run in groupby(range(len(contents)), marked.__getitem__):
-        indexes = list(run)
-        for group in [[index] for index in indexes] if harness else [indexes]:
-            joined = Content.joined(contents[index] for index in group)
-            entry.parts.append(joined.part(Kind.NOTICE if harness else Kind.USER))
+        if harness:
+            entry.parts += [contents[index].part(Kind.NOTICE) for index in run]
+        else:
+            entry.parts.append(Content.joined(contents[index] for index in run).part(Kind.USER))
     entry.parts = entry.parts or [Part(Kind.USER)]
     persons = [part.text for part in entry.parts if part.kind is Kind.USER]
     entry.typed = bool(persons) and not persons[0].lstrip().startswith(_COMMANDS)

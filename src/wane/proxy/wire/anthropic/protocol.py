@@ -90,12 +90,11 @@ class AnthropicWire(Wire):
 
     def fixed(self, equipped: Equipped) -> object:
         body = equipped.body
-        fixed = {"system": blocks_of({"content": body.get("system")}), "tools": body.get("tools") or ()}
-        return {
-            key: [plain(entry) if isinstance(entry, dict) else entry for entry in entries]
-            for key, entries in fixed.items()
-            if entries
-        }
+        fixed = {}
+        for key, entries in (("system", blocks_of({"content": body.get("system")})), ("tools", body.get("tools"))):
+            if entries:
+                fixed[key] = [plain(entry) if isinstance(entry, dict) else entry for entry in entries]
+        return fixed
 
     def canonical(self, message: Message) -> object:
         """Return a message without breakpoints, and with plain text always as a string, because clients send both."""

@@ -139,7 +139,9 @@ class OpenAIChatWire(OpenAIWire):
         return StreamedChat(rounds, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
 
     def _seal(self, entry: object) -> int | None:
-        reasoning = [entry[key] for key in REASONING_LISTS if entry.get(key)] if isinstance(entry, Mapping) else []
+        if not isinstance(entry, Mapping):
+            return None
+        reasoning = [entry[key] for key in REASONING_LISTS if entry.get(key)]
         return hash(jsons.dumps(reasoning)) if reasoning else None
 
     def _without(self, body: Body, seals: set[int]) -> Body:
@@ -159,7 +161,9 @@ def _expanded(message: Message, rounds: Sequence[AnsweredRound]) -> list[Message
     """
     if not rounds:
         return [message]
-    shares = {key: _shares(message.get(key), [round_.message.get(key) for round_ in rounds]) for key in _SHARED}
+    shares = {}
+    for key in _SHARED:
+        shares[key] = _shares(message.get(key), [round_.message.get(key) for round_ in rounds])
     calls = _calls_of(message, rounds)
     history: list[Message] = []
     for number, round_ in enumerate(rounds):
@@ -214,8 +218,12 @@ def _shares(content: Content, recorded: Sequence[Content]) -> list[Content]:
     for (number, _), part in placed(as_parts(content), visible, len(recorded) - 1, _PARTS):
         shares[number].append(part)
     if isinstance(content, str):
-        return ["".join(part["text"] for part in parts) or None for parts in shares]
+        return [_text_of(parts) or None for parts in shares]
     return [parts or None for parts in shares]
+
+
+def _text_of(parts: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(part["text"] for part in parts)
 
 
 class _PartReader(PieceReader):

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from wane.formats.openai import REASONING_LISTS, REASONING_TEXTS
+from wane.formats.values import objects_in
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.openai import error_of, token_usage
@@ -312,8 +313,10 @@ class StreamedChat(StreamedReply):
 
     def _numbered(self, entry: dict[str, Any], call: ReceivedCall) -> dict[str, Any]:
         """Return an entry with the number that its call has among those that the client sees."""
-        if call.index is None or not isinstance(entry.get("index"), int):
-            return {key: value for key, value in entry.items() if key != "index"} if "index" in entry else entry
+        if "index" not in entry:
+            return entry
+        if call.index is None or not isinstance(entry["index"], int):
+            return {key: value for key, value in entry.items() if key != "index"}
         hidden = sum(1 for earlier in self._draft.calls if earlier.own and (earlier.index or 0) < call.index)
         return {**entry, "index": call.index - hidden} if hidden else entry
 
@@ -356,8 +359,7 @@ class WholeChat(WholeReply):
 
 def entries_of(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls of a delta or a message."""
-    calls = delta.get("tool_calls")
-    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    return objects_in(delta.get("tool_calls"))
 
 
 def as_parts(content: Content) -> list[dict[str, Any]]:
@@ -413,8 +415,9 @@ def shifted(entries: Sequence[Any], by: int) -> list[Any]:
 
 def next_index(entries: object) -> int:
     """Return the next index after some entries; 0 if none has an index."""
-    indexed = [entry["index"] for entry in entries if _is_indexed(entry)] if isinstance(entries, list) else []
-    return max(indexed, default=-1) + 1
+    if not isinstance(entries, list):
+        return 0
+    return max((entry["index"] for entry in entries if _is_indexed(entry)), default=-1) + 1
 
 
 def _is_indexed(entry: object) -> bool:

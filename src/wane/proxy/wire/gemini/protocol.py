@@ -17,6 +17,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Part, WritingFormat
 from wane.formats.gemini import UNCHECKED, GeminiFormat, is_reasoning, joined, seal_of
 from wane.formats.gemini_calls import as_called, completed, field
+from wane.formats.values import objects_in
 from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
@@ -40,6 +41,7 @@ from wane.proxy.wire.gemini.reply import (
     said,
     spaced,
     tool_of,
+    without_calls,
     without_signature,
 )
 
@@ -189,8 +191,7 @@ class GeminiWire(Wire):
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         own = {call.tool for round_ in rounds for call in round_.own}
-        seen = [[part for part in listed(round_.message) if tool_of(part) not in own] for round_ in rounds]
-        return {"role": "model", "parts": spaced(seen)}
+        return {"role": "model", "parts": spaced([without_calls(listed(round_.message), own) for round_ in rounds])}
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         """Return one content with a response for each call; none if there are none."""
@@ -301,13 +302,11 @@ def _is_model(content: Message) -> bool:
 
 
 def _tools(body: Body) -> list[dict[str, Any]]:
-    tools = body.get("tools")
-    return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    return objects_in(body.get("tools"))
 
 
 def _declarations(tool: dict[str, Any]) -> list[dict[str, Any]]:
-    declared = field(tool, "functionDeclarations")
-    return [each for each in declared if isinstance(each, dict)] if isinstance(declared, list) else []
+    return objects_in(field(tool, "functionDeclarations"))
 
 
 def _nameless(part: Block) -> Block:

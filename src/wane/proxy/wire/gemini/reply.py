@@ -6,12 +6,12 @@ A streamed reply consists of responses, each with some parts. The one with a `fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from wane.formats.gemini import is_reasoning, seal_of
 from wane.formats.gemini_calls import call_ids, field
-from wane.formats.values import raw_text
+from wane.formats.values import objects_in, raw_text
 from wane.prices import TokenUsage
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
@@ -50,7 +50,9 @@ class StreamedContents(StreamedReply):
 
     def finish(self) -> bytes:
         last = super().finish()
-        return last + (b"\n]\n" if self._elements else b"[]\n") if self._array else last
+        if self._array:
+            last += b"\n]\n" if self._elements else b"[]\n"
+        return last
 
     def fail(self, status: int, body: bytes) -> bytes:
         error = error_of(status, body)
@@ -168,7 +170,7 @@ class WholeContents(WholeReply):
     def finish(self) -> bytes:
         rounds, last = self._rounds, self._bodies[-1]
         parts = [listed(_object(_candidate(body).get("content"))) for body in self._bodies]
-        seen = [[part for part in round_ if tool_of(part) not in self._own] for round_ in parts]
+        seen = [without_calls(round_, self._own) for round_ in parts]
         if len(parts) == 1 and len(seen[0]) == len(parts[0]):
             return self.held_back()
         usage = {"usageMetadata": rounds.usage} if rounds.usage else {}
@@ -208,8 +210,12 @@ def without_signature(part: Block) -> Block:
 
 def listed(message: Message) -> list[Block]:
     """Return the parts of a content; none if it has no list of them."""
-    parts = message.get("parts")
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return objects_in(message.get("parts"))
+
+
+def without_calls(parts: Iterable[Block], tools: Container[str]) -> list[Block]:
+    """Return parts without the calls of some tools."""
+    return [part for part in parts if tool_of(part) not in tools]
 
 
 def spaced(rounds: Sequence[Sequence[Block]]) -> list[Block]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.formats.openai_responses import is_model_made
+from wane.formats.values import objects_in
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, BrokenReplyError, OwnCall, Round, Rounds
 from wane.proxy.wire.openai import error_of, token_usage
@@ -58,9 +59,7 @@ class ResponseRounds(Rounds):
             response: the final response.
             items: its output, in case the response has none.
         """
-        listed = response.get("output")
-        output = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-        items = output or items
+        items = objects_in(response.get("output")) or items
         complete = response.get("status", "completed") == "completed"
         own: list[OwnCall] = []
         for item in items:
@@ -87,7 +86,9 @@ class ResponseRounds(Rounds):
 
     def _visible_items(self, response: Data) -> list[Any]:
         output = response.get("output")
-        return [item for item in output if not _is_own(item, self.own)] if isinstance(output, list) else []
+        if not isinstance(output, list):
+            return []
+        return [item for item in output if not _is_own(item, self.own)]
 
 
 class StreamedResponse(StreamedReply):
@@ -279,4 +280,6 @@ def without_reasoning(items: Sequence[Any], gone: Callable[[Item], bool]) -> lis
 
 def without_id(item: Item) -> Item:
     """Return an item without its id, which only stored items need."""
-    return {key: value for key, value in item.items() if key != "id"} if "id" in item else item
+    if "id" not in item:
+        return item
+    return {key: value for key, value in item.items() if key != "id"}
