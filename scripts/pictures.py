@@ -124,10 +124,9 @@ def levels() -> str:
     for row, (name, items, share) in enumerate(_LEVELS):
         y = 42 + row * 36
         parts.append(text(24, y + 18, name))
-        parts += [
-            block(150 + index * 38, y, 34, "gone" if item == "." else _KINDS[item]) for index, item in enumerate(items)
-        ]
-        parts += [block(560, y + 6, share * 1.7, "bar", 14)]
+        for index, item in enumerate(items):
+            parts.append(block(150 + index * 38, y, 34, "gone" if item == "." else _KINDS[item]))
+        parts.append(block(560, y + 6, share * 1.7, "bar", 14))
     parts.append(text(509, 30, "its end", "note", "middle"))
     return picture(760, 270, "An exploration is stripped level by level; its description stays", parts)
 

@@ -77,7 +77,8 @@ def listed(nav: Any) -> set[str]:
     """Return the pages of a navigation, or a part of one."""
     if isinstance(nav, str):
         return {nav}
-    return set[str]().union(*(listed(part) for part in (nav.values() if isinstance(nav, dict) else nav)))
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return set[str]().union(*map(listed, parts))
 
 
 def navigation(root: Path) -> list[Any]:
