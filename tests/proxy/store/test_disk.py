@@ -90,7 +90,7 @@ async def test_a_session_that_was_not_synced_is_found_after_a_crash(tmp_path: Pa
     log = await crashed.create(root, "openai")
     async with log.hold():
         await log.append((note(1),), SessionDigests(head_of(root), keys[:1]))
-    assert (await open_store(str(tmp_path)).find(root, Sought(keys[:1]))).unmarked == [log.id]
+    assert (await open_store(str(tmp_path)).find(root, Sought(keys[:1]))).without_digests == [log.id]
     await log.sync()
     async with log.hold():
         await log.append((note(2),), SessionDigests("c" * 32, keys[1:]))

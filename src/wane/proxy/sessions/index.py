@@ -1,4 +1,4 @@
-"""The index of all sessions: the session of a request takes it in, and says what goes upstream."""
+"""The index of all sessions: finds the session of a request, adds its new messages, and prepares the view to send."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final, get_args
 from weakref import WeakValueDictionary
 
 from wane.conversation.context import ContextSettings
-from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL
+from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL, Tool
 from wane.core import DELIMITER
 from wane.core.errors import ConfigError, FormatError, WaneError
 from wane.core.guidance import guidance
@@ -41,7 +41,7 @@ _LOGGER: Final = logging.getLogger("wane.proxy")
 
 
 class _UnreadableError(WaneError):
-    """A session's records fit neither the request nor themselves."""
+    """A session cannot be continued: its records are inconsistent, or do not fit the request."""
 
 
 class SessionIndex:
@@ -52,12 +52,12 @@ class SessionIndex:
         settings: how their contexts are managed.
         strict: whether failing to store a session is an error.
         idle: seconds without a request after which a stored session leaves memory.
-        agent_budget: tokens that the view of a sub-agent may hold; None for as many as that of any other session.
-        keep_requests: whether requests are stored, and not their digests alone.
+        agent_budget: tokens that the view of a sub-agent may hold; None for the budget of all other sessions.
+        keep_requests: whether to store requests whole, and not only their digests.
 
     Attributes:
         owner: the member of a team whose sessions these are (`of`); empty for none.
-        began: called with the owner and the id of each new session; None for nobody.
+        began: called with the owner and the id of each new session; None to call nothing.
 
     Raises:
         ConfigError: for a strategy that calls a model.
@@ -82,11 +82,16 @@ class SessionIndex:
         self.store = store
         self.idle = idle
         self.began: Callable[[str, str], Awaitable[None]] | None = None
-        self._strict, self._keeps_requests = strict, keep_requests
+        self._strict = strict
+        self._keeps_requests = keep_requests
         self._agent_settings = settings if agent_budget is None else replace(settings, budget=agent_budget)
-        policy, tasks = settings.eviction, settings.tasks
-        delimiter = TASKS_TOOL if tasks else DELIMITER_TOOL
-        self._tools = [delimiter] * settings.marked + [RECALL_TOOL] * settings.recall
+        policy = settings.eviction
+        tasks = settings.tasks
+        self._tools: list[Tool] = []
+        if settings.marked:
+            self._tools.append(TASKS_TOOL if tasks else DELIMITER_TOOL)
+        if settings.recall:
+            self._tools.append(RECALL_TOOL)
         self._guidance = {
             frozenset({DELIMITER}): guidance(policy, tasks=tasks),
             frozenset({DELIMITER, RECALL}): guidance(policy, recall=True, tasks=tasks),
@@ -95,11 +100,11 @@ class SessionIndex:
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
         self._indexes: dict[str, SessionIndex] = {}
-        self._enter("")
+        self._set_owner("")
 
-    def _enter(self, owner: str) -> None:
-        """Become the index of an owner's sessions."""
-        self.owner, self._indexes[owner] = owner, self
+    def _set_owner(self, owner: str) -> None:
+        self.owner = owner
+        self._indexes[owner] = self
         self._finder = SessionFinder(
             self.store,
             self.settings,
@@ -111,27 +116,28 @@ class SessionIndex:
         )
 
     def of(self, owner: str) -> SessionIndex:
-        """Return the index of a member's sessions in the same store, which finds none of any other.
+        """Return the index of a member's sessions in the same store; it finds no session of another member.
 
-        Roots cover the owner, so that no request finds the session of another member in the store either.
+        The root of a session covers its owner, so the store does not find those of others either.
         """
         if owner not in self._indexes:
-            copy.copy(self)._enter(owner)
+            # All but the finder is common to the indexes of a proxy.
+            copy.copy(self)._set_owner(owner)
         return self._indexes[owner]
 
     @property
     def owners(self) -> Sequence[str]:
         """The members with an index in memory."""
-        return tuple(filter(None, self._indexes))
+        return [owner for owner in self._indexes if owner]
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY) -> SessionTurn:
         """Find the session of a request, take in its new messages, and prepare the view.
 
         Args:
             wire: the request's protocol.
-            body: the client's body, which can be managed.
+            body: the client's body; its protocol must say that it can be managed.
             size: its size in bytes; a large body is processed outside the event loop.
-            sender: who sent it, as far as its client tells.
+            sender: who sent it, as far as the client says.
 
         Raises:
             FormatError: if the body's messages violate the protocol.
@@ -141,15 +147,19 @@ class SessionIndex:
         root = root_of(wire, arrivals, self.owner)
         gate = self._gates.setdefault(root, asyncio.Lock())
         async with gate:
-            problem, unreadable = "the session keeps changing under the request", 0
+            problem = "other processes keep changing the session"
+            unreadable = 0
             for _ in range(TRIES):
                 try:
-                    if (turn := await self._tried(wire, body, arrivals, root, sender)) is not None:
-                        return turn
+                    turn = await self._try_turn(wire, body, arrivals, root, sender)
                 except _UnreadableError as error:
-                    problem, unreadable = str(error), unreadable + 1
+                    problem = str(error)
+                    unreadable += 1
                     if unreadable == 3:
                         break
+                    continue
+                if turn is not None:
+                    return turn
             if self._strict:
                 raise StoreError(problem)
             # A new session takes in the whole history.
@@ -159,16 +169,17 @@ class SessionIndex:
             async with cached.held():
                 return await self._take(cached, body, arrivals, Alignment(0), sender)
 
-    async def _tried(
+    async def _try_turn(
         self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, sender: Sender
     ) -> SessionTurn | None:
-        """Let the request's session take it in; return None if another process has added to the session in between.
+        """Add the request to its session; return None if another process has added to the session in the meantime.
 
         Raises:
-            _UnreadableError: if what is known of the session fits neither the request nor itself.
-            WaneError: if the request cannot be managed, whatever its session.
+            _UnreadableError: if the session's records are inconsistent, or do not fit the request.
+            WaneError: if the request cannot be managed in any session.
         """
-        cached, entry_count = None, 1
+        cached: CachedSession | None = None
+        is_empty = False
         try:
             async with AsyncExitStack() as holds:
                 cached, alignment = await self._finder.find(wire, arrivals, root, sender, holds)
@@ -176,6 +187,7 @@ class SessionIndex:
                     await holds.enter_async_context(cached.held())
                     alignment = cached.session.align(arrivals)
                 entry_count = len(cached.session.entries)
+                is_empty = entry_count == 0
                 if alignment.common == entry_count:
                     return await self._take(cached, body, arrivals, alignment, sender)
         except SessionChangedError:
@@ -185,11 +197,12 @@ class SessionIndex:
         except Exception as error:
             if cached is not None:
                 await self._finder.forget(cached)
-            if not entry_count:
-                raise
+            if is_empty:
+                raise  # the fault is the request's own
             expected = isinstance(error, WaneError)
             name = "the session" if cached is None else f"session {cached.id}"
-            problem = f"{name} could not be continued: {error if expected else type(error).__name__}"
+            reason = str(error) if expected else type(error).__name__
+            problem = f"{name} could not be continued: {reason}"
             _LOGGER.warning("%s", problem, exc_info=not expected)
             raise _UnreadableError(problem) from error
         return None
@@ -197,16 +210,17 @@ class SessionIndex:
     async def peek(self, wire: Wire, body: Body) -> Body:
         """Return what `turn` would send upstream, to count its tokens; no session changes.
 
-        A body that continues no known session is a fragment that the client wants counted by itself. It is returned
-        unchanged.
+        A body that continues no known session is returned unchanged: the client wants to count a fragment by itself.
 
         Raises:
             WaneError: as `turn` does.
         """
-        continued = await self._ahead(wire, body)
-        if continued is None:
+        equipped = self._equipped(wire, body, self._own(wire, body))
+        preview = await self._preview(wire, equipped, body)
+        if preview is None:
             return body
-        return continued[0].placed(self._equipped(wire, body), continued[1], preview=True)
+        cached, view = preview
+        return cached.placed(equipped, view, preview=True)
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
         """Return an unmanaged request with the view of its session in place of its history.
@@ -219,36 +233,44 @@ class SessionIndex:
         Raises:
             WaneError: as `turn` does.
         """
-        continued = await self._ahead(wire, body)
-        if continued is None or not continued[1].evicted:
+        equipped = self._equipped(wire, body, self._own(wire, body))
+        preview = await self._preview(wire, equipped, body)
+        if preview is None:
             return None
-        return continued[0].placed(Equipped(body), continued[1], preview=True)
+        cached, view = preview
+        return cached.placed(Equipped(body), view, preview=True) if view.evicted else None
 
-    async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, RequestView] | None:
-        """The known session that a request continues, and the view it would get; None if there is none."""
+    async def _preview(self, wire: Wire, equipped: Equipped, body: Body) -> tuple[CachedSession, RequestView] | None:
+        """Return the session in memory that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, body)
         for cached, alignment in self._finder.alike(root_of(wire, arrivals, self.owner), arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
                 session = copy.deepcopy(cached.session, {id(wire): wire})
-                _, history = await _extended(session, self._equipped(wire, body), arrivals, alignment)
+                _, history = await _extended(session, equipped, arrivals, alignment)
                 return cached, session.fit(history, body)
         return None
 
     def status(self) -> Sequence[SessionStatus]:
-        """Return the sessions in memory, those of members too, the most recently used first."""
-        in_memory = (cached for index in self._indexes.values() for cached in index._finder.memory)
-        statuses = [status for cached in in_memory if (status := cached.status()) is not None]
+        """Return all sessions in memory, members' included, the most recently used first."""
+        statuses = []
+        for index in self._indexes.values():
+            for cached in index._finder.memory:
+                status = cached.status()
+                if status is not None:
+                    statuses.append(status)
         return sorted(statuses, key=lambda status: status.last, reverse=True)
 
     async def sweep(self) -> None:
-        """Drop stored sessions that have been idle from memory, and each owner's oldest ones above a thousand."""
+        """Drop idle stored sessions from memory, and the oldest ones of an owner who has more than a thousand."""
         now = datetime.now(UTC)
-        for finder in [index._finder for index in self._indexes.values()]:
+        for index in list(self._indexes.values()):
+            finder = index._finder
             memory = finder.memory
-            sessions = sorted((cached for cached in memory if not cached.turns), key=lambda cached: cached.last)
+            sessions = [cached for cached in memory if not cached.turns]
+            sessions.sort(key=lambda cached: cached.last)
             too_many = len(memory) - 1_000
             for number, cached in enumerate(sessions):
-                # A sub-agent stays with the session that started it, so that their sums are complete.
+                # A sub-agent stays as long as the session that started it, so that the sums of both are complete.
                 parent = memory.get(cached.parent) or cached
                 idle = self.store.persistent and (now - max(cached.last, parent.last)).total_seconds() > self.idle
                 if idle or number < too_many:
@@ -257,7 +279,7 @@ class SessionIndex:
 
     async def close(self) -> None:
         """Drop all sessions from memory."""
-        for index in [*self._indexes.values()]:
+        for index in list(self._indexes.values()):
             await index._empty()
         await self.store.close()
 
@@ -287,12 +309,16 @@ class SessionIndex:
     async def _take(
         self, cached: CachedSession, body: Body, arrivals: Sequence[Arrival], alignment: Alignment, sender: Sender
     ) -> SessionTurn:
-        session, now = cached.session, datetime.now(UTC)
+        session = cached.session
+        now = datetime.now(UTC)
         if sender not in (NOBODY, cached.sender):
             cached.sender = sender
             await self._finder.parentage.met(sender, cached.id)
-        equipped = self._equipped(session.wire, body)
-        cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
+        own = self._own(session.wire, body)
+        equipped = self._equipped(session.wire, body, own)
+        cold = False
+        if alignment.common:  # a new session has no cache yet that could have expired
+            cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
         try:
             records, history = await _extended(session, equipped, arrivals, alignment)
             view = session.fit(history, equipped.body, cold=cold)
@@ -301,14 +327,23 @@ class SessionIndex:
             await self._finder.forget(cached)
             raise
         await cached.append([*records, *view.records])
-        wire, engine, report = session.wire, session.engine, view.report
-        cached.last, cached.requests = now, cached.requests + 1
-        cached.title = cached.title or next(filter(None, (title_of(arrival.message) for arrival in arrivals)), "")
-        shortfall, model = session.shortfall(report), str(body.get("model", ""))
+        cached.last = now
+        cached.requests += 1
+        if not cached.title:
+            cached.title = _title(arrivals)
+        self._note_facts(cached, view, str(body.get("model", "")))
+        return SessionTurn(self._finder.parentage, self._finished, cached, body, equipped, history, view, own)
+
+    def _note_facts(self, cached: CachedSession, view: RequestView, model: str) -> None:
+        """Note the figures of a view, and log a warning when the budget begins to be too small for the work."""
+        session = cached.session
+        engine = session.engine
+        report = view.report
+        shortfall = session.shortfall(report)
         before = cached.facts
-        cached.facts = Facts(
+        cached.facts = facts = Facts(
             session=cached.id,
-            api=wire.name,
+            api=session.wire.name,
             model=model,
             view=engine.tokens,
             budget=session.budget,
@@ -324,22 +359,30 @@ class SessionIndex:
             note=cached.warning or cached.remark or shortfall,
         )
         cached.remark = ""
-        began = cached.facts.thrashing is not None and (before is None or before.thrashing is None)
-        if began or (cached.facts.tight and (before is None or not before.tight)):
-            _LOGGER.warning("session %s: %s", cached.id, cached.facts.advice)
-        cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
-        parentage, own = self._finder.parentage, self._own(wire, body)
-        return SessionTurn(parentage, self._finished, cached, body, equipped, history, view, own)
+        cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now))
+        thrashes = facts.thrashing is not None and (before is None or before.thrashing is None)
+        tightens = facts.tight and (before is None or not before.tight)
+        if thrashes or tightens:
+            _LOGGER.warning("session %s: %s", cached.id, facts.advice)
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
-        """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""
+        """Return the names of the own tools for a request; none if the client has a `delimiter` of its own."""
         client_tools = wire.tools(body)
-        return frozenset() if DELIMITER in client_tools else frozenset(tool.name for tool in self._tools) - client_tools
+        if DELIMITER in client_tools:
+            return frozenset()
+        return frozenset(tool.name for tool in self._tools) - client_tools
 
-    def _equipped(self, wire: Wire, body: Body) -> Equipped:
-        own = self._own(wire, body)
-        text = self._guidance.get(own, "")
-        return wire.equip(body, [tool for tool in self._tools if tool.name in own], text)
+    def _equipped(self, wire: Wire, body: Body, own: frozenset[str]) -> Equipped:
+        tools = [tool for tool in self._tools if tool.name in own]
+        return wire.equip(body, tools, self._guidance.get(own, ""))
+
+
+def _title(arrivals: Sequence[Arrival]) -> str:
+    """Return the first title that a message gives; empty if none does."""
+    for arrival in arrivals:
+        if title := title_of(arrival.message):
+            return title
+    return ""
 
 
 def _arrivals(wire: Wire, body: Body) -> list[Arrival]:
@@ -354,11 +397,14 @@ async def _extended(
 ) -> tuple[list[Record], FullHistory]:
     """Take in a request; return the records of it, and the whole history."""
     records = [*session.setup(equipped), *session.amend(session.edits(arrivals, alignment))]
-    entries, message_records = list[Entry](), list[Record]()
+    entries: list[Entry] = []
+    message_records: list[Record] = []
     for arrival in arrivals[len(session.entries) :]:
         entry, new_records = session.take(arrival)
         entries.append(entry)
         message_records += new_records
         if len(entries) % 200 == 0:
-            await asyncio.sleep(0)  # other requests get their turn
-    return [*records, *([client_note(entries)] if entries else []), *message_records], session.full_history(arrivals)
+            await asyncio.sleep(0)  # let other requests run
+    if entries:
+        records.append(client_note(entries))
+    return [*records, *message_records], session.full_history(arrivals)

@@ -189,10 +189,10 @@ class CachedSession:
                 self.session.follow(news)
                 self._follow(news)
                 if news:
-                    self.mark(stored=True)
+                    self.note_keys(stored=True)
             yield
 
-    def mark(self, *, stored: bool = False) -> None:
+    def note_keys(self, *, stored: bool = False) -> None:
         """Note new keys of the session in memory, and for the store unless it has them."""
         entries = self.session.entries
         self.memory.add(self, entries.fresh_pairs, entries.chain.fresh)
@@ -207,7 +207,7 @@ class CachedSession:
                 outdated, and is read again at the next hold.
             StoreError: in strict mode, if they cannot be stored.
         """
-        self.mark()
+        self.note_keys()
         waiting = [*self._waiting, *records]
         if not waiting or self.log is None:
             return
