@@ -86,7 +86,8 @@ class WatchedRequest:
         async with self.order:
             sender = sender_of(request.headers, body)
             turn = await self.sessions.turn(self.wire, body, size=len(self.raw), sender=sender)
-            turn.asked, turn.large = body, len(self.raw) > LARGE
+            turn.latest_body = body
+            turn.large = len(self.raw) > LARGE
             exchange.watched(turn.facts)
             exchange.rounds = 1
             await turn.sent(self.raw, self.upstream.address(request.target))

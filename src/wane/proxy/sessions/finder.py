@@ -181,7 +181,7 @@ class SessionFinder:
                 elif isinstance(record, NoteRecord) and record.topic == REPLY:
                     reply = reply_of(record)
                     if not reply.inherited:
-                        chain.replied(reply.position, reply.shape)
+                        chain.replied(reply.number, reply.shape)
             await self._store.add_digests(session_id, SessionDigests(chain.head, chain.fresh))
         except (StoreError, JournalError) as error:
             return _skipped(session_id, error)
@@ -410,7 +410,7 @@ def _later(records: Iterable[Record], count: int) -> Iterator[Record]:
     for record in records:
         if not isinstance(record, NoteRecord):
             continue
-        if record.topic == REPLY and reply_of(record).position == count:
+        if record.topic == REPLY and reply_of(record).number == count:
             yield record
         elif record.topic == EDITS:
             edits = [edit for edit in edits_of(record) if edit.number < count]

@@ -24,7 +24,7 @@ from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.finder import SessionFinder
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.memory import CachedSession
-from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of
+from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of_request
 from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.sessions.turn import TRIES, SessionTurn
@@ -144,7 +144,7 @@ class SessionIndex:
             WaneError: if Wane cannot manage the request for any other reason.
         """
         arrivals = await in_thread_if(size > 2_000_000, lambda: _arrivals(wire, body))
-        root = root_of(wire, arrivals, self.owner)
+        root = root_of_request(wire, arrivals, self.owner)
         gate = self._gates.setdefault(root, asyncio.Lock())
         async with gate:
             problem = "other processes keep changing the session"
@@ -243,7 +243,7 @@ class SessionIndex:
     async def _preview(self, wire: Wire, equipped: Equipped, body: Body) -> tuple[CachedSession, RequestView] | None:
         """Return the session in memory that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, body)
-        for cached, alignment in self._finder.alike(root_of(wire, arrivals, self.owner), arrivals):
+        for cached, alignment in self._finder.alike(root_of_request(wire, arrivals, self.owner), arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
                 session = copy.deepcopy(cached.session, {id(wire): wire})
                 _, history = await _extended(session, equipped, arrivals, alignment)
