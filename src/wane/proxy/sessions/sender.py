@@ -1,6 +1,6 @@
-"""Who sent a request, by the headers of the agents that Wane knows; and which session started a sub-agent's.
+"""Tells who sent a request, by the headers of the agents that Wane knows, and which session started a sub-agent.
 
-What the client tells decides, or else the prompt of a call. Nothing is guessed: if two sessions may have started a
+The client's own ids decide, or else the prompt of a call. Nothing is guessed: if two sessions may have started a
 sub-agent, none is named.
 """
 
@@ -27,7 +27,7 @@ AGENTS: Final = "agent"
 _CLAUDE_CODE: Final = ("claude-cli/",)
 _CODEX: Final = ("codex_", "codex-")
 _COMPACTING: Final = (*_CLAUDE_CODE, *_CODEX, "GeminiCLI", "pi (", "pi/")
-"""Beginnings of the header `user-agent` of agents that compact their context by the usage of a reply."""
+"""Beginnings of the header `user-agent` of agents that compact their context when a reply reports high usage."""
 
 _PI: Final = {"Anthropic/JS": b"anthropic-dangerous-direct-browser-access", "OpenAI/JS": b"session_id"}
 """Headers of pi before 0.84, which names only the provider's SDK. Other programs rarely send them."""
@@ -41,11 +41,11 @@ _Row: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sent a request, as far as its client tells.
+    """The sender of a request, as far as its client says.
 
     Attributes:
-        session: the client's own id of the session, which its sub-agents share; empty if it tells none.
-        agent: its id of the sub-agent; empty for the main agent, and if it tells none.
+        session: the client's own id of the session, which its sub-agents share; empty if it sends none.
+        agent: its id of the sub-agent; empty for the main agent, or if it sends none.
         parent: its id of the sub-agent that started this one; empty if the main agent did.
     """
 
@@ -54,16 +54,16 @@ class Sender:
     parent: str = ""
 
     def is_other(self, other: Sender) -> bool:
-        """Whether another request is from another agent of the same client's session."""
+        """Return whether another request is from another agent of the same client's session."""
         return bool(self.session) and self.session == other.session and self.agent != other.agent
 
 
 NOBODY: Final = Sender()
-"""The sender of a request whose client tells nothing."""
+"""The sender of a request whose client sends no ids."""
 
 
 def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
-    """Return who sent a request."""
+    """Return the sender of a request, by its headers and its body."""
     client = _text(sent, b"user-agent")
     if client.startswith(_CLAUDE_CODE):
         session = _id(sent, b"x-claude-code-session-id")
@@ -75,17 +75,20 @@ def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
         return Sender(session, _id(sent, b"x-claude-code-agent-id"), _id(sent, b"x-claude-code-parent-agent-id"))
     if client.startswith(_CODEX):
         # Each agent is a thread, and the session has the id of the main one.
-        session, thread = _id(sent, b"session-id"), _id(sent, b"thread-id")
+        session = _id(sent, b"session-id")
+        thread = _id(sent, b"thread-id")
         parent = _id(sent, b"x-codex-parent-thread-id")
         return Sender(session, "" if thread == session else thread, "" if parent == session else parent)
     return NOBODY
 
 
 def compacts(sent: Headers) -> bool:
-    """Whether a request is of an agent that compacts its context by the usage of a reply."""
+    """Return whether a request is from an agent that compacts its context when a reply reports high usage."""
     client = _text(sent, b"user-agent")
-    beside = _PI.get(client.partition(" ")[0])
-    return client.startswith(_COMPACTING) or (beside is not None and first(sent, beside) is not None)
+    if client.startswith(_COMPACTING):
+        return True
+    header_of_pi = _PI.get(client.partition(" ")[0])
+    return header_of_pi is not None and first(sent, header_of_pi) is not None
 
 
 def _text(sent: Headers, name: bytes) -> str:
@@ -99,8 +102,8 @@ def _id(sent: Headers, name: bytes) -> str:
 class Parentage:
     """The sessions of agents and the prompts that they handed over, for the sessions of one owner.
 
-    Documents of the store keep it, because another process may get the sub-agent's first request. A store that fails
-    makes a parent unknown, and nothing worse.
+    They are documents of the store, because another process may get the sub-agent's first request. If the store fails,
+    parents are unknown, and nothing else happens.
     """
 
     def __init__(self, store: Store, owner: str = "") -> None:
@@ -108,7 +111,7 @@ class Parentage:
         self._tidied = datetime.now(UTC)
 
     async def met(self, sender: Sender, session_id: str) -> None:
-        """Note the session of an agent, if its client tells ids."""
+        """Note the session of an agent, if its client sends ids."""
         if sender.session:
             name = self._name("agent", sender.session, sender.agent)
             await self._changed(name, lambda _: [(session_id, sender.session)])
@@ -120,14 +123,15 @@ class Parentage:
             await self._changed(name, lambda rows: [*rows, (session_id, sender.session)])
 
     async def parent(self, sender: Sender, texts: Sequence[str]) -> str:
-        """Return the id of the session that started a new one; empty if none did, as far as is known.
+        """Return the id of the session that started a new one.
 
         Args:
-            sender: who sent its first request.
+            sender: the sender of the new session's first request.
             texts: the prompts that this request may hold.
 
         Returns:
-            The id; `UNKNOWN_PARENT` for a sub-agent, by its client's word, whose parent's session is not known.
+            The id; `UNKNOWN_PARENT` if the client says that it is a sub-agent whose parent's session is not known;
+            empty for all others.
         """
         if sender.agent:
             rows = await self._changed(self._name("agent", sender.session, sender.parent), lambda rows: rows)
@@ -136,12 +140,13 @@ class Parentage:
             claimed = ""
 
             def claim(rows: list[_Row]) -> list[_Row]:
-                """Take the call with this prompt, which starts one sub-agent only, unless it is ambiguous."""
+                """Take a call with this prompt, which starts one sub-agent only, unless several sessions made one."""
                 nonlocal claimed
-                fitting = [row for row in rows if row[1] == sender.session]
-                claimed = fitting[0][0] if len({row[0] for row in fitting}) == 1 else ""
-                if claimed:
-                    rows.remove(fitting[0])
+                claimed = ""
+                callers = {session_id for session_id, client_session in rows if client_session == sender.session}
+                if len(callers) == 1:
+                    claimed = callers.pop()
+                    rows.remove((claimed, sender.session))
                 return rows
 
             await self._changed(self._name("prompt", text), claim)
@@ -163,7 +168,7 @@ class Parentage:
             _LOGGER.warning("what is known of sub-agents is not tidied up: %s", error)
 
     async def _changed(self, name: str, change: Callable[[list[_Row]], list[_Row]]) -> list[_Row]:
-        """Change the rows of a document, and return them; none if the store fails."""
+        """Change the rows of a document, and return them; return none if the store fails."""
 
         def changed(before: str | None) -> str | None:
             rows = change(_read(before)[1])
@@ -175,7 +180,7 @@ class Parentage:
         try:
             return _read(await self._store.change_document(AGENTS, name, changed, "what is known of sub-agents"))[1]
         except StoreError as error:
-            _LOGGER.warning("which session started a sub-agent's is not known: %s", error)
+            _LOGGER.warning("the session that started a sub-agent is not known: %s", error)
             return []
 
     def _name(self, *what: str) -> str:
@@ -183,7 +188,7 @@ class Parentage:
 
 
 def _read(document: str | None) -> tuple[datetime, list[_Row]]:
-    """When a document was written, and its rows; old and empty if it cannot be read."""
+    """Return when a document was written, and its rows; a document that cannot be read is old and has none."""
     try:
         data: dict[str, Any] = jsons.loads((document or "").encode())
         return datetime.fromisoformat(data["at"]), [(str(row[0]), str(row[1])) for row in data["sessions"]]
