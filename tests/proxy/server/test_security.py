@@ -28,6 +28,7 @@ from wane.core.errors import ConfigError
 from wane.proxy.http.client import Client
 from wane.proxy.http.head import RequestHead
 from wane.proxy.server.managed import ManagedRequest
+from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
 
@@ -252,8 +253,9 @@ def test_a_request_in_an_error_shows_no_key() -> None:
     nothing: Any = None
     head = RequestHead("POST", "/v1/messages", b"/v1/messages", b"", [(b"x-api-key", KEY.encode())])
     client = Client(nothing, nothing, nothing, head, nothing)
-    parts = (client, *[nothing] * 4, KEY.encode(), {"metadata": KEY}, (), False, False)
-    assert KEY not in repr(ManagedRequest(*parts))
+    parts = (client, nothing, nothing, nothing, KEY.encode(), ())
+    assert KEY not in repr(ManagedRequest(*parts, nothing, {"metadata": KEY}, False, False))
+    assert KEY not in repr(WatchedRequest(*parts, 1, nothing))
 
 
 def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None:
