@@ -178,17 +178,18 @@ SENDERS = st.sampled_from([NOBODY, Sender("s"), Sender("t")])
 )
 def test_prompts_are_claimed_once_and_only_if_one_session_fits(steps: Sequence[tuple[bool, Sender, str, str]]) -> None:
     async def run() -> None:
-        parentage, open_calls = Parentage(MemoryStore()), list[tuple[str, str, str]]()
+        parentage = Parentage(MemoryStore())
+        open_calls: list[tuple[str, str, str]] = []
         for hands_over, sender, session_id, prompt in steps:
             if hands_over:
                 await parentage.handed_over(sender, session_id, [prompt])
                 open_calls.append((sender.session, session_id, prompt))
                 continue
-            fitting = [call for call in open_calls if call[0] == sender.session and call[2] == prompt]
-            expected = fitting[0][1] if len({call[1] for call in fitting}) == 1 else ""
+            callers = {call[1] for call in open_calls if call[0] == sender.session and call[2] == prompt}
+            expected = callers.pop() if len(callers) == 1 else ""
             assert await parentage.parent(sender, [prompt]) == expected
             if expected:
-                open_calls.remove(fitting[0])
+                open_calls.remove((sender.session, expected, prompt))
 
     asyncio.run(run())
 

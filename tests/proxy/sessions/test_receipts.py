@@ -27,10 +27,12 @@ def own_requests(root: Path) -> dict[str, list[SentRequest]]:
     sessions = {}
     for path in root.rglob("*Z-*.jsonl"):
         records = list(read(path).records)
-        forks = [
-            at for at, record in enumerate(records) if isinstance(record, NoteRecord) and record.topic == FORK_NOTE
-        ]
-        copied = sum(record.kind == "request" for record in records[: forks[-1] if forks else 0])
+        requests = copied = 0
+        for record in records:
+            if record.kind == "request":
+                requests += 1
+            elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
+                copied = requests
         sessions[read(path).header.id] = list(sent_requests(records))[copied:]
     return sessions
 
