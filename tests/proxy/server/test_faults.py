@@ -33,7 +33,6 @@ from tests.proxy.server.support import (
 from tests.proxy.store.servers import free_port
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Body, Round, Wire
@@ -208,18 +207,18 @@ class FailingIndex(SessionIndex):
         super().__init__(open_store(None))
         self.where = where
 
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY) -> SessionTurn:
+    async def turn(self, wire: Wire, body: Body, **others: Any) -> SessionTurn:
         if self.where == "turn":
             raise KeyError("a defect")
-        turn = await super().turn(wire, body, size=size, sender=sender)
+        turn = await super().turn(wire, body, **others)
         if self.where == "answered":
             turn.__class__ = FailingTurn
         return turn
 
-    async def peek(self, wire: Wire, body: Body) -> Body:
+    async def peek(self, wire: Wire, body: Body, owner: str = "") -> Body:
         raise KeyError("a defect")
 
-    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+    async def shortened(self, wire: Wire, body: Body, owner: str = "") -> Body | None:
         raise KeyError("a defect")
 
 

@@ -160,7 +160,7 @@ async def test_sub_agents_stay_in_memory_with_the_session_that_started_them(tmp_
     sub = await session(index, upstream, PROMPTS[0])
     lone = await session(index, upstream, "Something else.")
     for session_id in (sub, lone):
-        cached = index._finder.memory.get(session_id)
+        cached = index._finders[""].memory.get(session_id)
         assert cached is not None
         cached.last = cached.last.replace(year=2000)
     await index.sweep()

@@ -93,7 +93,7 @@ async def test_in_memory_nothing_is_made(tmp_path: Path) -> None:
     index = SessionIndex(MemoryStore(), SMALL)
     client.say("Go.")
     await run_turn(index, client, worker(client, 1), result)
-    assert all(cached.receipts is None for cached in index._finder.memory)
+    assert all(cached.receipts is None for cached in index._finders[""].memory)
 
 
 def marks(root: Path) -> list[bytes]:

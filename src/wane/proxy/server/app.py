@@ -219,9 +219,8 @@ class ProxyApp:
         """Answer a request to a model, or one that only counts its tokens."""
         settings = self._settings
         request = client.request
-        sessions = self._sessions.of(client.exchange.owner)
         raw = await read_body(client, settings.max_body)
-        parts = (client, self._upstream, sessions, api.wire, raw, allowances)
+        parts = (client, self._upstream, self._sessions, api.wire, raw, allowances)
         if settings.shadow and not allowances:
             await WatchedRequest(*parts, settings.max_body, self._order).answer(None, counts=api.counts)
             return

@@ -46,7 +46,7 @@ class ModelRequest:
     Attributes:
         client: the client, with the head of its request.
         upstream: the provider.
-        sessions: the sessions of the client's owner.
+        sessions: all sessions.
         wire: the request's protocol.
         raw: the body as received.
         allowances: the limits and sums that its cost counts for.
@@ -109,13 +109,15 @@ class ManagedRequest(ModelRequest):
                 raise RefusedError(400, refusal)
             size = len(self.raw)
             if counts:
-                counted = await uninterrupted(self.sessions.peek(self.wire, self.body))
+                counted = await uninterrupted(self.sessions.peek(self.wire, self.body, self.exchange.owner))
                 content = await self._dumped(counted, size, counts=True)
                 self.exchange.outcome = "managed"
                 await self._relay(content, [])
                 return
             sender = sender_of(self.request.headers, self.body)
-            self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size, sender=sender))
+            owner = self.exchange.owner
+            work = self.sessions.turn(self.wire, self.body, size=size, sender=sender, owner=owner)
+            self._turn = turn = await uninterrupted(work)
             turn.large = size > LARGE
             self.exchange.sending = lambda body, url: uninterrupted(turn.sent(body, url))
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
@@ -135,7 +137,7 @@ class ManagedRequest(ModelRequest):
     async def _shortened(self) -> bytes:
         """Return the client's body, with the view in place of its history if it continues a managed session."""
         try:
-            body = await self.sessions.shortened(self.wire, self.body)
+            body = await self.sessions.shortened(self.wire, self.body, self.exchange.owner)
             if body is not None:
                 return await self._dumped(body, len(self.raw))
         except Exception as error:

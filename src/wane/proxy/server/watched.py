@@ -71,9 +71,10 @@ class WatchedRequest(ModelRequest):
             return round_
         async with self.order:
             sender = sender_of(request.headers, body)
-            turn = await self.sessions.turn(self.wire, body, size=len(self.raw), sender=sender)
+            size = len(self.raw)
+            turn = await self.sessions.turn(self.wire, body, size=size, sender=sender, owner=exchange.owner)
             turn.latest_body = body
-            turn.large = len(self.raw) > LARGE
+            turn.large = size > LARGE
             exchange.watched(turn.facts)
             exchange.rounds = 1
             await turn.sent(self.raw, self.upstream.address(request.target))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -40,34 +40,35 @@ _LOGGER: Final = logging.getLogger("wane.proxy")
 _CANDIDATES: Final = 8  # sessions to compare with a request, the most likely first
 
 
-class SessionFinder:
-    """Finds the sessions of one owner, and keeps them in memory; the arguments are those of `SessionIndex`.
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How the sessions of a proxy are managed and stored.
 
-    Args:
+    Attributes:
+        settings: how their contexts are managed.
         agent_settings: how the contexts of sub-agents are managed.
-        began: called with the id of each new session.
+        strict: whether failing to store a session is an error.
+        keep_requests: whether to store requests whole, and not only their digests.
     """
 
+    settings: ContextSettings
+    agent_settings: ContextSettings
+    strict: bool
+    keep_requests: bool
+
+
+class SessionFinder:
+    """Finds the sessions of one owner, and keeps them in memory. It calls `began` with the id of each new session."""
+
     def __init__(
-        self,
-        store: Store,
-        settings: ContextSettings,
-        agent_settings: ContextSettings,
-        began: Callable[[str], Awaitable[None]],
-        *,
-        owner: str,
-        strict: bool,
-        keeps_requests: bool,
+        self, store: Store, owner: str, options: SessionOptions, began: Callable[[str, str], Awaitable[None]]
     ) -> None:
+        self.owner = owner
         self.memory = SessionsInMemory()
         self.parentage = Parentage(store, owner)
         self._store = store
-        self._owner = owner
+        self._options = options
         self._began = began
-        self._settings = settings
-        self._agent_settings = agent_settings
-        self._strict = strict
-        self._keeps_requests = keeps_requests
 
     async def find(
         self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, holds: AsyncExitStack
@@ -152,7 +153,7 @@ class SessionFinder:
             if without_digests:
                 matches = await self._store.find(root, trail.sought)
         except StoreError as error:
-            if self._strict:
+            if self._options.strict:
                 raise
             _LOGGER.warning("%s", error)
             return aligned, ""
@@ -212,7 +213,7 @@ class SessionFinder:
         session = self._repeated(wire, session_id, records, parent)
         times = [record.at for record in records if record.at is not None] or [datetime.now(UTC)]
         cached = CachedSession(
-            session, None, session_id, times[0], times[-1], self.memory, strict=self._strict, parent=parent
+            session, None, session_id, times[0], times[-1], self.memory, strict=self._options.strict, parent=parent
         )
         self._equip_receipts(cached, records)
         return cached
@@ -227,7 +228,7 @@ class SessionFinder:
     def _equip_receipts(self, cached: CachedSession, records: Sequence[Record]) -> None:
         """Let a session record its requests, if it is stored; these records are in its log already."""
         if self._store.persistent:
-            cached.keeps_requests = self._keeps_requests
+            cached.keeps_requests = self._options.keep_requests
             cached.receipts = Receipts()
             cached.receipts.follow(records)
 
@@ -249,7 +250,7 @@ class SessionFinder:
                     best = (cached, overlap)
         if best is not None:
             return await self._retaken(best[0], root, sender, best[1])
-        if unread and self._strict:
+        if unread and self._options.strict:
             raise StoreError(unread)
         cached = await self.fresh(wire, arrivals, root, sender)
         cached.remark = unread
@@ -312,7 +313,7 @@ class SessionFinder:
 
     def _settings_of(self, parent: str) -> ContextSettings:
         """Return the settings of a session with this parent, if it has one."""
-        return self._agent_settings if parent else self._settings
+        return self._options.agent_settings if parent else self._options.settings
 
     async def _begun(
         self,
@@ -330,21 +331,21 @@ class SessionFinder:
         name = session.wire.name
         warning = ""
         try:
-            log = await self._store.create(root, name, self._owner, parent)
+            log = await self._store.create(root, name, self.owner, parent)
         except StoreError as error:
-            if self._strict:
+            if self._options.strict:
                 raise
-            log = await MemoryStore().create(root, name, self._owner, parent)
+            log = await MemoryStore().create(root, name, self.owner, parent)
             warning = f"not stored: {error}"
             _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
         cached = CachedSession(
-            session, log, log.id, now, now, self.memory, strict=self._strict, warning=warning, parent=parent
+            session, log, log.id, now, now, self.memory, strict=self._options.strict, warning=warning, parent=parent
         )
         self._equip_receipts(cached, ())
         self.memory.enter(cached)
         async with log.hold():
             await cached.append(records)
-        await self._began(cached.id)
+        await self._began(self.owner, cached.id)
         if source is not None:
             cached.caching = source.caching.branch()
         return cached

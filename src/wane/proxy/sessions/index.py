@@ -21,7 +21,7 @@ from wane.journal import Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.caching import lifetime_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.finder import SessionFinder
+from wane.proxy.sessions.finder import SessionFinder, SessionOptions
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.memory import CachedSession
 from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of_request
@@ -56,7 +56,6 @@ class SessionIndex:
         keep_requests: whether to store requests whole, and not only their digests.
 
     Attributes:
-        owner: the member of a team whose sessions these are (`of`); empty for none.
         began: called with the owner and the id of each new session; None to call nothing.
 
     Raises:
@@ -82,9 +81,8 @@ class SessionIndex:
         self.store = store
         self.idle = idle
         self.began: Callable[[str, str], Awaitable[None]] | None = None
-        self._strict = strict
-        self._keeps_requests = keep_requests
-        self._agent_settings = settings if agent_budget is None else replace(settings, budget=agent_budget)
+        agent_settings = settings if agent_budget is None else replace(settings, budget=agent_budget)
+        self._options = SessionOptions(settings, agent_settings, strict, keep_requests)
         policy = settings.eviction
         tasks = settings.tasks
         self._tools: list[Tool] = []
@@ -99,38 +97,23 @@ class SessionIndex:
         }
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
-        self._indexes: dict[str, SessionIndex] = {}
-        self._set_owner("")
-
-    def _set_owner(self, owner: str) -> None:
-        self.owner = owner
-        self._indexes[owner] = self
-        self._finder = SessionFinder(
-            self.store,
-            self.settings,
-            self._agent_settings,
-            self._note_begun,
-            owner=owner,
-            strict=self._strict,
-            keeps_requests=self._keeps_requests,
-        )
-
-    def of(self, owner: str) -> SessionIndex:
-        """Return the index of a member's sessions in the same store; it finds no session of another member.
-
-        The root of a session covers its owner, so the store does not find those of others either.
-        """
-        if owner not in self._indexes:
-            # All but the finder is common to the indexes of a proxy.
-            copy.copy(self)._set_owner(owner)
-        return self._indexes[owner]
+        self._finders: dict[str, SessionFinder] = {}  # by owner
 
     @property
     def owners(self) -> Sequence[str]:
-        """The members with an index in memory."""
-        return [owner for owner in self._indexes if owner]
+        """The members with sessions in memory."""
+        return [owner for owner in self._finders if owner]
 
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY) -> SessionTurn:
+    def _finder_of(self, owner: str) -> SessionFinder:
+        """Return the finder of an owner's sessions. It finds no sessions of others, because roots cover the owner."""
+        finder = self._finders.get(owner)
+        if finder is None:
+            finder = self._finders[owner] = SessionFinder(self.store, owner, self._options, self._note_begun)
+        return finder
+
+    async def turn(
+        self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY, owner: str = ""
+    ) -> SessionTurn:
         """Find the session of a request, take in its new messages, and prepare the view.
 
         Args:
@@ -138,20 +121,22 @@ class SessionIndex:
             body: the client's body; its protocol must say that it can be managed.
             size: its size in bytes; a large body is processed outside the event loop.
             sender: who sent it, as far as the client says.
+            owner: the member of a team who sent it; empty for none.
 
         Raises:
             FormatError: if the body's messages violate the protocol.
             WaneError: if Wane cannot manage the request for any other reason.
         """
         arrivals = await in_thread_if(size > 2_000_000, lambda: _arrivals(wire, body))
-        root = root_of_request(wire, arrivals, self.owner)
+        root = root_of_request(wire, arrivals, owner)
+        finder = self._finder_of(owner)
         gate = self._gates.setdefault(root, asyncio.Lock())
         async with gate:
             problem = "other processes keep changing the session"
             unreadable = 0
             for _ in range(TRIES):
                 try:
-                    turn = await self._try_turn(wire, body, arrivals, root, sender)
+                    turn = await self._try_turn(finder, wire, body, arrivals, root, sender)
                 except _UnreadableError as error:
                     problem = str(error)
                     unreadable += 1
@@ -160,17 +145,23 @@ class SessionIndex:
                     continue
                 if turn is not None:
                     return turn
-            if self._strict:
+            if self._options.strict:
                 raise StoreError(problem)
             # A new session takes in the whole history.
-            cached = await self._finder.fresh(wire, arrivals, root, sender)
+            cached = await finder.fresh(wire, arrivals, root, sender)
             cached.remark = f"{problem}; it starts over as {cached.id}"
             _LOGGER.warning("%s", cached.remark)
             async with cached.held():
-                return await self._take(cached, body, arrivals, Alignment(0), sender)
+                return await self._take(finder, cached, body, arrivals, Alignment(0), sender)
 
     async def _try_turn(
-        self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, sender: Sender
+        self,
+        finder: SessionFinder,
+        wire: Wire,
+        body: Body,
+        arrivals: Sequence[Arrival],
+        root: str,
+        sender: Sender,
     ) -> SessionTurn | None:
         """Add the request to its session; return None if another process has added to the session in the meantime.
 
@@ -182,21 +173,21 @@ class SessionIndex:
         is_empty = False
         try:
             async with AsyncExitStack() as holds:
-                cached, alignment = await self._finder.find(wire, arrivals, root, sender, holds)
+                cached, alignment = await finder.find(wire, arrivals, root, sender, holds)
                 if alignment is None:
                     await holds.enter_async_context(cached.held())
                     alignment = cached.session.align(arrivals)
                 entry_count = len(cached.session.entries)
                 is_empty = entry_count == 0
                 if alignment.common == entry_count:
-                    return await self._take(cached, body, arrivals, alignment, sender)
+                    return await self._take(finder, cached, body, arrivals, alignment, sender)
         except SessionChangedError:
             return None
         except (FormatError, StoreError):
             raise
         except Exception as error:
             if cached is not None:
-                await self._finder.forget(cached)
+                await finder.forget(cached)
             if is_empty:
                 raise  # the fault is the request's own
             expected = isinstance(error, WaneError)
@@ -207,7 +198,7 @@ class SessionIndex:
             raise _UnreadableError(problem) from error
         return None
 
-    async def peek(self, wire: Wire, body: Body) -> Body:
+    async def peek(self, wire: Wire, body: Body, owner: str = "") -> Body:
         """Return what `turn` would send upstream, to count its tokens; no session changes.
 
         A body that continues no known session is returned unchanged: the client wants to count a fragment by itself.
@@ -216,13 +207,13 @@ class SessionIndex:
             WaneError: as `turn` does.
         """
         equipped = self._equipped(wire, body, self._own(wire, body))
-        preview = await self._preview(wire, equipped, body)
+        preview = await self._preview(wire, equipped, body, owner)
         if preview is None:
             return body
         cached, view = preview
         return cached.placed(equipped, view, preview=True)
 
-    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+    async def shortened(self, wire: Wire, body: Body, owner: str = "") -> Body | None:
         """Return an unmanaged request with the view of its session in place of its history.
 
         A client that asks for a summary sends all it has, which may be more than the model's window holds.
@@ -234,16 +225,19 @@ class SessionIndex:
             WaneError: as `turn` does.
         """
         equipped = self._equipped(wire, body, self._own(wire, body))
-        preview = await self._preview(wire, equipped, body)
+        preview = await self._preview(wire, equipped, body, owner)
         if preview is None:
             return None
         cached, view = preview
         return cached.placed(Equipped(body), view, preview=True) if view.evicted else None
 
-    async def _preview(self, wire: Wire, equipped: Equipped, body: Body) -> tuple[CachedSession, RequestView] | None:
+    async def _preview(
+        self, wire: Wire, equipped: Equipped, body: Body, owner: str
+    ) -> tuple[CachedSession, RequestView] | None:
         """Return the session in memory that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, body)
-        for cached, alignment in self._finder.alike(root_of_request(wire, arrivals, self.owner), arrivals):
+        root = root_of_request(wire, arrivals, owner)
+        for cached, alignment in self._finder_of(owner).alike(root, arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
                 session = copy.deepcopy(cached.session, {id(wire): wire})
                 _, history = await _extended(session, equipped, arrivals, alignment)
@@ -253,8 +247,8 @@ class SessionIndex:
     def status(self) -> Sequence[SessionStatus]:
         """Return all sessions in memory, members' included, the most recently used first."""
         statuses = []
-        for index in self._indexes.values():
-            for cached in index._finder.memory:
+        for finder in self._finders.values():
+            for cached in finder.memory:
                 status = cached.status()
                 if status is not None:
                     statuses.append(status)
@@ -263,8 +257,7 @@ class SessionIndex:
     async def sweep(self) -> None:
         """Drop idle stored sessions from memory, and the oldest ones of an owner who has more than a thousand."""
         now = datetime.now(UTC)
-        for index in list(self._indexes.values()):
-            finder = index._finder
+        for finder in list(self._finders.values()):
             memory = finder.memory
             sessions = [cached for cached in memory if not cached.turns]
             sessions.sort(key=lambda cached: cached.last)
@@ -279,19 +272,19 @@ class SessionIndex:
 
     async def close(self) -> None:
         """Drop all sessions from memory."""
-        for index in list(self._indexes.values()):
-            await index._empty()
+        for finder in list(self._finders.values()):
+            await self._empty(finder)
         await self.store.close()
 
     async def drop(self, owner: str) -> None:
         """Drop the sessions of a member from memory, unless one of them is in use."""
-        if not any(cached.turns for cached in self._indexes[owner]._finder.memory):
-            await self._indexes.pop(owner)._empty()
+        if not any(cached.turns for cached in self._finders[owner].memory):
+            await self._empty(self._finders.pop(owner))
 
-    async def _empty(self) -> None:
+    async def _empty(self, finder: SessionFinder) -> None:
         await asyncio.gather(*self._syncing)
-        for cached in self._finder.memory:
-            await self._finder.forget(cached)
+        for cached in finder.memory:
+            await finder.forget(cached)
 
     def _finished(self, cached: CachedSession) -> None:
         """Sync a session's records in the background after a turn."""
@@ -300,20 +293,26 @@ class SessionIndex:
         self._syncing.add(task)
         task.add_done_callback(self._syncing.discard)
 
-    async def _note_begun(self, session_id: str) -> None:
+    async def _note_begun(self, owner: str, session_id: str) -> None:
         if self.began is not None:
-            await self.began(self.owner, session_id)
+            await self.began(owner, session_id)
 
     # What goes upstream
 
     async def _take(
-        self, cached: CachedSession, body: Body, arrivals: Sequence[Arrival], alignment: Alignment, sender: Sender
+        self,
+        finder: SessionFinder,
+        cached: CachedSession,
+        body: Body,
+        arrivals: Sequence[Arrival],
+        alignment: Alignment,
+        sender: Sender,
     ) -> SessionTurn:
         session = cached.session
         now = datetime.now(UTC)
         if sender not in (NOBODY, cached.sender):
             cached.sender = sender
-            await self._finder.parentage.met(sender, cached.id)
+            await finder.parentage.met(sender, cached.id)
         own = self._own(session.wire, body)
         equipped = self._equipped(session.wire, body, own)
         cold = False
@@ -324,46 +323,15 @@ class SessionIndex:
             view = session.fit(history, equipped.body, cold=cold)
         except BaseException:
             # The session in memory has only part of the request; the stored one is consistent.
-            await self._finder.forget(cached)
+            await finder.forget(cached)
             raise
         await cached.append([*records, *view.records])
         cached.last = now
         cached.requests += 1
         if not cached.title:
             cached.title = _title(arrivals)
-        self._note_facts(cached, view, str(body.get("model", "")))
-        return SessionTurn(self._finder.parentage, self._finished, cached, body, equipped, history, view, own)
-
-    def _note_facts(self, cached: CachedSession, view: RequestView, model: str) -> None:
-        """Note the figures of a view, and log a warning when the budget begins to be too small for the work."""
-        session = cached.session
-        engine = session.engine
-        report = view.report
-        shortfall = session.shortfall(report)
-        before = cached.facts
-        cached.facts = facts = Facts(
-            session=cached.id,
-            api=session.wire.name,
-            model=model,
-            view=engine.tokens,
-            budget=session.budget,
-            owner=self.owner,
-            parent=cached.parent,
-            history=engine.tokens + view.evicted,
-            evicted=view.evicted,
-            evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
-            used=session.used,
-            satisfied=not shortfall,
-            room=session.room(model),
-            thrashing=engine.thrashing,
-            note=cached.warning or cached.remark or shortfall,
-        )
-        cached.remark = ""
-        cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now))
-        thrashes = facts.thrashing is not None and (before is None or before.thrashing is None)
-        tightens = facts.tight and (before is None or not before.tight)
-        if thrashes or tightens:
-            _LOGGER.warning("session %s: %s", cached.id, facts.advice)
+        _note_facts(cached, view, str(body.get("model", "")), finder.owner)
+        return SessionTurn(finder.parentage, self._finished, cached, body, equipped, history, view, own)
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """Return the names of the own tools for a request; none if the client has a `delimiter` of its own."""
@@ -375,6 +343,38 @@ class SessionIndex:
     def _equipped(self, wire: Wire, body: Body, own: frozenset[str]) -> Equipped:
         tools = [tool for tool in self._tools if tool.name in own]
         return wire.equip(body, tools, self._guidance.get(own, ""))
+
+
+def _note_facts(cached: CachedSession, view: RequestView, model: str, owner: str) -> None:
+    """Note the figures of a view, and log a warning when the budget begins to be too small for the work."""
+    session = cached.session
+    engine = session.engine
+    report = view.report
+    shortfall = session.shortfall(report)
+    before = cached.facts
+    cached.facts = facts = Facts(
+        session=cached.id,
+        api=session.wire.name,
+        model=model,
+        view=engine.tokens,
+        budget=session.budget,
+        owner=owner,
+        parent=cached.parent,
+        history=engine.tokens + view.evicted,
+        evicted=view.evicted,
+        evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
+        used=session.used,
+        satisfied=not shortfall,
+        room=session.room(model),
+        thrashing=engine.thrashing,
+        note=cached.warning or cached.remark or shortfall,
+    )
+    cached.remark = ""
+    cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now))
+    thrashes = facts.thrashing is not None and (before is None or before.thrashing is None)
+    tightens = facts.tight and (before is None or not before.tight)
+    if thrashes or tightens:
+        _LOGGER.warning("session %s: %s", cached.id, facts.advice)
 
 
 def _title(arrivals: Sequence[Arrival]) -> str:
