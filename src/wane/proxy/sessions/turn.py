@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -120,16 +119,12 @@ class SessionTurn:
             return
         # For a larger request only the digest is stored.
         keep = cached.keeps_requests and len(body) <= 32 * 1024 * 1024
-        try:
-            for _ in range(TRIES):
-                with suppress(SessionChangedError):
-                    async with cached.held():
-                        make = partial(cached.receipts.of, body, url, keep=keep)
-                        await cached.append([await in_thread_if(self.large, make)])
-                    break
-        except (JournalError, HistoryError) as error:
-            # Another process has continued the session differently. The client still gets its reply.
-            _LOGGER.warning("session %s: a request was not recorded: %s", self.facts.session, error)
+
+        async def receipt() -> Sequence[Record]:
+            assert cached.receipts is not None
+            return [await in_thread_if(self.large, partial(cached.receipts.of, body, url, keep=keep))]
+
+        await self._append(receipt, "a request")
 
     def elsewhere(self, content: bytes) -> bytes:
         """Return a request corrected for the second provider, as its refusals in this session require."""
@@ -221,31 +216,41 @@ class SessionTurn:
         return answers
 
     async def _record(self, *, over: bool) -> None:
+        async def reply() -> Sequence[Record]:
+            return self._reply_records(over=over)
+
         try:
-            for _ in range(TRIES - 1):
-                with suppress(SessionChangedError):
-                    return await self._append(over=over)
-            await self._append(over=over)
-        except (JournalError, HistoryError, SessionChangedError) as error:
-            # Another process has continued the session. The client still gets its reply.
-            _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
+            await self._append(reply, "a reply")
         finally:
             if over:
                 self._finished(self._cached)
 
-    async def _append(self, *, over: bool) -> None:
-        cached = self._cached
+    def _reply_records(self, *, over: bool) -> Sequence[Record]:
+        session = self._cached.session
         usage = self._rounds[-1].usage or NO_USAGE
-        async with cached.held():
-            session = cached.session
-            records: list[Record] = []
-            if self.rewritten is not None:
-                records.append(self.rewritten.note())
-            # Once another request has added to the session, this usage no longer tells the size of the view.
-            if session.engine.item_count == self._history.items:
-                records += session.observe(usage, self.facts.model)
-            else:
-                records += session.paid(usage, self.facts.model)
-            if over:
-                records += session.keep(self._rounds, self._answered, self._number)
-            await cached.append(records)
+        records: list[Record] = []
+        if self.rewritten is not None:
+            records.append(self.rewritten.note())
+        # Once another request has added to the session, this usage no longer tells the size of the view.
+        if session.engine.item_count == self._history.items:
+            records += session.observe(usage, self.facts.model)
+        else:
+            records += session.paid(usage, self.facts.model)
+        if over:
+            records += session.keep(self._rounds, self._answered, self._number)
+        return records
+
+    async def _append(self, make: Callable[[], Awaitable[Sequence[Record]]], what: str) -> None:
+        """Append records to the session, and make them again if another process has added to it in the meantime."""
+        try:
+            for tries_left in reversed(range(TRIES)):
+                try:
+                    async with self._cached.held():
+                        await self._cached.append(await make())
+                    return
+                except SessionChangedError:
+                    if not tries_left:
+                        raise
+        except (JournalError, HistoryError, SessionChangedError) as error:
+            # Another process has continued the session differently. The client still gets its reply.
+            _LOGGER.warning("session %s: %s was not recorded: %s", self.facts.session, what, error)
