@@ -33,7 +33,7 @@ from wane.proxy.sessions.messages import (
 from wane.proxy.sessions.sender import Parentage, Sender
 from wane.proxy.sessions.session import Session
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionDigests, Store, StoreError, root_of
-from wane.proxy.wire.base import Wire
+from wane.proxy.wire.base import Body, Wire
 from wane.tools.delegation import handed_over
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
@@ -57,6 +57,25 @@ class SessionOptions:
     keep_requests: bool
 
 
+@dataclass(frozen=True, slots=True)
+class IncomingRequest:
+    """A request of a client, for which a session is needed.
+
+    Attributes:
+        wire: its protocol.
+        body: its body.
+        arrivals: its messages.
+        root: the root of its session.
+        sender: who sent it, as far as the client says.
+    """
+
+    wire: Wire
+    body: Body
+    arrivals: Sequence[Arrival]
+    root: str
+    sender: Sender
+
+
 class SessionFinder:
     """Finds the sessions of one owner, and keeps them in memory. It calls `began` with the id of each new session."""
 
@@ -70,39 +89,38 @@ class SessionFinder:
         self._options = options
         self._began = began
 
-    async def find(
-        self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, holds: AsyncExitStack
-    ) -> tuple[CachedSession, Alignment | None]:
+    async def find(self, request: IncomingRequest, holds: AsyncExitStack) -> tuple[CachedSession, Alignment | None]:
         """Return the session that a request continues: a known one with its alignment, a fork of one, or a new one.
 
         The compared sessions stay held by `holds`, so the returned one is up to date. A new one is not held yet.
         """
         aligned: list[tuple[CachedSession, Alignment]] = []
         unread = ""
-        for candidate, _ in self.alike(root, arrivals)[:_CANDIDATES]:
+        arrivals = request.arrivals
+        for candidate, _ in self.alike(request.root, arrivals)[:_CANDIDATES]:
             aligned += await self._current([candidate], arrivals, holds)
             if aligned and _knows(*aligned[-1], arrivals):
                 break
         else:
             compared = {cached.id for cached, _ in aligned}
-            further, unread = await self._further(wire, root, arrivals, compared, holds)
+            further, unread = await self._further(request, compared, holds)
             aligned += further
         # Two agents may begin alike. An agent that continues the work of another one gets a fork of its session.
-        aligned = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(sender)]
+        aligned = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(request.sender)]
         # If the store has lost a session, another process may have stored it again.
         aligned.sort(key=lambda pair: pair[0].lost)
         best, alignment = max(aligned, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
         if best is None or not alignment.common:
-            return await self._unknown(wire, arrivals, root, sender, unread), None
+            return await self._unknown(request, unread), None
         at_end = alignment.common == len(best.session.entries)
         if not (alignment.answered or at_end):
-            return await self._unknown(wire, arrivals, root, sender, unread), None
+            return await self._unknown(request, unread), None
         if best.lost:
-            return await self._stored_anew(best, root, sender), None
+            return await self._stored_anew(best, request), None
         if best.session.drift(best.session.edits(arrivals, alignment)) > 0.05 * best.session.budget:
-            return await self._retaken(best, root, sender), None
-        if not at_end or best.log is None or best.sender.is_other(sender):
-            return await self._forked(best, alignment, root, sender), None
+            return await self._retaken(best, request), None
+        if not at_end or best.log is None or best.sender.is_other(request.sender):
+            return await self._forked(best, alignment, request), None
         return best, alignment
 
     def alike(self, root: str, arrivals: Sequence[Arrival]) -> list[tuple[CachedSession, Alignment]]:
@@ -132,13 +150,15 @@ class SessionFinder:
         return sound
 
     async def _further(
-        self, wire: Wire, root: str, arrivals: Sequence[Arrival], compared: Collection[str], holds: AsyncExitStack
+        self, request: IncomingRequest, compared: Collection[str], holds: AsyncExitStack
     ) -> tuple[list[tuple[CachedSession, Alignment]], str]:
         """Hold and compare further sessions, in memory and in the store.
 
         Returns:
             The sessions with their alignments, and why one of the store could not be read; empty if all could be.
         """
+        root = request.root
+        arrivals = request.arrivals
         trail = Trail(root, arrivals)
         answered = [cached for cached in self.memory.answered(trail.sought) if cached.id not in compared]
         aligned = await self._current(answered[:_CANDIDATES], arrivals, holds)
@@ -162,7 +182,7 @@ class SessionFinder:
         candidates.sort(key=lambda match: trail.distance(match.head))
         for match in candidates[:_CANDIDATES]:
             try:
-                cached = self.memory.get(match.id) or await self._open(wire, match.id)
+                cached = self.memory.get(match.id) or await self._open(request.wire, match.id)
                 aligned += await self._current([cached], arrivals, holds)
             except (StoreError, JournalError, HistoryError) as error:
                 problem = _skipped(match.id, error)
@@ -232,68 +252,68 @@ class SessionFinder:
             cached.receipts = Receipts()
             cached.receipts.follow(records)
 
-    async def _unknown(
-        self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, unread: str
-    ) -> CachedSession:
+    async def _unknown(self, request: IncomingRequest, unread: str) -> CachedSession:
         """Begin a session, with the rounds of a known one if both share enough messages (`Entries.overlap`).
 
         Raises:
             StoreError: in strict mode, if the request may continue a session that could not be read (`unread`).
         """
-        if not _has_answers(arrivals):
-            return await self.fresh(wire, arrivals, root, sender)
+        if not _has_answers(request.arrivals):
+            return await self.fresh(request)
         best: tuple[CachedSession, Overlap] | None = None
-        for cached, _ in self.memory.sharing(arrivals).most_common(_CANDIDATES):
-            if cached.session.wire is wire:
-                overlap = cached.session.overlap(arrivals)
+        for cached, _ in self.memory.sharing(request.arrivals).most_common(_CANDIDATES):
+            if cached.session.wire is request.wire:
+                overlap = cached.session.overlap(request.arrivals)
                 if overlap is not None and (best is None or overlap.count > best[1].count):
                     best = (cached, overlap)
         if best is not None:
-            return await self._retaken(best[0], root, sender, best[1])
+            return await self._retaken(best[0], request, best[1])
         if unread and self._options.strict:
             raise StoreError(unread)
-        cached = await self.fresh(wire, arrivals, root, sender)
+        cached = await self.fresh(request)
         cached.remark = unread
         return cached
 
-    async def fresh(self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender) -> CachedSession:
+    async def fresh(self, request: IncomingRequest) -> CachedSession:
         """Begin a session that shares nothing with any other.
 
         If its history has answers already, they have no marks, so its episodes are inferred.
         """
-        parent = await self._parent(sender, arrivals)
-        session = Session(wire, self._settings_of(parent), root, infer=_has_answers(arrivals))
-        return await self._begun(session, root, [], parent)
+        parent = await self._parent(request.sender, request.arrivals)
+        infer = _has_answers(request.arrivals)
+        session = Session(request.wire, self._settings_of(parent), request.root, infer=infer)
+        return await self._begun(session, [], parent)
 
     async def _retaken(
-        self, cached: CachedSession, root: str, sender: Sender, shared: Overlap | None = None
+        self, cached: CachedSession, request: IncomingRequest, shared: Overlap | None = None
     ) -> CachedSession:
         """Begin a session with the rounds of one that its client rewrote or forked: all, or those of `shared`."""
-        parent = await self._parent(sender, (), cached)
-        session = cached.session.blank(root, self._settings_of(parent))
+        parent = await self._parent(request.sender, (), cached)
+        session = cached.session.blank(request.root, self._settings_of(parent))
         shared = shared or Overlap(0, 0, len(cached.session.entries))
-        return await self._begun(session, root, session.inherit(cached.session, shared), parent, cached)
+        return await self._begun(session, session.inherit(cached.session, shared), parent, cached)
 
-    async def _stored_anew(self, cached: CachedSession, root: str, sender: Sender) -> CachedSession:
+    async def _stored_anew(self, cached: CachedSession, request: IncomingRequest) -> CachedSession:
         """Begin a session in place of one that the store has lost, such as when the database was emptied."""
         await self.forget(cached)
-        again = await self._retaken(cached, root, sender)
+        again = await self._retaken(cached, request)
         again.remark = f"the store has lost session {cached.id}; it continues as {again.id}"
         _LOGGER.warning("%s", again.remark)
         return again
 
-    async def _forked(self, cached: CachedSession, alignment: Alignment, root: str, sender: Sender) -> CachedSession:
+    async def _forked(self, cached: CachedSession, alignment: Alignment, request: IncomingRequest) -> CachedSession:
         """Fork a session, with everything that happened to the messages that both share."""
+        shared = Overlap(0, 0, alignment.common)
         if not self._store.persistent:
-            return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
+            return await self._retaken(cached, request, shared)
         try:
             records = [*_first(await self._store.read(cached.id), alignment.common), NoteRecord(FORK_NOTE)]
         except StoreError as error:
             _LOGGER.warning("%s", error)
-            return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
-        parent = await self._parent(sender, (), cached)
+            return await self._retaken(cached, request, shared)
+        parent = await self._parent(request.sender, (), cached)
         session = self._repeated(cached.session.wire, cached.id, records, parent)
-        return await self._begun(session, root, records, parent, cached)
+        return await self._begun(session, records, parent, cached)
 
     async def _parent(self, sender: Sender, arrivals: Sequence[Arrival], source: CachedSession | None = None) -> str:
         """Return the id of the session that started a new one, by its first request; see `Parentage.parent`.
@@ -318,7 +338,6 @@ class SessionFinder:
     async def _begun(
         self,
         session: Session,
-        root: str,
         records: Sequence[Record],
         parent: str,
         source: CachedSession | None = None,
@@ -331,11 +350,11 @@ class SessionFinder:
         name = session.wire.name
         warning = ""
         try:
-            log = await self._store.create(root, name, self.owner, parent)
+            log = await self._store.create(session.root, name, self.owner, parent)
         except StoreError as error:
             if self._options.strict:
                 raise
-            log = await MemoryStore().create(root, name, self.owner, parent)
+            log = await MemoryStore().create(session.root, name, self.owner, parent)
             warning = f"not stored: {error}"
             _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
         cached = CachedSession(

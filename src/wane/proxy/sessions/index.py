@@ -21,7 +21,7 @@ from wane.journal import Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.caching import lifetime_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.finder import SessionFinder, SessionOptions
+from wane.proxy.sessions.finder import IncomingRequest, SessionFinder, SessionOptions
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.memory import CachedSession
 from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of_request
@@ -128,15 +128,15 @@ class SessionIndex:
             WaneError: if Wane cannot manage the request for any other reason.
         """
         arrivals = await in_thread_if(size > 2_000_000, lambda: _arrivals(wire, body))
-        root = root_of_request(wire, arrivals, owner)
+        request = IncomingRequest(wire, body, arrivals, root_of_request(wire, arrivals, owner), sender)
         finder = self._finder_of(owner)
-        gate = self._gates.setdefault(root, asyncio.Lock())
+        gate = self._gates.setdefault(request.root, asyncio.Lock())
         async with gate:
             problem = "other processes keep changing the session"
             unreadable = 0
             for _ in range(TRIES):
                 try:
-                    turn = await self._try_turn(finder, wire, body, arrivals, root, sender)
+                    turn = await self._try_turn(finder, request)
                 except _UnreadableError as error:
                     problem = str(error)
                     unreadable += 1
@@ -148,21 +148,13 @@ class SessionIndex:
             if self._options.strict:
                 raise StoreError(problem)
             # A new session takes in the whole history.
-            cached = await finder.fresh(wire, arrivals, root, sender)
+            cached = await finder.fresh(request)
             cached.remark = f"{problem}; it starts over as {cached.id}"
             _LOGGER.warning("%s", cached.remark)
             async with cached.held():
-                return await self._take(finder, cached, body, arrivals, Alignment(0), sender)
+                return await self._take(finder, cached, request, Alignment(0))
 
-    async def _try_turn(
-        self,
-        finder: SessionFinder,
-        wire: Wire,
-        body: Body,
-        arrivals: Sequence[Arrival],
-        root: str,
-        sender: Sender,
-    ) -> SessionTurn | None:
+    async def _try_turn(self, finder: SessionFinder, request: IncomingRequest) -> SessionTurn | None:
         """Add the request to its session; return None if another process has added to the session in the meantime.
 
         Raises:
@@ -173,14 +165,14 @@ class SessionIndex:
         is_empty = False
         try:
             async with AsyncExitStack() as holds:
-                cached, alignment = await finder.find(wire, arrivals, root, sender, holds)
+                cached, alignment = await finder.find(request, holds)
                 if alignment is None:
                     await holds.enter_async_context(cached.held())
-                    alignment = cached.session.align(arrivals)
+                    alignment = cached.session.align(request.arrivals)
                 entry_count = len(cached.session.entries)
                 is_empty = entry_count == 0
                 if alignment.common == entry_count:
-                    return await self._take(finder, cached, body, arrivals, alignment, sender)
+                    return await self._take(finder, cached, request, alignment)
         except SessionChangedError:
             return None
         except (FormatError, StoreError):
@@ -300,14 +292,11 @@ class SessionIndex:
     # What goes upstream
 
     async def _take(
-        self,
-        finder: SessionFinder,
-        cached: CachedSession,
-        body: Body,
-        arrivals: Sequence[Arrival],
-        alignment: Alignment,
-        sender: Sender,
+        self, finder: SessionFinder, cached: CachedSession, request: IncomingRequest, alignment: Alignment
     ) -> SessionTurn:
+        body = request.body
+        sender = request.sender
+        arrivals = request.arrivals
         session = cached.session
         now = datetime.now(UTC)
         if sender not in (NOBODY, cached.sender):
