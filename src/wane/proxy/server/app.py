@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from wane.proxy.http import head
@@ -58,13 +59,14 @@ _SUFFIXES: Final = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class ProxyApp:
     """The proxy, as a plain ASGI app.
 
     It uses no framework: the routes of one cannot match any prefix, and its streaming responses would delay each token
     by tasks and queues.
 
-    Args:
+    Attributes:
         settings: how it treats requests.
         sessions: the sessions of all owners.
         wires: the protocols by name.
@@ -73,33 +75,23 @@ class ProxyApp:
         status: the app below `/wane`.
         roster: the members of a team; None for no team.
         failover: asks a second upstream while the provider is down; None if there is none.
-
-    Attributes:
         stopping: whether readiness checks fail, because the proxy is about to stop.
     """
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        sessions: SessionIndex,
-        wires: Wires,
-        upstream: Upstream,
-        traffic: Traffic,
-        status: App,
-        roster: Roster | None = None,
-        failover: Failover | None = None,
-    ) -> None:
-        self.stopping = False
-        self._settings = settings
-        self._sessions = sessions
-        self._wires = wires
-        self._upstream = upstream
-        self._traffic = traffic
-        self._status = status
-        self._roster = roster
-        self._failover = failover
-        self._allowance = allowance_of(sessions.store, settings.max_cost, settings.cost_period)
-        self._guard = Guard(settings.token, settings.listen.host, None if roster is None else roster.holder)
+    settings: ServerSettings
+    sessions: SessionIndex
+    wires: Wires
+    upstream: Upstream
+    traffic: Traffic
+    status: App
+    roster: Roster | None = None
+    failover: Failover | None = None
+    stopping: bool = False
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self._allowance = allowance_of(self.sessions.store, settings.max_cost, settings.cost_period)
+        self._guard = Guard(settings.token, settings.listen.host, None if self.roster is None else self.roster.holder)
         self._live: set[asyncio.Task[Any]] = set()
         self._order = asyncio.Lock()  # for watched requests
 
@@ -117,9 +109,9 @@ class ProxyApp:
 
     def abandon(self) -> None:
         """Abort all open requests, with an error for the clients whose reply has not started."""
-        self._upstream.stopped = True
-        if self._failover is not None:
-            self._failover.second.stopped = True
+        self.upstream.stopped = True
+        if self.failover is not None:
+            self.failover.second.stopped = True
         for task in self._live:
             task.cancel()
 
@@ -145,17 +137,17 @@ class ProxyApp:
             # The request is admitted already, so the app needs no `server` to check.
             inner = {**scope, "path": request.path, "raw_path": request.raw_path, "root_path": STATUS, "server": None}
             inner["state"] = {"member": "" if member is None else member.name}
-            await self._status(inner, receive, send)
+            await self.status(inner, receive, send)
             return
-        api = None if refusal else api_of(self._wires, request.method, request.path)
-        with self._traffic.request(api.wire.name if api else "other", what) as exchange:
+        api = None if refusal else api_of(self.wires, request.method, request.path)
+        with self.traffic.request(api.wire.name if api else "other", what) as exchange:
             exchange.owner = "" if member is None else member.name
-            client = Client(receive, send, self._settings.timeouts, request, exchange)
+            client = Client(receive, send, self.settings.timeouts, request, exchange)
             try:
                 await self._answer(api, refusal, client, member)
             finally:
                 client.close()
-                if self._upstream.stopped and exchange.outcome == "passed":
+                if self.upstream.stopped and exchange.outcome == "passed":
                     exchange.outcome = "broken"
                 exchange.log(client.status)
 
@@ -166,11 +158,11 @@ class ProxyApp:
             problem = "stopping"
         elif request.path == READY:
             try:
-                await self._sessions.store.check()
+                await self.sessions.store.check()
             except StoreError:
                 problem = "sessions cannot be stored"
-        with self._traffic.request("other") as exchange:
-            client = Client(receive, send, self._settings.timeouts, request, exchange)
+        with self.traffic.request("other") as exchange:
+            client = Client(receive, send, self.settings.timeouts, request, exchange)
             content = f"{problem or 'ok'}\n".encode()
             await client.answer(503 if problem else 200, [(b"content-type", b"text/plain")], content)
 
@@ -179,7 +171,7 @@ class ProxyApp:
     ) -> None:
         """Answer a request, whatever happens."""
         exchange = client.exchange
-        roster = self._roster
+        roster = self.roster
         try:
             if refusal is not None:
                 raise refusal
@@ -194,7 +186,7 @@ class ProxyApp:
                 extra: head.Headers = []
                 if any(allowance.limited for allowance in allowances):
                     extra.append((head.WARNING, head.text(UNCOUNTED)))
-                await pass_on(self._upstream, client, extra=extra)
+                await pass_on(self.upstream, client, extra=extra)
             else:
                 await self._ask_model(api, client, allowances)
         except RefusedError as error:
@@ -208,19 +200,19 @@ class ProxyApp:
             exchange.outcome = "client_gone"
         except asyncio.CancelledError:
             exchange.outcome = "client_gone" if client.gone else "broken"
-            if self._upstream.stopped and not client.gone:
+            if self.upstream.stopped and not client.gone:
                 await self._refuse(client, RefusedError(503, STOPPED, close=True))
         except Exception as error:
-            report(client, self._upstream, error)
+            report(client, self.upstream, error)
             exchange.outcome = "broken"
             await self._refuse(client, RefusedError(500, f"a defect in Wane: {type(error).__name__}"))
 
     async def _ask_model(self, api: Api, client: Client, allowances: Sequence[Allowance]) -> None:
         """Answer a request to a model, or one that only counts its tokens."""
-        settings = self._settings
+        settings = self.settings
         request = client.request
         raw = await read_body(client, settings.max_body)
-        parts = (client, self._upstream, self._sessions, api.wire, raw, allowances)
+        parts = (client, self.upstream, self.sessions, api.wire, raw, allowances)
         if settings.shadow and not allowances:
             await WatchedRequest(*parts, settings.max_body, self._order).answer(None, counts=api.counts)
             return
@@ -230,26 +222,26 @@ class ProxyApp:
             for allowance in allowances:
                 if allowance.limited:
                     raise RefusedError(402, f"{error}, so {allowance.name} cannot be kept") from error
-            await pass_on(self._upstream, client, raw, [(head.UNMANAGED, head.text(str(error)))])
+            await pass_on(self.upstream, client, raw, [(head.UNMANAGED, head.text(str(error)))])
             return
         body = api.wire.received(data, request.path, request.query)
         if settings.shadow:
             await WatchedRequest(*parts, settings.max_body, self._order).answer(body, counts=api.counts)
             return
         sums = sums_usage(settings.usage, request.headers)
-        managed = ManagedRequest(*parts, self._failover, body, settings.strict, sums)
+        managed = ManagedRequest(*parts, self.failover, body, settings.strict, sums)
         await managed.answer(counts=api.counts)
 
     async def _refuse(self, client: Client, refusal: RefusedError) -> None:
         """Answer with an error of the proxy's own, in the error format of the client's API."""
         exchange, request = client.exchange, client.request
-        if self._upstream.stopped and exchange.outcome in ("passed", "managed"):
+        if self.upstream.stopped and exchange.outcome in ("passed", "managed"):
             exchange.outcome = "broken"
         elif exchange.outcome == "passed":
             exchange.outcome = "refused"
         if client.started:
             return
-        wire = wire_for_errors(self._wires, request.path, request.headers)
+        wire = wire_for_errors(self.wires, request.path, request.headers)
         extra: head.Headers = [(b"content-type", b"application/json")]
         if refusal.close:
             extra.append((b"connection", b"close"))

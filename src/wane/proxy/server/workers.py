@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -37,10 +38,11 @@ Figures = dict[str, Any]
 and `metrics` in Prometheus' text format."""
 
 
+@dataclass(eq=False)
 class Workers:
     """The processes that share a store.
 
-    Args:
+    Attributes:
         store: the store.
         name: the name of this process, which no other has.
         figures: returns its present figures.
@@ -48,19 +50,13 @@ class Workers:
         now: returns the time in UTC.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        name: str,
-        figures: Callable[[], Figures],
-        stamp: Callable[[], object],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._store = store
-        self._name = name
-        self._figures = figures
-        self._stamp = stamp
-        self._now = now
+    store: Store
+    name: str
+    figures: Callable[[], Figures]
+    stamp: Callable[[], object]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def __post_init__(self) -> None:
         self._published: Figures | None = None
         self._stamped: object = None
         self._document: str | None = None
@@ -82,19 +78,19 @@ class Workers:
             StoreError: if the store cannot be reached.
         """
         async with self._lock:
-            now = self._now()
-            stamp = self._stamp()
+            now = self.now()
+            stamp = self.stamp()
             before = self._published
             if before is not None and stamp == self._stamped:
                 age = now - _time(before["at"])
                 if age.total_seconds() < _HEARTBEAT:
                     return before
-            figures = self._figures()
-            figures |= {"worker": self._name, "at": now.isoformat()}
+            figures = self.figures()
+            figures |= {"worker": self.name, "at": now.isoformat()}
             document = jsons.dumps(figures).decode()
-            if not await self._store.replace_document(WORKERS, self._name, self._document, document):
-                stored = await self._store.document(WORKERS, self._name)
-                await self._store.replace_document(WORKERS, self._name, stored, document)
+            if not await self.store.replace_document(WORKERS, self.name, self._document, document):
+                stored = await self.store.document(WORKERS, self.name)
+                await self.store.replace_document(WORKERS, self.name, stored, document)
             self._document = document
             self._published = figures
             self._stamped = stamp
@@ -107,16 +103,16 @@ class Workers:
         """
         try:
             own = await self.publish()
-            others = await published(self._store, self._now())
+            others = await published(self.store, self.now())
         except StoreError as error:
             _LOGGER.warning("the figures are those of this process alone: %s", error)
-            return [{**self._figures(), "worker": self._name, "at": self._now().isoformat()}]
-        return [own, *(figures for figures in others if figures["worker"] != self._name)]
+            return [{**self.figures(), "worker": self.name, "at": self.now().isoformat()}]
+        return [own, *(figures for figures in others if figures["worker"] != self.name)]
 
     async def leave(self) -> None:
         """Delete the figures of this process from the store, before the process ends."""
         try:
-            await self._store.replace_document(WORKERS, self._name, self._document, None)
+            await self.store.replace_document(WORKERS, self.name, self._document, None)
         except StoreError:
             return  # they count as gone soon
 

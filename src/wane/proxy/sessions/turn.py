@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -39,57 +40,48 @@ TOO_MANY: Final = (
 """The result of any further call."""
 
 
+# Not shown, because it holds the conversation.
+@dataclass(eq=False, repr=False)
 class SessionTurn:
     """One request of a client, from the body sent upstream to the end of the reply.
 
-    Args:
+    Attributes:
         parentage: gets the prompts of the reply's calls that start sub-agents, before the reply ends.
         finished: called once the client's reply is complete.
         cached: the session, which has taken in the request.
-        sent: the client's body.
+        client_body: the client's body.
         equipped: the same with the proxy's own tools.
         history: the whole history, for recall.
         view: the view that the request shows.
-        own: see below.
-
-    Attributes:
-        body: the first body to send upstream.
         own: names of the proxy's own tools in it; empty if the strategy needs none.
+        body: the first body to send upstream.
         latest_body: the latest body; a watching proxy sets it to the one that it has sent.
         facts: figures of the view.
         rewritten: what its latest round paid again; None for nothing.
         large: whether its requests are so large that comparing them is worth a thread.
     """
 
-    def __init__(
-        self,
-        parentage: Parentage,
-        finished: Callable[[CachedSession], None],
-        cached: CachedSession,
-        sent: Body,
-        equipped: Equipped,
-        history: FullHistory,
-        view: RequestView,
-        own: frozenset[str],
-    ) -> None:
+    parentage: Parentage
+    finished: Callable[[CachedSession], None]
+    cached: CachedSession
+    client_body: Body
+    equipped: Equipped
+    history: FullHistory
+    view: RequestView
+    own: frozenset[str]
+
+    def __post_init__(self) -> None:
+        cached = self.cached
         assert cached.facts is not None
-        self.own = own
         self.facts: Facts = cached.facts
         self.rewritten: RewrittenPrefix | None = None
         self.large = False
-        self._parentage = parentage
-        self._finished = finished
-        self._cached = cached
         self._wire = cached.session.wire
-        self._sent = sent
-        self._equipped = equipped
-        self._history = history
-        self._view = view
-        self.body = cached.placed(equipped, view)
-        if view.reminder is not None and DELIMITER in own:
-            self.body = self._wire.noted(self.body, view.reminder)
+        self.body = cached.placed(self.equipped, self.view)
+        if self.view.reminder is not None and DELIMITER in self.own:
+            self.body = self._wire.noted(self.body, self.view.reminder)
         self.latest_body = self.body
-        if view.changed:
+        if self.view.changed:
             cached.caching.passes += 1
         self._number = len(cached.session.entries)  # of the client's message for the reply
         self._rounds: list[Round] = []
@@ -104,9 +96,9 @@ class SessionTurn:
         The request has already been sent again with it. A correction for the second provider (`elsewhere`) applies to
         requests for that one alone.
         """
-        corrections = self._cached.elsewhere if elsewhere else self._cached.corrections
+        corrections = self.cached.elsewhere if elsewhere else self.cached.corrections
         corrections.append(correction)
-        self.latest_body = correction(self.latest_body, self._sent)
+        self.latest_body = correction(self.latest_body, self.client_body)
 
     async def sent(self, body: bytes, url: str) -> None:
         """Record a request that is about to be sent upstream, byte by byte.
@@ -114,7 +106,7 @@ class SessionTurn:
         Raises:
             StoreError: in strict mode, if it cannot be stored.
         """
-        cached = self._cached
+        cached = self.cached
         if cached.receipts is None:
             return
         # For a larger request only the digest is stored.
@@ -128,12 +120,12 @@ class SessionTurn:
 
     def elsewhere(self, content: bytes) -> bytes:
         """Return a request corrected for the second provider, as its refusals in this session require."""
-        corrections = self._cached.elsewhere
+        corrections = self.cached.elsewhere
         if not corrections:
             return content
         body = jsons.loads(content)
         for correction in corrections:
-            body = correction(body, self._sent)
+            body = correction(body, self.client_body)
         return jsons.dumps(body)
 
     async def answered(self, round_: Round, upstream: str = "") -> Body | None:
@@ -161,8 +153,8 @@ class SessionTurn:
             extra += [answered.message, *answered.results]
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
-        equipped = self._wire.equip(self._sent, [], "") if last else self._equipped
-        self.latest_body = self._cached.placed(equipped, self._view, extra)
+        equipped = self._wire.equip(self.client_body, [], "") if last else self.equipped
+        self.latest_body = self.cached.placed(equipped, self.view, extra)
         return self.latest_body
 
     async def _paid_again(self, round_: Round, upstream: str) -> RewrittenPrefix | None:
@@ -171,7 +163,7 @@ class SessionTurn:
         messages = self._wire.messages(body)
         prefix = await in_thread_if(large, lambda: SentPrefix.of(body, messages, large=large))
         answer = AnsweredPrefix(prefix, round_.usage or NO_USAGE, datetime.now(UTC), upstream, round_.cache_miss)
-        return self._cached.caching.answered(answer)
+        return self.cached.caching.answered(answer)
 
     async def _note_prompts(self, message: Message) -> None:
         """Note the prompts of calls that start sub-agents."""
@@ -179,27 +171,27 @@ class SessionTurn:
         for part in self._wire.format.parts(message):
             if part.kind is Kind.CALL:
                 prompts += prompts_of(part.tool or "", part.arguments)
-        await self._parentage.handed_over(self._cached.sender, self._cached.id, prompts)
+        await self.parentage.handed_over(self.cached.sender, self.cached.id, prompts)
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""
-        cached = self._cached
+        cached = self.cached
         try:
             async with cached.held():
                 session = cached.session
-                if session.engine.item_count == self._history.items:
-                    view = session.fit(self._history, self._equipped.body, extra_messages=extra)
+                if session.engine.item_count == self.history.items:
+                    view = session.fit(self.history, self.equipped.body, extra_messages=extra)
                     await cached.append(view.records)
                     if view.changed:
                         cached.caching.passes += 1
-                    self._view = view
+                    self.view = view
         except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session: the view stays as it is.
             _LOGGER.warning("session %s: %s", self.facts.session, error)
 
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
         """Return the own calls of the latest round with their results, in order."""
-        session = self._cached.session
+        session = self.cached.session
         first_mark = len(self._marks)
         self._marks += [call.arguments for call in calls if call.tool == DELIMITER]
         verdicts = iter(session.engine.window.foresee(self._marks)[first_mark:])
@@ -211,7 +203,7 @@ class SessionTurn:
                 result = TOO_MANY
             else:
                 self._recalls += 1
-                result = session.recall(call, self._history)
+                result = session.recall(call, self.history)
             answers.append((call, result))
         return answers
 
@@ -223,16 +215,16 @@ class SessionTurn:
             await self._append(reply, "a reply")
         finally:
             if over:
-                self._finished(self._cached)
+                self.finished(self.cached)
 
     def _reply_records(self, *, over: bool) -> Sequence[Record]:
-        session = self._cached.session
+        session = self.cached.session
         usage = self._rounds[-1].usage or NO_USAGE
         records: list[Record] = []
         if self.rewritten is not None:
             records.append(self.rewritten.note())
         # Once another request has added to the session, this usage no longer tells the size of the view.
-        if session.engine.item_count == self._history.items:
+        if session.engine.item_count == self.history.items:
             records += session.observe(usage, self.facts.model)
         else:
             records += session.paid(usage, self.facts.model)
@@ -245,8 +237,8 @@ class SessionTurn:
         try:
             for tries_left in reversed(range(TRIES)):
                 try:
-                    async with self._cached.held():
-                        await self._cached.append(await make())
+                    async with self.cached.held():
+                        await self.cached.append(await make())
                     return
                 except SessionChangedError:
                     if not tries_left:
