@@ -355,13 +355,3 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(WAIT):
         while not condition():
             await asyncio.sleep(0.005)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test in an event loop of its own, which may not take long."""
-
-    async def main() -> None:
-        async with asyncio.timeout(3 * WAIT):
-            await test()
-
-    asyncio.run(main())

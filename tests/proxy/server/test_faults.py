@@ -23,7 +23,6 @@ from tests.proxy.server.support import (
     proxy,
     request,
     response,
-    run,
     stream_head,
     text_block,
     text_delta,
@@ -251,13 +250,13 @@ def failing_wire(where: str) -> Wire:
 
 @pytest.mark.parametrize("where", ["turn", "unmanaged", "messages", "equip", "reply", "feed", "end"])
 @pytest.mark.parametrize("strict", [False, True])
-def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The client's own bytes go upstream; or to be strict, nothing does and the client is told."""
 
     async def whole(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(response(message("hi")))
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING, "wane.proxy"):
         index = FailingIndex(where)
         wires = {"anthropic": failing_wire(where)}
         sent = body(stream=False)
@@ -272,9 +271,6 @@ def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixt
             assert answer.header("x-wane-session") is None
             assert up.asked[-1].body == request(sent).partition(b"\r\n\r\n")[2]
             assert outcomes(running) == {"failed_open": 1}
-
-    with caplog.at_level(logging.WARNING, "wane.proxy"):
-        run(main)
     assert "POST /v1/messages: Traceback" in caplog.text
 
 

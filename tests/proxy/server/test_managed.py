@@ -29,7 +29,6 @@ from tests.proxy.server.support import (
     proxy,
     request,
     response,
-    run,
     stream_head,
     text_block,
     text_delta,
@@ -257,13 +256,13 @@ async def test_a_request_over_the_budget_says_so_under_every_strategy_that_evict
 
 
 @pytest.mark.parametrize(("strategy", "warns"), [("cwl", True), ("truncate", True), ("none", False)])
-def test_a_budget_that_leaves_too_little_room_is_logged_once_a_session(
+async def test_a_budget_that_leaves_too_little_room_is_logged_once_a_session(
     strategy: Any, warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     index = SessionIndex(open_store(None), ContextSettings(budget=9_000, strategy=strategy))
     tools = [{"name": "read", "description": "Reads. " * 3_000, "input_schema": {"type": "object"}}]
 
-    async def main() -> None:
+    with caplog.at_level("WARNING", "wane.proxy"):
         async with provider(replies(response(message()))) as up, proxy(up.url, index=index) as it:
             for said in ("Hello.", "Hello.", "Others."):
                 few = body(said, stream=False)
@@ -278,15 +277,14 @@ def test_a_budget_that_leaves_too_little_room_is_logged_once_a_session(
             else:
                 assert logged == []
 
-    with caplog.at_level("WARNING", "wane.proxy"):
-        run(main)
 
-
-def test_a_window_that_thrashes_is_said_in_the_reply_the_log_and_the_status(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_window_that_thrashes_is_said_in_the_reply_the_log_and_the_status(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     index = SessionIndex(open_store(None), ContextSettings(budget=9_000))
     tools = [{"name": "read", "input_schema": {"type": "object"}}]
 
-    async def main() -> None:
+    with caplog.at_level("WARNING", "wane.proxy"):
         async with provider(replies(response(message()))) as up, proxy(up.url, index=index) as it:
             messages: list[Any] = [{"role": "user", "content": "Go."}]
             warnings = []
@@ -304,9 +302,6 @@ def test_a_window_that_thrashes_is_said_in_the_reply_the_log_and_the_status(capl
             assert all("too small for this work: 5 passes ran" in warning for warning in warnings[first:])
             logged = [record.getMessage() for record in caplog.records if "too small for" in record.getMessage()]
             assert logged == [f"session {status.facts.session}: {warnings[first]}"]
-
-    with caplog.at_level("WARNING", "wane.proxy"):
-        run(main)
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
