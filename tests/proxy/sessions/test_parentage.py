@@ -18,12 +18,11 @@ from wane.journal import SessionStore
 from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.sender import AGENTS, NOBODY, Parentage, Sender
+from wane.proxy.sessions.sender import AGENTS, NOBODY, Parentage, Sender, handed_over, prompts_of
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.team.deletion import delete_name
 from wane.testing import Call, Reply, Request
-from wane.tools.delegation import handed_over, prompts_of
 
 TASK = "Delegate the work, please."
 PROMPTS = ("Read a.py and say what it prints.", "Read b.py and say what it prints.")
@@ -231,11 +230,11 @@ async def test_an_unreadable_document_is_none_and_an_old_one_is_deleted() -> Non
     ],
 )
 def test_prompts_of_calls(tool: str, arguments: str | None, prompts: list[str]) -> None:
-    assert list(prompts_of(tool, arguments)) == prompts
+    assert prompts_of(tool, arguments) == prompts
 
 
 def test_what_a_first_message_may_hold() -> None:
     wrapped = "Your task is this:\n<objective>\nRead a.py.\n</objective>"
-    assert handed_over(wrapped) == (wrapped, "Read a.py.")
-    assert handed_over(" Task: look\n") == ("Task: look", "look")
-    assert handed_over("  ") == ()
+    assert handed_over(wrapped) == [wrapped, "Read a.py."]
+    assert handed_over(" Task: look\n") == ["Task: look", "look"]
+    assert handed_over("  ") == []

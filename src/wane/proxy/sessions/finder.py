@@ -34,7 +34,6 @@ from wane.proxy.sessions.sender import Parentage, Sender
 from wane.proxy.sessions.session import Session
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionDigests, Store, StoreError, root_of
 from wane.proxy.wire.base import Body, Wire
-from wane.tools.delegation import handed_over
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _CANDIDATES: Final = 8  # sessions to compare with a request, the most likely first
@@ -326,10 +325,7 @@ class SessionFinder:
         if not _has_answers(arrivals):
             for arrival in arrivals:
                 texts += [part.text for part in arrival.parts if part.kind is Kind.USER]
-        prompts: list[str] = []
-        for text in texts[-4:]:
-            prompts += handed_over(text)
-        return await self.parentage.parent(sender, prompts)
+        return await self.parentage.parent(sender, texts[-4:])
 
     def _settings_of(self, parent: str) -> ContextSettings:
         """Return the settings of a session with this parent, if it has one."""

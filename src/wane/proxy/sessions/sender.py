@@ -18,6 +18,7 @@ from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy import jsons
 from wane.proxy.http.head import Headers, first
 from wane.proxy.store.base import Store, StoreError
+from wane.tools.calls import bare_name, fields_of
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
@@ -34,6 +35,25 @@ _PI: Final = {"Anthropic/JS": b"anthropic-dangerous-direct-browser-access", "Ope
 
 # `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+
+_PROMPTS: Final = {
+    "agent": "prompt",  # Claude Code
+    "task": "prompt",  # Claude Code before 2.1.63, OpenCode
+    "invoke_agent": "prompt",  # Gemini CLI
+    "spawn_agent": "message",  # Codex
+    "subagent": "task",  # pi, by the extension among its examples
+    "delegate": "task",
+}
+"""By tool that starts sub-agents, the argument with the prompt."""
+
+_LISTS: Final = ("tasks", "chain")
+"""Arguments with a list of further calls, each with the prompt of a sub-agent of its own."""
+
+_WRAPPINGS: Final = (
+    re.compile(r".*<objective>\n(.*)\n</objective>", re.DOTALL),  # Gemini CLI's codebase_investigator (0.61.0)
+    re.compile(r"Task: (.*)", re.DOTALL),  # pi
+)
+"""How some clients wrap the prompt in the sub-agent's first message."""
 
 _Row: TypeAlias = tuple[str, str]
 """The id of a session, and the id that its client has for it."""
@@ -99,6 +119,28 @@ def _id(sent: Headers, name: bytes) -> str:
     return _text(sent, name)[:64]
 
 
+def prompts_of(tool: str, arguments: str | None) -> list[str]:
+    """Return the prompts of the sub-agents that a call starts, stripped; none if it starts none."""
+    argument = _PROMPTS.get(bare_name(tool))
+    if argument is None:
+        return []
+    fields = fields_of(arguments)
+    calls: list[Any] = [fields]
+    for name in _LISTS:
+        if isinstance(fields.get(name), list):
+            calls += fields[name]
+    values = [call.get(argument) for call in calls if isinstance(call, dict)]
+    return [value.strip() for value in values if isinstance(value, str) and value.strip()]
+
+
+def handed_over(text: str) -> list[str]:
+    """Return the prompts that a sub-agent's first message may hold: the text, stripped, and what it wraps."""
+    text = text.strip()
+    matches = [wrapping.fullmatch(text) for wrapping in _WRAPPINGS]
+    wrapped = [match[1].strip() for match in matches if match is not None]
+    return [prompt for prompt in (text, *wrapped) if prompt]
+
+
 class Parentage:
     """The sessions of agents and the prompts that they handed over, for the sessions of one owner.
 
@@ -127,7 +169,7 @@ class Parentage:
 
         Args:
             sender: the sender of the new session's first request.
-            texts: the prompts that this request may hold.
+            texts: the user's texts in this request, which may hold a prompt.
 
         Returns:
             The id; `UNKNOWN_PARENT` if the client says that it is a sub-agent whose parent's session is not known;
@@ -136,7 +178,10 @@ class Parentage:
         if sender.agent:
             rows = await self._changed(self._name("agent", sender.session, sender.parent), lambda rows: rows)
             return rows[0][0] if rows else UNKNOWN_PARENT
+        prompts: list[str] = []
         for text in texts:
+            prompts += handed_over(text)
+        for prompt in prompts:
             claimed = ""
 
             def claim(rows: list[_Row]) -> list[_Row]:
@@ -149,7 +194,7 @@ class Parentage:
                     rows.remove((claimed, sender.session))
                 return rows
 
-            await self._changed(self._name("prompt", text), claim)
+            await self._changed(self._name("prompt", prompt), claim)
             if claimed:
                 return claimed
         return ""

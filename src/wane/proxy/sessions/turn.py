@@ -18,12 +18,11 @@ from wane.proxy.sessions.caching import AnsweredPrefix, RewrittenPrefix, SentPre
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.memory import CachedSession
-from wane.proxy.sessions.sender import Parentage
+from wane.proxy.sessions.sender import Parentage, prompts_of
 from wane.proxy.sessions.session import RequestView
 from wane.proxy.store.base import SessionChangedError, in_thread_if
 from wane.proxy.wire.base import MAX_ROUNDS, AnsweredRound, Body, Correction, Equipped, Message, OwnCall, Round
 from wane.recall import RECALL
-from wane.tools.delegation import prompts_of
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
