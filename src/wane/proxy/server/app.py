@@ -67,11 +67,6 @@ class ProxyApp:
     by tasks and queues.
 
     Attributes:
-        settings: how it treats requests.
-        sessions: the sessions of all owners.
-        wires: the protocols by name.
-        upstream: the provider.
-        traffic: the counters.
         status: the app below `/wane`.
         roster: the members of a team; None for no team.
         failover: asks a second upstream while the provider is down; None if there is none.

@@ -43,7 +43,6 @@ class Workers:
     """The processes that share a store.
 
     Attributes:
-        store: the store.
         name: the name of this process, which no other has.
         figures: returns its present figures.
         stamp: returns a value that differs whenever the figures do; it must be fast.

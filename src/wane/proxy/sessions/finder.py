@@ -41,14 +41,7 @@ _CANDIDATES: Final = 8  # sessions to compare with a request, the most likely fi
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """How the sessions of a proxy are managed and stored.
-
-    Attributes:
-        settings: how their contexts are managed.
-        agent_settings: how the contexts of sub-agents are managed.
-        strict: whether failing to store a session is an error.
-        keep_requests: whether to store requests whole, and not only their digests.
-    """
+    """How the sessions of a proxy are managed and stored; see `SessionIndex`. Sub-agents have settings of their own."""
 
     settings: ContextSettings
     agent_settings: ContextSettings
@@ -58,15 +51,7 @@ class SessionOptions:
 
 @dataclass(frozen=True, slots=True)
 class IncomingRequest:
-    """A request of a client, for which a session is needed.
-
-    Attributes:
-        wire: its protocol.
-        body: its body.
-        arrivals: its messages.
-        root: the root of its session.
-        sender: who sent it, as far as the client says.
-    """
+    """A request of a client, with its messages and the root by which its session is found."""
 
     wire: Wire
     body: Body

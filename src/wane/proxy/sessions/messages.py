@@ -124,8 +124,6 @@ class Entry:
     """A message of the client as it was last seen.
 
     Attributes:
-        digest: the digest of its exact content.
-        shape: see `shape_of`.
         messages: how many messages of the history it stands for: one, unless rounds are inserted.
         tokens: its tokens, by our own count.
     """

@@ -232,13 +232,9 @@ class Store:
         """Note the digests of a session that has none."""
 
     async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
-        """Create a session.
+        """Create a session, which other processes find by its root.
 
-        Args:
-            root: the root by which other processes find it.
-            message_format: the format of its messages.
-            owner: the member of a team to whom it belongs; empty for none.
-            parent: for a sub-agent's session, the id of the session that started it; else empty.
+        It may belong to an owner. The parent of a sub-agent's session is the id of the session that started it.
         """
         return Log(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent))
 
@@ -286,7 +282,7 @@ class Store:
         """Change a document by a function, and return the new one.
 
         Args:
-            kind: its kind.
+            kind: the kind of the document.
             name: its name.
             change: returns the new document for the present one; None stands for no document. It is called again if
                 another process has changed the document in the meantime.
