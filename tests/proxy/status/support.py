@@ -71,10 +71,11 @@ def session(
     last = NOW - timedelta(seconds=seconds)
     about = Facts(**{**known, **facts})
     began, notices = last - timedelta(minutes=number), sum(it.notices for it in shown)
-    views = tuple(
-        ViewStatus(last - timedelta(seconds=9 * (40 - at)), 9_000 + (at * 2_300) % 61_000, 40_000 * (at in (27, 28)))
-        for at in range(40)
-    )
+    views = []
+    for number_of_view in range(40):
+        at = last - timedelta(seconds=9 * (40 - number_of_view))
+        evicted = 40_000 if number_of_view in (27, 28) else 0
+        views.append(ViewStatus(at, 9_000 + (number_of_view * 2_300) % 61_000, evicted))
     used = TokenUsage(1_200_000 * number, 90_000, 1_000_000 * number, 60_000)
     return SessionStatus(
         about,
@@ -89,7 +90,7 @@ def session(
         number % 5,
         used,
         Money(Account(calls=35, priced=35, at_least=0.75 * number), 2.5 * number),
-        views,
+        tuple(views),
     )
 
 

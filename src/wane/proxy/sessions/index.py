@@ -198,11 +198,10 @@ class SessionIndex:
         Raises:
             WaneError: as `turn` does.
         """
-        equipped = self._equipped(wire, body, self._own(wire, body))
-        preview = await self._preview(wire, equipped, body, owner)
+        preview = await self._preview(wire, body, owner)
         if preview is None:
             return body
-        cached, view = preview
+        cached, equipped, view = preview
         return cached.placed(equipped, view, preview=True)
 
     async def shortened(self, wire: Wire, body: Body, owner: str = "") -> Body | None:
@@ -216,24 +215,22 @@ class SessionIndex:
         Raises:
             WaneError: as `turn` does.
         """
-        equipped = self._equipped(wire, body, self._own(wire, body))
-        preview = await self._preview(wire, equipped, body, owner)
+        preview = await self._preview(wire, body, owner)
         if preview is None:
             return None
-        cached, view = preview
+        cached, _, view = preview
         return cached.placed(Equipped(body), view, preview=True) if view.evicted else None
 
-    async def _preview(
-        self, wire: Wire, equipped: Equipped, body: Body, owner: str
-    ) -> tuple[CachedSession, RequestView] | None:
-        """Return the session in memory that a request continues, and the view it would get; None if there is none."""
+    async def _preview(self, wire: Wire, body: Body, owner: str) -> tuple[CachedSession, Equipped, RequestView] | None:
+        """Return the session in memory that a request continues, and the tools and the view it would get."""
         arrivals = _arrivals(wire, body)
         root = root_of_request(wire, arrivals, owner)
         for cached, alignment in self._finder_of(owner).alike(root, arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
+                equipped = self._equipped(wire, body, self._own(wire, body))
                 session = copy.deepcopy(cached.session, {id(wire): wire})
                 _, history = await _extended(session, equipped, arrivals, alignment)
-                return cached, session.fit(history, body)
+                return cached, equipped, session.fit(history, body)
         return None
 
     def status(self) -> Sequence[SessionStatus]:
