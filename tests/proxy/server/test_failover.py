@@ -272,7 +272,7 @@ async def test_reasoning_that_another_provider_signed_is_left_out_there_and_come
         messages = await turn(messages)
         assert [thinks(asked.json) for asked in second.asked[2:]] == [["other 5"]]
         down = False
-        running._app._failover._down_until = 0.0  # type: ignore[union-attr]
+        running._app.failover._down_until = 0.0  # type: ignore[union-attr]
         asked = len(first.asked)
         await turn(messages)
         # The first refuses the other's; its own was left out only at the second.
