@@ -71,7 +71,7 @@ async def live(path: Path, mode: str, root: Path) -> tuple[Path, list[float], li
         turn = await index.turn(wire, body)
         content = jsons.dumps(turn.body)
         if mode == "none":
-            turn._cached.receipts = None
+            turn.cached.receipts = None
         ready = time.process_time()
         await turn.sent(content, "https://api.anthropic.com/v1/messages")
         recorded = time.process_time()

@@ -98,7 +98,8 @@ class Recaller:
         if not names:
             return reply
         shown = {part.call_id for part in request.parts}
-        gone = [name for name in names if not any(id_ in shown for n, _, id_ in blocks if n == name and id_)]
+        in_view = {name for name, _, call_id in blocks if call_id and call_id in shown}
+        gone = [name for name in names if name not in in_view]
         picked = {self._rng.choice(gone or names) for _ in range(self._rng.randint(1, 2))}
         self.removed |= picked & set(gone)
         recalls = [Call("recall", {"name": name, "offset": len(self.read.get(name, ""))}) for name in sorted(picked)]

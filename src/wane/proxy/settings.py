@@ -35,7 +35,7 @@ class Address:
         """Parse an address, such as `127.0.0.1:8484`, `localhost`, `:8484`, `[::1]:8484` or `8484`.
 
         Raises:
-            ConfigError: for anything else.
+            ConfigError: for any other text.
         """
         stripped = text.strip()
         host, colon, port = stripped.rpartition(":")
@@ -46,12 +46,10 @@ class Address:
         if not host.startswith("[") and ":" in host:
             raise ConfigError(f"the address {text!r} is not understood; write an IPv6 address as [::1]:{DEFAULT_PORT}")
         host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
-        number = DEFAULT_PORT
-        if port:
-            number = int(port) if port.isdecimal() and port.isascii() else -1
-        if not 0 <= number <= 65_535 or not _is_host(host):
+        port = port or str(DEFAULT_PORT)
+        if not (port.isdecimal() and port.isascii() and int(port) <= 65_535 and _is_host(host)):
             raise ConfigError(f"the address {text!r} is not understood; write HOST:PORT, such as 127.0.0.1:8484")
-        return cls("127.0.0.1" if host == "localhost" else host, number)
+        return cls("127.0.0.1" if host == "localhost" else host, int(port))
 
     @property
     def is_loopback(self) -> bool:
@@ -102,12 +100,12 @@ class UpstreamUrl:
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or not _is_host(parts.hostname):
             raise ConfigError(f"the upstream {masked!r} is not understood; {example}")
         if parts.username is not None or parts.password is not None:
-            raise ConfigError(f"the upstream {masked!r} holds a user or password; keys belong in the client")
+            raise ConfigError(f"the upstream {masked!r} has a user or password; keys belong in the client")
         if parts.query or parts.fragment or not parts.path.isascii() or not parts.path.isprintable():
-            raise ConfigError(f"the upstream {masked!r} has more than a path behind the host; {example}")
-        if any(c.isspace() for c in parts.path):
+            raise ConfigError(f"the upstream {masked!r} has more than a path after the host; {example}")
+        if " " in parts.path:
             raise ConfigError(f"the upstream {masked!r} has a space in it; {example}")
-        host = parts.hostname.encode("idna").decode() if not parts.hostname.isascii() else parts.hostname
+        host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
         return cls(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"))
 
     @property
@@ -140,7 +138,7 @@ def _is_host(text: str) -> bool:
 
 
 def _masked(text: str) -> str:
-    """Mask what may be secret in a URL, even a malformed one: user and password, path, query, fragment."""
+    """Mask the parts of a URL, even a malformed one, that may be secret: user and password, path, query, fragment."""
     scheme, mark, address = text.strip().rpartition("://")
     head, at, tail = re.split(r"[?#]", address, maxsplit=1)[0].rpartition("@")
     host, slash, path = tail.partition("/")
@@ -148,17 +146,17 @@ def _masked(text: str) -> str:
 
 
 MAX_BODY: Final = 128 * 1024 * 1024
-"""Bytes that a model request may have by default; no provider accepts as many."""
+"""The most bytes of a model request by default; no provider accepts so many."""
 
 ReportedUsage = Literal["auto", "sum", "last"]
 """The usage reported to clients for a reply that took several rounds: the sum, or that of the last round.
 
-The sum is what was used. But some agents take the reported usage for the size of their context, and compact it once it
-is large: with `auto`, Claude Code, Codex and pi get the last round's usage, and all others the sum.
+The sum is the true usage. But some agents take the reported usage for the size of their context, and compact it when it
+is large: with `auto`, Claude Code, Codex and pi get the usage of the last round, and all others the sum.
 """
 
 CostPeriod = Literal["run", "day", "month", "total"]
-"""What a cost limit is for: this process alone, or a day or a month (UTC) or all time of a store."""
+"""The period of a cost limit: the run of this process, or a day or a month (UTC) or all time of a store."""
 
 COST_PERIODS: Final[Mapping[CostPeriod, str]] = {
     "run": "in this run",
@@ -169,9 +167,9 @@ COST_PERIODS: Final[Mapping[CostPeriod, str]] = {
 """The periods in words."""
 
 SHORTEST_TOKEN: Final = 16
-"""Least number of characters of a token, the only protection against strangers."""
+"""The fewest characters of a token, which is the only protection against strangers."""
 
-# These characters stand unencoded in paths.
+# These characters need no encoding in paths.
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]+")
 
 
@@ -217,12 +215,12 @@ class ServerSettings:
         usage: the usage reported to clients for several rounds.
         max_body: bytes that a model request may have, decoded.
         timeouts: how long it waits.
-        max_cost: dollars that model requests may cost; then no model is asked any more. None for no limit.
-        cost_period: what `max_cost` is for.
-        shadow: pass every request on as it is, and only record what a session holds.
-        fallback: a second provider, which is asked while the first is down; None for none.
-        fallback_key: the key for it, in place of the clients'; None to pass theirs on.
-        team: whether the members of the store's team are admitted, each with a token of their own, and nobody without.
+        max_cost: dollars that model requests may cost; after that, no model is asked. None for no limit.
+        cost_period: the period of `max_cost`.
+        shadow: pass every request on as it is, and only record the sessions.
+        fallback: a second provider, to ask while the first is down; None for none.
+        fallback_key: the key for the second provider, in place of the clients' keys; None to pass those on.
+        team: admit only the members of the store's team, each with a token of their own.
 
     Raises:
         ConfigError: for an address other than loopback without a token, a malformed token, a limit that cannot work,
@@ -247,11 +245,11 @@ class ServerSettings:
         if self.token is not None:
             # The errors never contain the token itself.
             if not _TOKEN.fullmatch(self.token):
-                why = "because it may be part of a URL"
-                raise ConfigError(f"the token may have only letters, digits and . _ ~ -, {why}")
+                raise ConfigError(
+                    "the token may have only letters, digits and . _ ~ -, because it may be part of a URL"
+                )
             if len(self.token) < SHORTEST_TOKEN:
-                length = f"the token has {len(self.token)} characters"
-                raise ConfigError(f"{length}; it must have at least {SHORTEST_TOKEN}")
+                raise ConfigError(f"the token has {len(self.token)} characters; it must have at least {SHORTEST_TOKEN}")
         elif not (self.listen.is_loopback or self.team):
             raise ConfigError(
                 f"{self.listen} can be reached from other machines; set a token (WANE_PROXY_TOKEN or --token), admit"
@@ -261,17 +259,23 @@ class ServerSettings:
             raise ConfigError(f"the cost limit is {self.max_cost:g} dollars; it must be a number above 0")
         if self.max_body < 1:
             raise ConfigError(f"the largest body is {self.max_body} bytes; it must be at least 1")
-        for upstream in filter(None, (self.upstream, self.fallback)):
-            if self.listen.port and _same_place(self.listen, upstream):
+        for upstream in (self.upstream, self.fallback):
+            if upstream is not None and _is_proxy(self.listen, upstream):
                 raise ConfigError(f"the upstream {upstream} is the proxy itself; give the provider's address")
         if self.fallback == self.upstream:
             raise ConfigError(f"the fallback {self.fallback} is the upstream itself; give another provider's address")
-        if (key := self.fallback_key) is not None and not (self.fallback and re.fullmatch("[!-~]+", key)):
-            raise ConfigError("the key of the fallback needs a fallback, and has letters, digits and signs only")
+        if self.fallback_key is not None:
+            if self.fallback is None:
+                raise ConfigError("there is a key for a fallback, but no fallback; give the address of one")
+            if not re.fullmatch("[!-~]+", self.fallback_key):
+                raise ConfigError(
+                    "the key of the fallback may have only letters, digits and punctuation, without spaces"
+                )
 
 
-def _same_place(listen: Address, upstream: UpstreamUrl) -> bool:
-    if listen.port != upstream.port:
+def _is_proxy(listen: Address, upstream: UpstreamUrl) -> bool:
+    """Return whether an upstream is the server that listens on an address."""
+    if not listen.port or listen.port != upstream.port:
         return False
     if listen.host == upstream.host:
         return True

@@ -232,12 +232,12 @@ class GeminiCli(CodingAgent):
         return str(json.loads(output)["response"])
 
     def transcript(self, home: Path) -> list[Any]:
-        lines = _lines(home / ".gemini" / "tmp")
-        return [
-            (line["type"], line.get("content"), [(call["name"], call["args"]) for call in line.get("toolCalls", ())])
-            for line in lines
-            if line.get("type") in ("user", "gemini")
-        ]
+        messages = []
+        for line in _lines(home / ".gemini" / "tmp"):
+            if line.get("type") in ("user", "gemini"):
+                calls = [(call["name"], call["args"]) for call in line.get("toolCalls", ())]
+                messages.append((line["type"], line.get("content"), calls))
+        return messages
 
 
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:

@@ -32,8 +32,10 @@ class SdkHands:
 
 
 def result_of(name: str, what: str) -> str:
-    """What a tool gives: always the same, and much of it where something is read."""
-    return "\n".join(f"Line {line} of {what}." for line in range(120)) if name == "read" else f"{name} {what}: done"
+    """The result of a call: always the same, and long for a file that is read."""
+    if name == "read":
+        return "\n".join(f"Line {line} of {what}." for line in range(120))
+    return f"{name} {what}: done"
 
 
 @dataclass(frozen=True)

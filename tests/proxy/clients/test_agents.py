@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
@@ -42,9 +41,10 @@ evicted = pytest.mark.parametrize(
 
 
 def replies(agent: CodingAgent, place: Place, *, marks: bool, aloud: bool = False) -> list[Reply]:
-    steps = turns(agent.hands(place.work))
-    made: Iterable[Iterable[Reply]] = (marked(turn, aloud=aloud) if marks else plain(turn) for turn in steps)
-    return list(chain.from_iterable(made))
+    script: list[Reply] = []
+    for turn in turns(agent.hands(place.work)):
+        script += marked(turn, aloud=aloud) if marks else plain(turn)
+    return script
 
 
 @pytest.mark.wide
@@ -94,7 +94,8 @@ def test_over_a_small_budget_the_work_is_the_same(name: str, tmp_path: Path) -> 
     assert place.files()["notes.txt"] == "a.py prints 42\n"
     assert {sums_usage("auto", [(b"user-agent", r.headers["user-agent"].encode())]) for r in asked} == {False}
     views, gone = views_of(log)
-    assert len(views) == len(asked) - sum(len([s for s in turn if s.alone]) for turn in turns(agent.hands(place.work)))
+    steps = chain.from_iterable(turns(agent.hands(place.work)))
+    assert len(views) == len(asked) - len([step for step in steps if step.alone])
     assert max(views) <= agent.budget
     assert max(gone) > agent.budget // 4
     # What was read first has gone from later requests, which hold no more than the budget.
@@ -122,6 +123,10 @@ def reads(request: Request, text: str) -> bool:
     return any(text in result for result in request.texts(Kind.RESULT))
 
 
+def item_types(request: Request) -> list[str]:
+    return [item["type"] for item in request.body["input"]]
+
+
 @pytest.mark.wide
 def test_codex_compacts_its_history_through_the_proxy(tmp_path: Path) -> None:
     agent, place = Codex("gpt-5.5"), Place.make(tmp_path / "agent")
@@ -130,7 +135,7 @@ def test_codex_compacts_its_history_through_the_proxy(tmp_path: Path) -> None:
     script = [look, Reply("SEALED"), *(Reply(answer) for answer in ANSWERS)]
     with ScriptedServer(script) as server:
         done = work(agent, place, upstream=server.url, before=[*WANE, "run", *run_options(agent, server.url), "--"])
-        kinds = [[item["type"] for item in request.body["input"]] for request in server.requests]
+        kinds = [item_types(request) for request in server.requests]
         assert (server.refusals, server.remaining) == ((), 0)
     assert done.answers == list(ANSWERS)
     assert kinds[1][-1] == "compaction_trigger"
@@ -148,7 +153,7 @@ def test_codex_compacts_by_the_last_round_and_not_by_the_sum(options: tuple[str,
     script = [marks, look, *([Reply("SEALED")] if options else []), *(Reply(answer) for answer in ANSWERS)]
     with ScriptedServer(script) as server, proxy(server.url, tmp_path, *options) as url:
         done = work(agent, place, upstream=url)
-        kinds = [[item["type"] for item in request.body["input"]] for request in server.requests]
+        kinds = [item_types(request) for request in server.requests]
         assert (server.refusals, server.remaining) == ((), 0)
     assert done.answers == list(ANSWERS)
     assert any("compaction_trigger" in each for each in kinds) is bool(options)

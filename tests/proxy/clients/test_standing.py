@@ -63,14 +63,20 @@ class Model:
         users = [part.text for part in request.parts if part.kind is not Kind.CALL]
         if any("CRITICAL: Respond with TEXT ONLY" in text for text in users):
             return Reply("<summary>All is well.</summary>", usage=usage)
-        turn = max(at for at, prompt in enumerate(self._prompts) if any(prompt in text for text in users))
+        so_far = "\n".join(users)
+        turn = max(number for number, prompt in enumerate(self._prompts) if prompt in so_far)
         self.turns[turn].append(request)
-        done = len(self.turns[turn]) > CALLS
-        return Reply("Done." if done else None, calls=() if done else (self._call,), usage=usage)
+        if len(self.turns[turn]) > CALLS:
+            return Reply("Done.", usage=usage)
+        return Reply(calls=(self._call,), usage=usage)
 
 
 def holds(requests: Iterable[Request], text: str) -> list[bool]:
-    return [any(text in part.text for part in request.parts if part.kind is not Kind.CALL) for request in requests]
+    return [_holds(request, text) for request in requests]
+
+
+def _holds(request: Request, text: str) -> bool:
+    return any(text in part.text for part in request.parts if part.kind is not Kind.CALL)
 
 
 @pytest.mark.wide

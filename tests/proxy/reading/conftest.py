@@ -27,12 +27,14 @@ __all__ = ["plain_surroundings", "run"]
 
 
 def sent(client: Client, body: Body) -> Iterator[Part]:
-    """The parts of a request, those of messages that were joined in the system's place each on its own."""
+    """The parts of a request; those of joined system messages as if each block were a message."""
     for message in client.wire.messages(body):
         content = message.get("content")
-        joined = message.get("role") == "system" and isinstance(content, list)
-        for each in [{**message, "content": [block]} for block in content] if joined else [message]:
-            yield from client.wire.format.parts(each)
+        if message.get("role") == "system" and isinstance(content, list):
+            for block in content:
+                yield from client.wire.format.parts({**message, "content": [block]})
+        else:
+            yield from client.wire.format.parts(message)
 
 
 @dataclass(frozen=True)

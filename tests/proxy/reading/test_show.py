@@ -79,7 +79,8 @@ def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep
     kept = keep(make(), strategy=strategy)
     session = load_session(kept.path)
     # The guidance comes on top: a message of its own in some protocols, and in others part of the system message.
-    sent, told = ([part for part in parts if part.kind is not Kind.SYSTEM] for parts in (kept.view, told_view(session)))
+    sent = [part for part in kept.view if part.kind is not Kind.SYSTEM]
+    told = [part for part in told_view(session) if part.kind is not Kind.SYSTEM]
     index = session.rebuilt.window.index
     assert [part.text for part in sent if part.text.startswith(OPENING)] == ([] if index is None else [index.text])
     sent = [part for part in sent if not part.text.startswith(OPENING)]
@@ -107,8 +108,9 @@ def told_view(session: Session) -> list[Part]:
     format_, instead = get_format(session.file.header.format), session.view.instead
     parts = [part for message in session.rebuilt.messages for part in format_.parts(message)]
     assert all(tokens == chars(PLACEHOLDER) for tokens in instead.values())
-    shown = sorted([*session.view.visible, *instead])
-    return [replace(parts[index], text=PLACEHOLDER) if index in instead else parts[index] for index in shown]
+    for index in instead:
+        parts[index] = replace(parts[index], text=PLACEHOLDER)
+    return [parts[index] for index in sorted([*session.view.visible, *instead])]
 
 
 @pytest.mark.quick(1)
@@ -119,7 +121,8 @@ def test_episodes_passes_and_usage(make: type[Client], keep: Keep, run: Run) -> 
     assert (data["agent"], data["format"], data["strategy"]) == ("proxy", make.wire.name, "cwl")
     assert data["tokens"] == {"history": kept.facts.history, "view": kept.facts.view}
     # A pass counts as the provider does, by its last report; what is evicted is told by our own count.
-    evicted = sum(sum(s["tokens_before"] - s["tokens_after"] for s in p["steps"]) for p in data["passes"])
+    steps = [step for pass_ in data["passes"] for step in pass_["steps"]]
+    evicted = sum(step["tokens_before"] - step["tokens_after"] for step in steps)
     assert evicted == pytest.approx(kept.facts.evicted, rel=0.02)
     asked = sum(len(exchange.bodies) for exchange in kept.exchanges)
     assert data["usage"]["model_calls"] == asked > len(kept.exchanges), "rounds that the client did not see count too"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,11 +66,10 @@ def test_lists_show_and_view_have_them_below_their_parent(store: SessionStore, h
     assert listed == {ids[0]: "", ids[1]: ids[0], ids[2]: ids[0], ids[3]: "?"}
     table = run("sessions").out
     assert "a sub-agent of a session that is not known" in " ".join(table.split())
-    lines = table.splitlines()
-    names = [session_id.rpartition("-")[2][:12] for session_id in ids]
-    where = {name: next(number for number, line in enumerate(lines) if name in line) for name in names}
-    assert where[names[0]] < min(where[names[1]], where[names[2]])
-    assert all(lines[where[name]].startswith("  ") for name in names[1:3])
+    main, first, second, _ = (session_id.rpartition("-")[2][:12] for session_id in ids)
+    assert table.index(main) < min(table.index(first), table.index(second))
+    assert re.search(rf"^  .*{first}", table, re.MULTILINE)
+    assert re.search(rf"^  .*{second}", table, re.MULTILINE)
 
     shown = json.loads(run("show", ids[0], "--json").out)
     agents = row["agents"]

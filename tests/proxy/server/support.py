@@ -99,9 +99,8 @@ async def read_request(reader: asyncio.StreamReader) -> Asked | None:
     head = await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b""
     if not head:
         return None
-    first, *lines = head.decode("latin-1").split("\r\n")[:-2]
+    first, headers = parse_head(head)
     method, target, _ = first.split(" ")
-    headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
     asked = Asked(method, target, headers)
     if asked.header("transfer-encoding") == "chunked":
         while size := int(await reader.readline(), 16):
@@ -110,6 +109,16 @@ async def read_request(reader: asyncio.StreamReader) -> Asked | None:
     elif length := int(asked.header("content-length") or 0):
         asked.body = await reader.readexactly(length)
     return asked
+
+
+def parse_head(head: bytes) -> tuple[str, list[tuple[str, str]]]:
+    """The first line and the headers of a message."""
+    first, *lines = head.decode("latin-1").split("\r\n")[:-2]
+    headers = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers.append((name.lower(), value.strip()))
+    return first, headers
 
 
 @asynccontextmanager
@@ -266,8 +275,7 @@ class Connection:
     async def head(self) -> Answer:
         async with asyncio.timeout(WAIT):
             head = await self.reader.readuntil(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")[:-2]
-        headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+        first, headers = parse_head(head)
         return Answer(int(first.split(" ")[1]), headers, b"", whole=False)
 
     async def piece(self) -> bytes:
@@ -347,13 +355,3 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(WAIT):
         while not condition():
             await asyncio.sleep(0.005)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test in an event loop of its own, which may not take long."""
-
-    async def main() -> None:
-        async with asyncio.timeout(3 * WAIT):
-            await test()
-
-    asyncio.run(main())

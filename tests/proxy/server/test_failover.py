@@ -272,7 +272,7 @@ async def test_reasoning_that_another_provider_signed_is_left_out_there_and_come
         messages = await turn(messages)
         assert [thinks(asked.json) for asked in second.asked[2:]] == [["other 5"]]
         down = False
-        running._app._failover._down_until = 0.0  # type: ignore[union-attr]
+        running._app.failover._down_until = 0.0  # type: ignore[union-attr]
         asked = len(first.asked)
         await turn(messages)
         # The first refuses the other's; its own was left out only at the second.
@@ -362,9 +362,9 @@ async def test_money_counts_for_the_one_that_answered() -> None:
     [
         ({"fallback": at("http://127.0.0.1:1")}, "is the upstream itself"),
         ({"fallback": at("http://127.0.0.1:8484")}, "is the proxy itself"),
-        ({"fallback_key": "k"}, "needs a fallback"),
-        ({"fallback": at("http://127.0.0.1:2"), "fallback_key": "a b"}, "letters, digits and signs"),
-        ({"fallback": at("http://127.0.0.1:2"), "fallback_key": "a\r\nb"}, "letters, digits and signs"),
+        ({"fallback_key": "k"}, "but no fallback"),
+        ({"fallback": at("http://127.0.0.1:2"), "fallback_key": "a b"}, "letters, digits and punctuation"),
+        ({"fallback": at("http://127.0.0.1:2"), "fallback_key": "a\r\nb"}, "letters, digits and punctuation"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], words: str) -> None:

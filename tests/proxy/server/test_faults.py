@@ -23,7 +23,6 @@ from tests.proxy.server.support import (
     proxy,
     request,
     response,
-    run,
     stream_head,
     text_block,
     text_delta,
@@ -33,7 +32,6 @@ from tests.proxy.server.support import (
 from tests.proxy.store.servers import free_port
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Body, Round, Wire
@@ -208,18 +206,18 @@ class FailingIndex(SessionIndex):
         super().__init__(open_store(None))
         self.where = where
 
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY) -> SessionTurn:
+    async def turn(self, wire: Wire, body: Body, **others: Any) -> SessionTurn:
         if self.where == "turn":
             raise KeyError("a defect")
-        turn = await super().turn(wire, body, size=size, sender=sender)
+        turn = await super().turn(wire, body, **others)
         if self.where == "answered":
             turn.__class__ = FailingTurn
         return turn
 
-    async def peek(self, wire: Wire, body: Body) -> Body:
+    async def peek(self, wire: Wire, body: Body, owner: str = "") -> Body:
         raise KeyError("a defect")
 
-    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+    async def shortened(self, wire: Wire, body: Body, owner: str = "") -> Body | None:
         raise KeyError("a defect")
 
 
@@ -252,13 +250,13 @@ def failing_wire(where: str) -> Wire:
 
 @pytest.mark.parametrize("where", ["turn", "unmanaged", "messages", "equip", "reply", "feed", "end"])
 @pytest.mark.parametrize("strict", [False, True])
-def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The client's own bytes go upstream; or to be strict, nothing does and the client is told."""
 
     async def whole(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(response(message("hi")))
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING, "wane.proxy"):
         index = FailingIndex(where)
         wires = {"anthropic": failing_wire(where)}
         sent = body(stream=False)
@@ -273,9 +271,6 @@ def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixt
             assert answer.header("x-wane-session") is None
             assert up.asked[-1].body == request(sent).partition(b"\r\n\r\n")[2]
             assert outcomes(running) == {"failed_open": 1}
-
-    with caplog.at_level(logging.WARNING, "wane.proxy"):
-        run(main)
     assert "POST /v1/messages: Traceback" in caplog.text
 
 

@@ -37,7 +37,7 @@ def path(verb: str, version: str = "v1beta", query: str = "") -> str:
         (path("streamGenerateContent"), json.loads),
         (
             path("streamGenerateContent", query="?alt=sse"),
-            lambda body: [json.loads(line[6:]) for line in body.split(b"\r\n" if b"\r" in body else b"\n") if line],
+            lambda body: [json.loads(line[6:]) for line in body.splitlines() if line],
         ),
     ],
 )

@@ -22,12 +22,12 @@ from tests.proxy.server.support import (
     proxy,
     request,
     response,
-    run,
 )
 from wane.core.errors import ConfigError
 from wane.proxy.http.client import Client
 from wane.proxy.http.head import RequestHead
 from wane.proxy.server.managed import ManagedRequest
+from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
 
@@ -167,7 +167,7 @@ async def test_token_is_asked_for(path: str, headers: Mapping[str, str], status:
 
 
 @pytest.mark.parametrize("token", [TOKEN, "~~a.token_of-other~characters"])
-def test_token_is_in_no_line_of_the_log_however_it_is_written(token: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_token_is_not_in_the_log_however_it_is_written(token: str, caplog: pytest.LogCaptureFixture) -> None:
     encoded = "".join(f"%{ord(it):02x}" for it in token)
     written = (token, token.upper(), encoded, encoded.upper(), encoded.replace("%", "%25"), token[:5] + encoded[15:])
     places = (
@@ -181,16 +181,13 @@ def test_token_is_in_no_line_of_the_log_however_it_is_written(token: str, caplog
         "/%257E{}",
     )
 
-    async def main() -> None:
-        async with provider(says) as up, proxy(up.url, token=token) as running:
-            for place in places:
-                for it in written:
-                    for headers in ({}, {"x-wane-token": token}):
-                        await ask(running, path=place.format(it), headers=headers)
-
     for name in ("wane", "uvicorn"):
         caplog.set_level(logging.DEBUG, name)
-    run(main)
+    async with provider(says) as up, proxy(up.url, token=token) as running:
+        for place in places:
+            for it in written:
+                for headers in ({}, {"x-wane-token": token}):
+                    await ask(running, path=place.format(it), headers=headers)
     lines = [record.getMessage() for record in caplog.records if record.name == "wane.proxy.access"]
     assert len(lines) == 2 * len(places) * len(written)
     told = unquote(unquote(caplog.text))
@@ -252,11 +249,12 @@ def test_a_request_in_an_error_shows_no_key() -> None:
     nothing: Any = None
     head = RequestHead("POST", "/v1/messages", b"/v1/messages", b"", [(b"x-api-key", KEY.encode())])
     client = Client(nothing, nothing, nothing, head, nothing)
-    parts = (client, *[nothing] * 4, KEY.encode(), {"metadata": KEY}, (), False, False)
-    assert KEY not in repr(ManagedRequest(*parts))
+    parts = (client, nothing, nothing, nothing, KEY.encode(), ())
+    assert KEY not in repr(ManagedRequest(*parts, nothing, {"metadata": KEY}, False, False))
+    assert KEY not in repr(WatchedRequest(*parts, 1, nothing))
 
 
-def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None:
+async def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None:
     """After a run with faults of all sorts, none is in a log, an answer, the status page or the metrics."""
     secrets = (KEY, "query-key-of-the-client", "Bearer-of-the-client", TOKEN, "cookie-of-the-client")
 
@@ -272,33 +270,30 @@ def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None
         async def turn(self, wire: support.Wire, body: dict[str, object], **others: object) -> object:
             raise RuntimeError(f"a defect that tells of {KEY} and query-key-of-the-client")
 
-    async def main() -> None:
-        sent = {
-            "authorization": "Bearer Bearer-of-the-client",
-            "cookie": "session=cookie-of-the-client",
-            "x-wane-token": TOKEN,
-        }
-        query = "?key=query-key-of-the-client&x="
-        got = b""
-        for index in (None, SessionIndex(support.open_store(None))):
-            async with provider(faulty) as up, proxy(up.url, token=TOKEN, index=index) as running:
-                for what in ("fine", "reset", "odd", "error"):
-                    for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/files"):
-                        for content in (body(), b"{}"):
-                            answer = await ask(running, content, path + query + what, headers=sent)
-                            got += answer.body + repr(answer.headers).encode()
-                await ask(running, body(), f"/~{TOKEN}/v1/messages" + query)
-                await ask(running, body(), f"/~{TOKEN}x/v1/messages" + query)
-                for page in ("status", "metrics", ""):
-                    answer = await ask(running, path=f"/wane/{page}", method="GET", headers=sent)
-                    assert answer.status == 200
-                    got += answer.body
-                assert all(secret in repr(up.asked[0]) for secret in secrets if secret != TOKEN)
-        texts = got.decode() + caplog.text
-        assert "a defect that tells of ***" in texts
-        assert len(caplog.records) > 60
-        assert not [secret for secret in secrets if secret in texts]
-
     for name in ("wane", "uvicorn"):
         caplog.set_level(logging.DEBUG, name)
-    run(main)
+    sent = {
+        "authorization": "Bearer Bearer-of-the-client",
+        "cookie": "session=cookie-of-the-client",
+        "x-wane-token": TOKEN,
+    }
+    query = "?key=query-key-of-the-client&x="
+    got = b""
+    for index in (None, SessionIndex(support.open_store(None))):
+        async with provider(faulty) as up, proxy(up.url, token=TOKEN, index=index) as running:
+            for what in ("fine", "reset", "odd", "error"):
+                for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/files"):
+                    for content in (body(), b"{}"):
+                        answer = await ask(running, content, path + query + what, headers=sent)
+                        got += answer.body + repr(answer.headers).encode()
+            await ask(running, body(), f"/~{TOKEN}/v1/messages" + query)
+            await ask(running, body(), f"/~{TOKEN}x/v1/messages" + query)
+            for page in ("status", "metrics", ""):
+                answer = await ask(running, path=f"/wane/{page}", method="GET", headers=sent)
+                assert answer.status == 200
+                got += answer.body
+            assert all(secret in repr(up.asked[0]) for secret in secrets if secret != TOKEN)
+    texts = got.decode() + caplog.text
+    assert "a defect that tells of ***" in texts
+    assert len(caplog.records) > 60
+    assert not [secret for secret in secrets if secret in texts]

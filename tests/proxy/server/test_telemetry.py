@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.server.support import KEY, ask, body, message, provider, proxy, response, run
+from tests.proxy.server.support import KEY, ask, body, message, provider, proxy, response
 from tests.proxy.server.test_command import wane_proxy
 from tests.proxy.server.test_managed import replies
 from wane.proxy.server.telemetry import Telemetry, is_wanted
@@ -29,20 +29,17 @@ USAGE = {"input_tokens": 100, "cache_read_input_tokens": 800, "cache_creation_in
 SAID = response(message("hi", usage=USAGE))
 
 
-def test_spans_and_metrics_follow_the_conventions_and_hold_nothing_that_was_said() -> None:
+async def test_spans_and_metrics_follow_the_conventions_and_hold_nothing_that_was_said() -> None:
     spans, metrics = InMemorySpanExporter(), InMemoryMetricReader()
     tracers = TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(spans))
     telemetry = Telemetry(tracers, MeterProvider([metrics]))
 
-    async def main() -> None:
-        refused = response(b'{"type":"error","error":{"type":"api_error","message":"no"}}', 500)
-        async with provider(replies(SAID, refused)) as up, proxy(up.url, telemetry=telemetry) as running:
-            for _ in range(2):
-                await ask(running, body("a secret word", stream=False, model="claude-sonnet-5"))
-            await ask(running, path="/v1/models", method="GET")
-
-    run(main)
+    refused = response(b'{"type":"error","error":{"type":"api_error","message":"no"}}', 500)
+    async with provider(replies(SAID, refused)) as up, proxy(up.url, telemetry=telemetry) as running:
+        for _ in range(2):
+            await ask(running, body("a secret word", stream=False, model="claude-sonnet-5"))
+        await ask(running, path="/v1/models", method="GET")
     said, failed = spans.get_finished_spans()
     assert (said.name, said.kind) == ("chat claude-sonnet-5", SpanKind.CLIENT)
     known = dict(said.attributes or {})
@@ -120,16 +117,13 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.mark.full
-def test_a_real_proxy_exports_by_otlp(collector: Collector) -> None:
-    async def main() -> None:
-        environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "ours"}
-        async with provider(replies(SAID)) as up, wane_proxy(up.url, "--no-store", **environ) as it:
-            assert (await ask(it, body(stream=False))).status == 200
-            it.process.terminate()
-            code, _, said = await it.end()
-            assert (code, "Traceback" in said) == (0, False)
-
-    run(main)
+async def test_a_real_proxy_exports_by_otlp(collector: Collector) -> None:
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "ours"}
+    async with provider(replies(SAID)) as up, wane_proxy(up.url, "--no-store", **environ) as it:
+        assert (await ask(it, body(stream=False))).status == 200
+        it.process.terminate()
+        code, _, said = await it.end()
+        assert (code, "Traceback" in said) == (0, False)
     traces = [ExportTraceServiceRequest.FromString(data) for data in collector.got["/v1/traces"]]
     metrics = [ExportMetricsServiceRequest.FromString(data) for data in collector.got["/v1/metrics"]]
     names = [span.name for it in traces for of in it.resource_spans for scope in of.scope_spans for span in scope.spans]

@@ -25,6 +25,7 @@ from tests.proxy.server.support import (
     response,
     text_block,
 )
+from tests.proxy.server.test_managed import replies
 from wane.account import Account
 from wane.journal import read
 from wane.prices import TokenUsage, cost_of
@@ -73,10 +74,8 @@ async def test_no_count_of_an_earlier_round_stays_beside_those_of_the_last() -> 
     start = event("message_start", message={**first, "content": [], "usage": first["usage"]})
     rounds = [start + call_block("delimiter", MARK) + CALLED, START + text_block("hi") + STOP]
 
-    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(response(rounds.pop(0), headers={"content-type": "text/event-stream"}))
-
-    async with provider(says) as up, proxy(up.url) as running:
+    answers = [response(content, headers={"content-type": "text/event-stream"}) for content in rounds]
+    async with provider(replies(*answers)) as up, proxy(up.url) as running:
         answer = await ask(running, body(), headers={"user-agent": PI})
         said = [json.loads(line[6:]) for line in answer.body.decode().split("\n") if line.startswith("data: ")]
         usage = {**said[0]["message"]["usage"], **said[-2]["usage"]}
@@ -120,14 +119,11 @@ async def test_the_sums_stand_in_headers_status_and_metrics(client: str, told: t
 async def test_a_fork_leaves_what_was_spent_before_it_to_the_other_session(tmp_path: Path) -> None:
     each = {"input": 130, "output": 5, "cache_read": 0, "cache_write": 0, "cache_write_hour": 0}
 
-    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(response(SAID))
-
     async def status(running: Running) -> Any:
         return (await ask(running, b"", "/wane/status", "GET")).json
 
     price = cost_of(TokenUsage(130, 5), "claude-sonnet-4-5")
-    async with provider(says) as up:
+    async with provider(replies(response(SAID))) as up:
         async with proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:
             for number in range(3):
                 await ask(running, turn(number, model="claude-sonnet-4-5"))
@@ -155,10 +151,7 @@ async def test_a_fork_leaves_what_was_spent_before_it_to_the_other_session(tmp_p
     "usage", [{"input_tokens": 0, "output_tokens": 0}, {"input_tokens": -9, "output_tokens": -1}, {}, None]
 )
 async def test_a_report_of_nothing_is_no_report(usage: dict[str, int] | None) -> None:
-    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(response(message("hi", usage=usage)))
-
-    async with provider(says) as up, proxy(up.url) as running:
+    async with provider(replies(response(message("hi", usage=usage)))) as up, proxy(up.url) as running:
         sent = body("word " * 2_000, stream=False)
         views = []
         for _ in range(2):

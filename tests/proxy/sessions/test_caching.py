@@ -310,7 +310,7 @@ async def test_a_cache_is_cold_when_its_lifetime_is_over(
     upstream = Upstream(client.provider, Worker(0))
     while (await work(index, client, upstream, 1))[-1].facts.view < 0.7 * budget:
         pass
-    (cached,) = index._finder.memory
+    (cached,) = index._finders[""].memory
     cached.last -= timedelta(minutes=minutes)
     if restarted:  # without what its requests were like
         cached.caching = CacheWatch()

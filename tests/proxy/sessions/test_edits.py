@@ -33,11 +33,15 @@ def padded(value: Any) -> Any:
         return [padded(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    made = {key: padded(entry) for key, entry in value.items()}
-    text = "text" if value.get("type") in ("text", "output_text") else "content" if "tool_calls" in value else None
-    if text is not None and isinstance(value.get(text), str) and value[text].startswith("Saying"):
-        made[text] = f"{value[text]}  "
-    return made
+    copied = {key: padded(entry) for key, entry in value.items()}
+    key = ""
+    if value.get("type") in ("text", "output_text"):
+        key = "text"
+    elif "tool_calls" in value:
+        key = "content"
+    if isinstance(value.get(key), str) and value[key].startswith("Saying"):
+        copied[key] = f"{value[key]}  "
+    return copied
 
 
 def said(body: dict[str, Any]) -> str:

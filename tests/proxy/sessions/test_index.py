@@ -150,15 +150,14 @@ def cleared(value: Any) -> Any:
     """A history in which a client has cleared all old results."""
     if isinstance(value, list):
         return [cleared(entry) for entry in value]
-    if isinstance(value, dict):
-        return {key: "[cleared]" if entry_is_result(value, key) else cleared(entry) for key, entry in value.items()}
-    return value
-
-
-def entry_is_result(owner: dict[str, Any], key: str) -> bool:
-    by_role = owner.get("role") == "tool" and key == "content"
-    by_type = owner.get("type") == "tool_result" and key == "content"
-    return by_role or by_type or key == "output"
+    if not isinstance(value, dict):
+        return value
+    copied = {key: cleared(entry) for key, entry in value.items()}
+    if "output" in value:
+        copied["output"] = "[cleared]"
+    if value.get("role") == "tool" or value.get("type") == "tool_result":
+        copied["content"] = "[cleared]"
+    return copied
 
 
 @every_client

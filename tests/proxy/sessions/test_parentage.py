@@ -18,12 +18,11 @@ from wane.journal import SessionStore
 from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.sender import AGENTS, NOBODY, Parentage, Sender
+from wane.proxy.sessions.sender import AGENTS, NOBODY, Parentage, Sender, handed_over, prompts_of
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.team.deletion import delete_name
 from wane.testing import Call, Reply, Request
-from wane.tools.delegation import handed_over, prompts_of
 
 TASK = "Delegate the work, please."
 PROMPTS = ("Read a.py and say what it prints.", "Read b.py and say what it prints.")
@@ -160,7 +159,7 @@ async def test_sub_agents_stay_in_memory_with_the_session_that_started_them(tmp_
     sub = await session(index, upstream, PROMPTS[0])
     lone = await session(index, upstream, "Something else.")
     for session_id in (sub, lone):
-        cached = index._finder.memory.get(session_id)
+        cached = index._finders[""].memory.get(session_id)
         assert cached is not None
         cached.last = cached.last.replace(year=2000)
     await index.sweep()
@@ -178,17 +177,18 @@ SENDERS = st.sampled_from([NOBODY, Sender("s"), Sender("t")])
 )
 def test_prompts_are_claimed_once_and_only_if_one_session_fits(steps: Sequence[tuple[bool, Sender, str, str]]) -> None:
     async def run() -> None:
-        parentage, open_calls = Parentage(MemoryStore()), list[tuple[str, str, str]]()
+        parentage = Parentage(MemoryStore())
+        open_calls: list[tuple[str, str, str]] = []
         for hands_over, sender, session_id, prompt in steps:
             if hands_over:
                 await parentage.handed_over(sender, session_id, [prompt])
                 open_calls.append((sender.session, session_id, prompt))
                 continue
-            fitting = [call for call in open_calls if call[0] == sender.session and call[2] == prompt]
-            expected = fitting[0][1] if len({call[1] for call in fitting}) == 1 else ""
+            callers = {call[1] for call in open_calls if call[0] == sender.session and call[2] == prompt}
+            expected = callers.pop() if len(callers) == 1 else ""
             assert await parentage.parent(sender, [prompt]) == expected
             if expected:
-                open_calls.remove(fitting[0])
+                open_calls.remove((sender.session, expected, prompt))
 
     asyncio.run(run())
 
@@ -230,11 +230,11 @@ async def test_an_unreadable_document_is_none_and_an_old_one_is_deleted() -> Non
     ],
 )
 def test_prompts_of_calls(tool: str, arguments: str | None, prompts: list[str]) -> None:
-    assert list(prompts_of(tool, arguments)) == prompts
+    assert prompts_of(tool, arguments) == prompts
 
 
 def test_what_a_first_message_may_hold() -> None:
     wrapped = "Your task is this:\n<objective>\nRead a.py.\n</objective>"
-    assert handed_over(wrapped) == (wrapped, "Read a.py.")
-    assert handed_over(" Task: look\n") == ("Task: look", "look")
-    assert handed_over("  ") == ()
+    assert handed_over(wrapped) == [wrapped, "Read a.py."]
+    assert handed_over(" Task: look\n") == ["Task: look", "look"]
+    assert handed_over("  ") == []

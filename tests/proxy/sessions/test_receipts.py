@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 from tests.marks import cross_quick
 from tests.proxy.sessions.test_index import SMALL, disk, worker
-from tests.proxy.world import CLIENTS, Client, exchange, result, run_turn, work
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, exchange, result, run_turn, work
 from wane.cli.commands import DeleteOptions
 from wane.cli.sessions.removing import delete_sessions
-from wane.journal import NoteRecord, SentRequest, read, sent_requests
+from wane.journal import NoteRecord, Record, SentRequest, SessionStore, read, sent_requests
 from wane.journal.records import FORK_NOTE
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.store.base import MemoryStore, SessionChangedError, SessionDigests
+from wane.proxy.store.disk import DiskStore
+from wane.proxy.wire.base import Round
 
 
 def own_requests(root: Path) -> dict[str, list[SentRequest]]:
@@ -27,10 +31,12 @@ def own_requests(root: Path) -> dict[str, list[SentRequest]]:
     sessions = {}
     for path in root.rglob("*Z-*.jsonl"):
         records = list(read(path).records)
-        forks = [
-            at for at, record in enumerate(records) if isinstance(record, NoteRecord) and record.topic == FORK_NOTE
-        ]
-        copied = sum(record.kind == "request" for record in records[: forks[-1] if forks else 0])
+        requests = copied = 0
+        for record in records:
+            if record.kind == "request":
+                requests += 1
+            elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
+                copied = requests
         sessions[read(path).header.id] = list(sent_requests(records))[copied:]
     return sessions
 
@@ -91,11 +97,48 @@ async def test_in_memory_nothing_is_made(tmp_path: Path) -> None:
     index = SessionIndex(MemoryStore(), SMALL)
     client.say("Go.")
     await run_turn(index, client, worker(client, 1), result)
-    assert all(cached.receipts is None for cached in index._finder.memory)
+    assert all(cached.receipts is None for cached in index._finders[""].memory)
 
 
-def marks(root: Path) -> list[bytes]:
-    """What the proxy finds its sessions by."""
+class Changing(DiskStore):
+    """A store in which, once `changes` is set, another process always adds to a session right before this one does."""
+
+    changes = False
+
+    async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Any:
+        log = await super().create(root, message_format, owner, parent)
+        append = log.append
+
+        async def refused(records: Sequence[Record], digests: SessionDigests | None = None) -> None:
+            if self.changes:
+                raise SessionChangedError("another process has added to it")
+            await append(records, digests)
+
+        log.append = refused  # type: ignore[method-assign]
+        return log
+
+
+async def test_a_request_or_a_reply_that_cannot_be_recorded_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = AnthropicClient()
+    client.say("Go.")
+    store = Changing(SessionStore(tmp_path), fsync=False)
+    index = SessionIndex(store, SMALL)
+    turn = await index.turn(client.wire, client.body())
+    store.changes = True
+    await turn.sent(b"{}", "https://provider.example")
+    assert await turn.answered(Round({"role": "assistant", "content": "Done."})) is None
+    name = f"session {turn.facts.session}"
+    assert [record.getMessage().partition(" was not recorded: ")[0] for record in caplog.records] == [
+        f"{name}: a request",
+        f"{name}: a reply",
+    ]
+    await index.close()
+
+
+def answer_keys(root: Path) -> list[bytes]:
+    """The keys by which the proxy finds its sessions."""
     with closing(sqlite3.connect(root / "index.sqlite3")) as connection:
         return [key for (key,) in connection.execute("SELECT key FROM key")]
 
@@ -112,11 +155,11 @@ async def test_a_turn_can_be_deleted_and_its_client_goes_on(make: type[Client], 
     await index.close()
     (path,) = tmp_path.rglob("*Z-*.jsonl")
     before = list(sent_requests(read(path).records))
-    assert marks(tmp_path)
+    assert answer_keys(tmp_path)
     # As a command, which has no event loop yet.
     options = DeleteOptions(names=[path.stem[-16:]], turn=1, store=str(tmp_path))
     assert await asyncio.to_thread(delete_sessions, options) == 0
-    assert not marks(tmp_path)
+    assert not answer_keys(tmp_path)
     assert b"Elm Street" not in path.read_bytes()
     assert b"which may stay" in path.read_bytes()
     after = list(sent_requests(read(path).records))

@@ -51,16 +51,13 @@ def session(
         facts: fields of its facts that are not as usual.
     """
     states = ("remove", "artifact", "bulk", "closed", "closed", "active")
-    shown = tuple(
-        EpisodeStatus(
-            None if place % 5 == 2 else f"episode-{place}",
-            "act" if place % 3 == 1 else "expl",
-            states[min(len(states) - 1, place * len(states) // max(1, episodes))],
-            300 + 7_000 * (place * 37 % 11) // (episodes + number % 3),
-            100,
-        )
-        for place in range(episodes)
-    )
+    shown = []
+    for place in range(episodes):
+        name = None if place % 5 == 2 else f"episode-{place}"
+        type_ = "act" if place % 3 == 1 else "expl"
+        state = states[place * len(states) // episodes]
+        tokens = 300 + 7_000 * (place * 37 % 11) // (episodes + number % 3)
+        shown.append(EpisodeStatus(name, type_, state, tokens, 100))
     view = 2_900 + 1_200 + sum(it.tokens for it in shown)
     known = {
         "session": f"{number:08x}",
@@ -74,10 +71,11 @@ def session(
     last = NOW - timedelta(seconds=seconds)
     about = Facts(**{**known, **facts})
     began, notices = last - timedelta(minutes=number), sum(it.notices for it in shown)
-    views = tuple(
-        ViewStatus(last - timedelta(seconds=9 * (40 - at)), 9_000 + (at * 2_300) % 61_000, 40_000 * (at in (27, 28)))
-        for at in range(40)
-    )
+    views = []
+    for number_of_view in range(40):
+        at = last - timedelta(seconds=9 * (40 - number_of_view))
+        evicted = 40_000 if number_of_view in (27, 28) else 0
+        views.append(ViewStatus(at, 9_000 + (number_of_view * 2_300) % 61_000, evicted))
     used = TokenUsage(1_200_000 * number, 90_000, 1_000_000 * number, 60_000)
     return SessionStatus(
         about,
@@ -88,11 +86,11 @@ def session(
         900,
         2_000,
         notices,
-        shown,
+        tuple(shown),
         number % 5,
         used,
         Money(Account(calls=35, priced=35, at_least=0.75 * number), 2.5 * number),
-        views,
+        tuple(views),
     )
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from tests.journal.support import in_a_child
-from tests.proxy.server.support import Asked, ask, body, message, provider, proxy, response
+from tests.proxy.server.support import ask, body, message, provider, proxy, response
+from tests.proxy.server.test_managed import replies
 from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.support import add, files, found, head_of, new_root, note, topics
 from tests.proxy.store.test_alike import begun
@@ -90,7 +91,7 @@ async def test_a_session_that_was_not_synced_is_found_after_a_crash(tmp_path: Pa
     log = await crashed.create(root, "openai")
     async with log.hold():
         await log.append((note(1),), SessionDigests(head_of(root), keys[:1]))
-    assert (await open_store(str(tmp_path)).find(root, Sought(keys[:1]))).unmarked == [log.id]
+    assert (await open_store(str(tmp_path)).find(root, Sought(keys[:1]))).without_digests == [log.id]
     await log.sync()
     async with log.hold():
         await log.append((note(2),), SessionDigests("c" * 32, keys[1:]))
@@ -211,11 +212,9 @@ async def test_a_session_that_was_closed_takes_nothing(tmp_path: Path) -> None:
 async def test_a_session_whose_file_is_gone_is_stored_anew(moved: bool, tmp_path: Path) -> None:
     root = tmp_path / "sessions"
 
-    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(response(message("hi")))
-
+    said = response(message("hi"))
     sent = body(stream=False)
-    async with provider(says) as up, proxy(up.url, index=SessionIndex(open_store(str(root)))) as running:
+    async with provider(replies(said)) as up, proxy(up.url, index=SessionIndex(open_store(str(root)))) as running:
 
         async def go_on() -> tuple[str | None, str | None]:
             answer = await ask(running, sent)

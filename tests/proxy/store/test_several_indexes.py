@@ -74,13 +74,13 @@ def raced(where: str, at: int) -> Any:
         refused = 0
 
         async def append(
-            self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+            self, session_id: str, after: End, lines: Sequence[bytes], digests: SessionDigests | None = None
         ) -> bool:
             if self.race is not None and (left := self.left) >= 0:
                 self.left -= 1
                 if not left:
                     await self.race()
-            added: bool = await super().append(session_id, after, lines, marks)
+            added: bool = await super().append(session_id, after, lines, digests)
             self.refused += not added
             return added
 
@@ -151,11 +151,11 @@ def interrupted(where: str) -> Any:
             return await super().new_lines(session_id, known)
 
         async def append(
-            self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+            self, session_id: str, after: End, lines: Sequence[bytes], digests: SessionDigests | None = None
         ) -> bool:
             if self.down:
                 raise StoreError("out of reach")
-            return session_id != self.changing and await super().append(session_id, after, lines, marks)
+            return session_id != self.changing and await super().append(session_id, after, lines, digests)
 
     return Interrupted(parse_location(where))
 
@@ -193,7 +193,7 @@ async def test_a_session_that_never_stops_changing_begins_anew_within_the_budget
     before = (await work(index, client, upstream, 6))[-1].facts
     store.changing = before.session
     client.say("Go on.")
-    with pytest.raises(StoreError, match="keeps changing"):
+    with pytest.raises(StoreError, match="keep changing"):
         await SessionIndex(store, SMALL, strict=True).turn(client.wire, client.body())
     done = await exchange(index, client, upstream)
     assert done.facts.view <= SMALL.budget < done.facts.history

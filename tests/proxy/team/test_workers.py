@@ -34,15 +34,16 @@ async def status(running: Running, token: str = TOKEN) -> Any:
     return answer.json
 
 
-async def metrics(running: Running) -> dict[tuple[str, ...], float]:
+async def metrics(running: Running) -> dict[tuple[str, str, str], float]:
     """The number of requests by worker, API and outcome."""
     answer = await ask(running, path="/wane/metrics", method="GET", headers=by(TOKEN))
-    samples = [sample for family in text_string_to_metric_families(answer.body.decode()) for sample in family.samples]
-    return {
-        tuple(sample.labels[name] for name in ("worker", "api", "outcome")): sample.value
-        for sample in samples
-        if sample.name == "wane_requests_total"
-    }
+    counts = {}
+    for family in text_string_to_metric_families(answer.body.decode()):
+        for sample in family.samples:
+            if sample.name == "wane_requests_total":
+                labels = sample.labels
+                counts[labels["worker"], labels["api"], labels["outcome"]] = sample.value
+    return counts
 
 
 async def test_each_process_shows_all_of_them(place: Place) -> None:

@@ -14,7 +14,7 @@ from wane.core.errors import ConfigError
 from wane.proxy.settings import UpstreamUrl
 
 Api = Literal["anthropic", "openai", "gemini"]
-"""Whose protocols an agent speaks; OpenAI's two share a base URL."""
+"""The vendor whose protocols an agent speaks; OpenAI's two protocols share a base URL."""
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 OPENAI: Final = "https://api.openai.com/v1"
@@ -30,8 +30,8 @@ class AgentCommand:
         arguments: its arguments.
         environ: the environment.
         folder: the working directory.
-        api: whose protocols the agent speaks, if the user says so.
-        upstream: the provider, if the user says so.
+        api: the agent's protocols, if the user gives them.
+        upstream: the provider, if the user gives it.
     """
 
     program: str
@@ -54,17 +54,18 @@ class AgentCommand:
     def options(self, *names: str) -> list[str]:
         """Return the values of an option of the agent, written `--name value` or `--name=value`, in order."""
         values = []
-        for argument, after in zip(self.arguments, (*self.arguments[1:], None), strict=False):
+        for number, argument in enumerate(self.arguments):
             name, equals, value = argument.partition("=")
-            if argument in names and after is not None:
-                values.append(after)
+            if argument in names and number + 1 < len(self.arguments):
+                values.append(self.arguments[number + 1])
             elif equals and argument.startswith("--") and name in names:
                 values.append(value)
         return values
 
     def option(self, *names: str) -> str | None:
         """Return the last value of an option; None if it is not given."""
-        return next(reversed(self.options(*names)), None)
+        values = self.options(*names)
+        return values[-1] if values else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Agent(ABC):
 
     @abstractmethod
     def upstream(self, command: AgentCommand) -> str:
-        """Return the base URL of the provider that it would use by itself.
+        """Return the base URL of the provider that the agent uses without a proxy.
 
         Raises:
             ConfigError: if that provider is unknown, or cannot be used through a proxy.
@@ -103,16 +104,16 @@ class Agent(ABC):
 
     @abstractmethod
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
-        """Return how to start it.
+        """Return how to start the agent.
 
         Args:
             command: the user's command.
             proxy: the proxy's base URL, without a version.
-            upstream: where the proxy sends requests.
+            upstream: the provider to which the proxy sends requests.
             private: a directory for files of this run that only the user can read.
 
         Raises:
-            ConfigError: if it cannot be pointed at the proxy.
+            ConfigError: if the agent cannot be pointed at the proxy.
         """
 
 
@@ -122,14 +123,13 @@ def openai_base(proxy: str, upstream: UpstreamUrl) -> str:
     It ends with the same version as the provider's base URL, or with `/v1` if that has no path.
     """
     last = upstream.prefix.rpartition("/")[2]
-    versioned = last[:1] == "v" and last[1:].isdigit()
-    if versioned:
+    if last[:1] == "v" and last[1:].isdigit():
         return f"{proxy}/{last}"
     return proxy if upstream.prefix else f"{proxy}/v1"
 
 
 def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that let an agent reach this machine directly, if its environment sets an HTTP proxy."""
+    """Return variables for an agent to reach this machine directly, if its environment sets an HTTP proxy."""
     names = ("http_proxy", "https_proxy", "all_proxy")
     if not any(environ.get(name) or environ.get(name.upper()) for name in names):
         return {}
@@ -140,7 +140,7 @@ def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return an agent's settings; empty if the file is missing or malformed, which the agent reports itself."""
+    """Return an agent's settings; empty if the file is missing or malformed, which the agent itself reports."""
     return _read(path, json.loads)
 
 
@@ -157,7 +157,7 @@ def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def parsed(settings: str, parse: Callable[[str], Any]) -> dict[str, Any]:
-    """Return the table that settings hold; empty if they are malformed."""
+    """Return the table in a text of settings; empty if they are malformed."""
     try:
         data = parse(settings)
     except (ValueError, RecursionError):

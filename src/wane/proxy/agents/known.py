@@ -1,4 +1,4 @@
-"""The coding agents that Wane knows, and how it starts any other: by the usual variables."""
+"""The coding agents that Wane knows; it starts any other agent with the usual variables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CLAUDE_ELSEWHERE: Final = {
 
 
 class ClaudeCode(Agent):
-    """Claude Code, with a login or a key: pointed at the proxy by a variable, which settings files can override."""
+    """Claude Code, with a login or a key. A variable points it at the proxy, and settings files can override that."""
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
@@ -45,7 +45,7 @@ class ClaudeCode(Agent):
         return self._set_by_file(command, _CLAUDE_VARIABLE) or command.environ.get(_CLAUDE_VARIABLE) or ANTHROPIC
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
-        """Return the environment and, if a settings file overrides it, settings that override the file."""
+        """Return the environment and, if a settings file overrides that, settings that override the file."""
         for variable, service in _CLAUDE_ELSEWHERE.items():
             value = self._set_by_file(command, variable) or command.environ.get(variable, "")
             if value.strip().lower() not in ("", "0", "false", "no", "off"):
@@ -70,7 +70,7 @@ class ClaudeCode(Agent):
         return Start(("--settings", json.dumps({"env": environ})), environ)
 
     def _set_by_file(self, command: AgentCommand, variable: str) -> str | None:
-        """The value of a variable in the settings files, the strongest first."""
+        """Return the value of a variable in the settings files, of which the first one wins."""
         for path in (
             command.folder / ".claude" / "settings.local.json",
             command.folder / ".claude" / "settings.json",
@@ -88,7 +88,7 @@ _CODEX_BASE: Final = "openai_base_url"
 class Codex(Agent):
     """Codex, with a ChatGPT login, a key, or a provider from its configuration.
 
-    It is pointed at the proxy by settings in `-c`, because no environment variable sets its base URL.
+    Settings in `-c` point it at the proxy, because no environment variable sets its base URL.
     """
 
     program = "codex"
@@ -122,16 +122,19 @@ class Codex(Agent):
             raise cannot("codex", "--oss makes it use a local server, whose address no setting changes")
         config = self._config(command)
         profile = command.option("-p", "--profile") or text(config, "profile") or ""
-        named = text(table(config, "profiles", profile), "model_provider")
-        provider = self._overrides(command).get("model_provider", named)
-        provider = provider or text(config, "model_provider") or "openai"
+        provider = (
+            self._overrides(command).get("model_provider")
+            or text(table(config, "profiles", profile), "model_provider")
+            or text(config, "model_provider")
+            or "openai"
+        )
         built_in = ("oss", "ollama", "lmstudio", "amazon-bedrock")
         if provider in built_in and not table(config, "model_providers", provider):
             raise cannot("codex", f"no setting changes the address of its provider {provider!r}")
         return provider
 
     def _overrides(self, command: AgentCommand) -> dict[str, str]:
-        """The settings that the command line gives as `-c name=value`; the last of a name counts."""
+        """Return the settings that the command line gives as `-c name=value`; the last one of a name counts."""
         parts = [override.partition("=") for override in command.options("-c", "--config")]
         return {name.strip(): value.strip().strip("\"'") for name, _, value in parts}
 
@@ -160,11 +163,11 @@ _GEMINI_CHOICES: Final = {"oauth-personal": "a Google login", "vertex-ai": "Vert
 
 
 class GeminiCli(Agent):
-    """Gemini CLI, pointed at the proxy by a variable that it reads only if it uses a key of Gemini's API.
+    """Gemini CLI. A variable points it at the proxy, which it reads only if it uses a key of Gemini's API.
 
-    With this variable and no choice in its settings, it takes the address for a gateway of its own kind and refuses to
-    start. No run can choose for the user: there is no option for it, and of settings outside the user's own it reads
-    only those that root has written below directories of root's (0.61.0).
+    With this variable and no login chosen in its settings, it takes the address for a gateway of its own kind and
+    refuses to start. A run cannot choose for the user: there is no option for that, and besides the user's own settings
+    Gemini CLI (0.61.0) reads only files of root in directories of root.
     """
 
     program = "gemini"
@@ -179,20 +182,21 @@ class GeminiCli(Agent):
         chosen = self._chosen_login(command)
         if chosen == "gemini-api-key":
             return Start(environ={_GEMINI_VARIABLE: proxy})
-        used = None if chosen is None else _GEMINI_CHOICES.get(chosen, chosen)
         if chosen is None:
-            used = next((what for name, what in _GEMINI_ELSEWHERE.items() if command.environ.get(name) == "true"), None)
-        if used is None:
+            logins = [login for name, login in _GEMINI_ELSEWHERE.items() if command.environ.get(name) == "true"]
+        else:
+            logins = [_GEMINI_CHOICES.get(chosen, chosen)]
+        if not logins:
             what = "no login is chosen in its settings; start gemini once by itself and choose Gemini's API key"
             raise cannot("gemini", what)
         raise cannot(
             "gemini",
-            f"it uses {used}, whose API Wane does not support; choose Gemini's API key in its /auth, and set"
+            f"it uses {logins[0]}, whose API Wane does not support; choose Gemini's API key in its /auth, and set"
             " GEMINI_API_KEY",
         )
 
     def _chosen_login(self, command: AgentCommand) -> str | None:
-        """How it logs in, by its settings files, the strongest first."""
+        """Return the login that its settings files choose, of which the first one wins."""
         environ = command.environ
         home = environ.get("GEMINI_CLI_HOME")
         user = Path(home).expanduser() if home else command.home
@@ -237,7 +241,7 @@ _PI_APIS: Final[dict[str, Api]] = {
 class Pi(Agent):
     """pi, with a built-in provider or one from its `models.json`.
 
-    It is pointed at the proxy by an extension, because neither environment nor options set a provider's address.
+    An extension points it at the proxy, because neither the environment nor options set a provider's address.
     """
 
     program = "pi"
@@ -265,31 +269,35 @@ class Pi(Agent):
         return Start(("-e", str(extension)))
 
     def _provider(self, command: AgentCommand) -> str:
-        """The provider that pi will use, by options, settings and keys."""
+        """Return the provider that pi will use, by options, settings and keys."""
         if named := command.option("--provider"):
             return named
         for models in (command.option("--model"), command.option("--models")):
             provider, slash, _ = (models or "").partition(",")[0].partition("/")
             if slash and (provider in _PI_PROVIDERS or self._added(command, provider)):
                 return provider
-        user, project = self._home(command) / "settings.json", command.folder / ".pi" / "settings.json"
-        if default := text({**read_json(user), **read_json(project)}, "defaultProvider"):
+        user = read_json(self._home(command) / "settings.json")
+        project = read_json(command.folder / ".pi" / "settings.json")
+        if default := text({**user, **project}, "defaultProvider"):
             return default
-        keys = (name for name in ("anthropic", "openai") if command.environ.get(f"{name.upper()}_API_KEY"))
-        return next(keys, "anthropic")
+        if command.environ.get("OPENAI_API_KEY") and not command.environ.get("ANTHROPIC_API_KEY"):
+            return "openai"
+        return "anthropic"
 
     def _api(self, command: AgentCommand, provider: str) -> Api:
         if command.api is not None:
             return command.api
         added = self._added(command, provider)
-        models = [model for model in added.get("models") or () if isinstance(model, dict)]
-        spoken = text(added, "api") or next((api for model in models if (api := text(model, "api"))), None)
-        if spoken is None and provider in _PI_PROVIDERS:
+        named = text(added, "api")
+        for model in added.get("models") or ():
+            if named is None and isinstance(model, dict):
+                named = text(model, "api")
+        if named is None and provider in _PI_PROVIDERS:
             return _PI_PROVIDERS[provider][0]
-        if spoken not in _PI_APIS:
+        if named not in _PI_APIS:
             what = f"the protocol of its provider {provider!r} is unknown; give --api anthropic or --api openai"
             raise cannot("pi", what)
-        return _PI_APIS[spoken]
+        return _PI_APIS[named]
 
     def _added(self, command: AgentCommand, provider: str) -> dict[str, Any]:
         return table(read_json(self._home(command) / "models.json"), "providers", provider)
@@ -303,7 +311,7 @@ _OTHER_VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "gemini": (_GEMINI_VARIABLE,),
 }
-"""The second of the first two is read by LiteLLM, and so by aider."""
+"""The variables with a base URL, by protocol. LiteLLM, and so aider, reads those that end with `_API_BASE`."""
 
 _PROVIDERS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI, "gemini": GOOGLE}
 
@@ -317,7 +325,10 @@ class OtherAgent(Agent):
     def upstream(self, command: AgentCommand) -> str:
         """Return the provider that the environment sets for the agent's API, or else that API's own."""
         api = self._api(command)
-        return next((url for name in _OTHER_VARIABLES[api] if (url := command.environ.get(name))), _PROVIDERS[api])
+        for name in _OTHER_VARIABLES[api]:
+            if url := command.environ.get(name):
+                return url
+        return _PROVIDERS[api]
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the environment, with a note that the agent may ignore it."""
@@ -347,8 +358,9 @@ AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), Pi())
 
 def agent_of(program: str) -> Agent:
     """Return the agent of a program, by its file name."""
-    name = PurePath(program).name
-    for ending in (".exe", ".cmd", ".bat", ".ps1"):
-        if name.lower().endswith(ending):
-            name = name[: -len(ending)]
-    return next((agent for agent in AGENTS if agent.program == name), OtherAgent(name))
+    path = PurePath(program)
+    name = path.stem if path.suffix.lower() in (".exe", ".cmd", ".bat", ".ps1") else path.name
+    for agent in AGENTS:
+        if agent.program == name:
+            return agent
+    return OtherAgent(name)

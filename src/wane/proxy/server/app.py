@@ -1,9 +1,10 @@
-"""The proxy as an ASGI app: admits requests and routes them."""
+"""The proxy as an ASGI app, which admits requests and routes them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from wane.proxy.http import head
@@ -36,7 +37,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Api(NamedTuple):
-    """The protocol of a request, and whether it only counts tokens, and asks no model."""
+    """The protocol of a request, and whether it only counts tokens and asks no model."""
 
     wire: Wire
     counts: bool
@@ -46,7 +47,7 @@ Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai`, `openai_responses` and `gemini`."""
 
 UNCOUNTED: Final = "the cost of this request is not known, and does not count for --max-cost"
-"""The warning with requests that a cost limit does not cover, such as those for embeddings."""
+"""The warning for requests that a cost limit does not cover, such as those for embeddings."""
 
 # Suffix of the path, name of the wire, and whether the request only counts tokens.
 _SUFFIXES: Final = (
@@ -58,36 +59,36 @@ _SUFFIXES: Final = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class ProxyApp:
     """The proxy, as a plain ASGI app.
 
-    It uses no framework: routes cannot match any prefix, and streaming responses would delay each token by tasks and
-    queues. `status` is the app below `/wane`; `roster` has the members of a team, and `failover` asks a second upstream
-    while the provider is down, if there are any.
+    It uses no framework: the routes of one cannot match any prefix, and its streaming responses would delay each token
+    by tasks and queues.
 
     Attributes:
+        status: the app below `/wane`.
+        roster: the members of a team; None for no team.
+        failover: asks a second upstream while the provider is down; None if there is none.
         stopping: whether readiness checks fail, because the proxy is about to stop.
     """
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        sessions: SessionIndex,
-        wires: Wires,
-        upstream: Upstream,
-        traffic: Traffic,
-        status: App,
-        roster: Roster | None = None,
-        failover: Failover | None = None,
-    ) -> None:
-        self._settings, self._sessions, self._wires = settings, sessions, wires
-        self._upstream, self._traffic, self._status = upstream, traffic, status
-        self.stopping = False
-        self._allowance = allowance_of(sessions.store, settings.max_cost, settings.cost_period)
-        self._roster, self._failover = roster, failover
-        self._guard = Guard(settings.token, settings.listen.host, None if roster is None else roster.holder)
+    settings: ServerSettings
+    sessions: SessionIndex
+    wires: Wires
+    upstream: Upstream
+    traffic: Traffic
+    status: App
+    roster: Roster | None = None
+    failover: Failover | None = None
+    stopping: bool = False
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self._allowance = allowance_of(self.sessions.store, settings.max_cost, settings.cost_period)
+        self._guard = Guard(settings.token, settings.listen.host, None if self.roster is None else self.roster.holder)
         self._live: set[asyncio.Task[Any]] = set()
-        self._order = asyncio.Lock()  # of requests that are only recorded
+        self._order = asyncio.Lock()  # for watched requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -103,9 +104,9 @@ class ProxyApp:
 
     def abandon(self) -> None:
         """Abort all open requests, with an error for the clients whose reply has not started."""
-        self._upstream.stopped = True
-        if self._failover is not None:
-            self._failover.second.stopped = True
+        self.upstream.stopped = True
+        if self.failover is not None:
+            self.failover.second.stopped = True
         for task in self._live:
             task.cancel()
 
@@ -115,57 +116,60 @@ class ProxyApp:
             await asyncio.wait(set(self._live))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, refusal, member = head_of(scope), None, None
+        request = head_of(scope)
         if request.path in (HEALTH, READY):
             await self._answer_health(request, receive, send)
             return
         what = self._guard.for_log(request)
+        member: Member | None = None
+        refusal: RefusedError | None = None
         try:
             check(request, scope["http_version"])
             request, member = await self._guard.admit(request)
         except RefusedError as error:
             refusal = error
         if refusal is None and (request.path + "/").startswith(STATUS + "/"):
-            # The request is admitted already, so the app needs no `server` to check it against.
+            # The request is admitted already, so the app needs no `server` to check.
             inner = {**scope, "path": request.path, "raw_path": request.raw_path, "root_path": STATUS, "server": None}
             inner["state"] = {"member": "" if member is None else member.name}
-            await self._status(inner, receive, send)
+            await self.status(inner, receive, send)
             return
-        api = None if refusal else api_of(self._wires, request.method, request.path)
-        with self._traffic.request(api.wire.name if api else "other", what) as exchange:
+        api = None if refusal else api_of(self.wires, request.method, request.path)
+        with self.traffic.request(api.wire.name if api else "other", what) as exchange:
             exchange.owner = "" if member is None else member.name
-            client = Client(receive, send, self._settings.timeouts, request, exchange)
+            client = Client(receive, send, self.settings.timeouts, request, exchange)
             try:
                 await self._answer(api, refusal, client, member)
             finally:
                 client.close()
-                if self._upstream.stopped and exchange.outcome == "passed":
+                if self.upstream.stopped and exchange.outcome == "passed":
                     exchange.outcome = "broken"
                 exchange.log(client.status)
 
     async def _answer_health(self, request: RequestHead, receive: Receive, send: Send) -> None:
-        """Answer a health check of a supervisor or load balancer. They have no token, and learn nothing else."""
-        status, text = 200, "ok"
+        """Answer a health check of a supervisor or load balancer, which has no token and learns nothing else."""
+        problem = ""
         if request.path == READY and self.stopping:
-            status, text = 503, "stopping"
+            problem = "stopping"
         elif request.path == READY:
             try:
-                await self._sessions.store.check()
+                await self.sessions.store.check()
             except StoreError:
-                status, text = 503, "sessions cannot be stored"
-        with self._traffic.request("other") as exchange:
-            client = Client(receive, send, self._settings.timeouts, request, exchange)
-            await client.answer(status, [(b"content-type", b"text/plain")], text.encode() + b"\n")
+                problem = "sessions cannot be stored"
+        with self.traffic.request("other") as exchange:
+            client = Client(receive, send, self.settings.timeouts, request, exchange)
+            content = f"{problem or 'ok'}\n".encode()
+            await client.answer(503 if problem else 200, [(b"content-type", b"text/plain")], content)
 
     async def _answer(
         self, api: Api | None, refusal: RefusedError | None, client: Client, member: Member | None
     ) -> None:
         """Answer a request, whatever happens."""
-        exchange, roster = client.exchange, self._roster
+        exchange = client.exchange
+        roster = self.roster
         try:
             if refusal is not None:
                 raise refusal
-            # What its cost counts for.
             allowances: list[Allowance] = []
             if client.request.method == "POST" and not (api is not None and api.counts):
                 if self._allowance is not None:
@@ -174,9 +178,10 @@ class ProxyApp:
                     await roster.take_request(member)
                     allowances.append(roster.allowance(member))
             if api is None:
-                uncounted = any(allowance.limited for allowance in allowances)
-                extra = [(head.WARNING, head.text(UNCOUNTED))] if uncounted else []
-                await pass_on(self._upstream, client, extra=extra)
+                extra: head.Headers = []
+                if any(allowance.limited for allowance in allowances):
+                    extra.append((head.WARNING, head.text(UNCOUNTED)))
+                await pass_on(self.upstream, client, extra=extra)
             else:
                 await self._ask_model(api, client, allowances)
         except RefusedError as error:
@@ -190,52 +195,48 @@ class ProxyApp:
             exchange.outcome = "client_gone"
         except asyncio.CancelledError:
             exchange.outcome = "client_gone" if client.gone else "broken"
-            if self._upstream.stopped and not client.gone:
+            if self.upstream.stopped and not client.gone:
                 await self._refuse(client, RefusedError(503, STOPPED, close=True))
         except Exception as error:
-            report(client, self._upstream, error)
+            report(client, self.upstream, error)
             exchange.outcome = "broken"
             await self._refuse(client, RefusedError(500, f"a defect in Wane: {type(error).__name__}"))
 
     async def _ask_model(self, api: Api, client: Client, allowances: Sequence[Allowance]) -> None:
         """Answer a request to a model, or one that only counts its tokens."""
-        settings, request = self._settings, client.request
-        sessions = self._sessions.of(client.exchange.owner)
+        settings = self.settings
+        request = client.request
         raw = await read_body(client, settings.max_body)
-        watched = None
-        if settings.shadow:
-            watched = WatchedRequest(
-                client, self._upstream, sessions, api.wire, raw, allowances, settings.max_body, self._order
-            )
-        if watched is not None and not allowances:
-            await watched.answer(None, counts=api.counts)
+        parts = (client, self.upstream, self.sessions, api.wire, raw, allowances)
+        if settings.shadow and not allowances:
+            await WatchedRequest(*parts, settings.max_body, self._order).answer(None, counts=api.counts)
             return
         try:
             data = await read_object(raw, request.headers, settings.max_body)
         except ValueError as error:
-            if limit := next((allowance.name for allowance in allowances if allowance.limited), ""):
-                raise RefusedError(402, f"{error}, so {limit} cannot be kept") from error
-            await pass_on(self._upstream, client, raw, [(head.UNMANAGED, head.text(str(error)))])
+            for allowance in allowances:
+                if allowance.limited:
+                    raise RefusedError(402, f"{error}, so {allowance.name} cannot be kept") from error
+            await pass_on(self.upstream, client, raw, [(head.UNMANAGED, head.text(str(error)))])
             return
         body = api.wire.received(data, request.path, request.query)
-        if watched is not None:
-            await watched.answer(body, counts=api.counts)
+        if settings.shadow:
+            await WatchedRequest(*parts, settings.max_body, self._order).answer(body, counts=api.counts)
             return
         sums = sums_usage(settings.usage, request.headers)
-        parties = (client, self._upstream, self._failover, sessions, api.wire)
-        managed = ManagedRequest(*parties, raw, body, allowances, settings.strict, sums)
+        managed = ManagedRequest(*parts, self.failover, body, settings.strict, sums)
         await managed.answer(counts=api.counts)
 
     async def _refuse(self, client: Client, refusal: RefusedError) -> None:
         """Answer with an error of the proxy's own, in the error format of the client's API."""
         exchange, request = client.exchange, client.request
-        if self._upstream.stopped and exchange.outcome in ("passed", "managed"):
+        if self.upstream.stopped and exchange.outcome in ("passed", "managed"):
             exchange.outcome = "broken"
         elif exchange.outcome == "passed":
             exchange.outcome = "refused"
         if client.started:
             return
-        wire = wire_for_errors(self._wires, request.path, request.headers)
+        wire = wire_for_errors(self.wires, request.path, request.headers)
         extra: head.Headers = [(b"content-type", b"application/json")]
         if refusal.close:
             extra.append((b"connection", b"close"))
@@ -269,7 +270,7 @@ def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire:
 
 
 def sums_usage(usage: ReportedUsage, sent: head.Headers) -> bool:
-    """Whether a client, which its headers name, is told the usage of all rounds of a reply, not that of the last."""
+    """Return whether to report the usage of all rounds of a reply to a client, and not that of the last round."""
     return usage == "sum" or (usage == "auto" and not compacts(sent))
 
 

@@ -1,4 +1,4 @@
-"""One managed request: the rounds with the provider that make up the client's reply."""
+"""A managed request: the rounds with the provider that make up the client's reply."""
 
 from __future__ import annotations
 
@@ -26,55 +26,65 @@ from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Roun
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _RETRIES: Final = 2  # how often a request that was refused for its reasoning is corrected and sent again
-_LONGEST_ERROR: Final = 1024 * 1024  # bytes of a provider's error that are read ahead; the rest is passed on unread
+_LONGEST_ERROR: Final = 1024 * 1024  # bytes of a provider's error to read; the rest is passed on unread
 
 ENCODINGS: Final = frozenset({b"accept-encoding"})
-"""What is left out of a request, so that its reply can be read as it passes."""
+"""Headers to leave out of a request, so that its reply can be read as it passes."""
 
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
 _STORED: Final = ("previous_response_id", "conversation", "cachedContent", "cached_content")
-"""What in a body refers to something that only its provider has."""
+"""Fields of a body that refer to something that only its provider has."""
 
-_READABLE: Final = (b"", b"gzip", b"deflate")  # content encodings of replies that can be decoded; none is asked for
+_READABLE: Final = (b"", b"gzip", b"deflate")  # encodings of replies that can be decoded, although none is asked for
 
 
-# Not shown: it holds keys of the client, and what was said.
+# Not shown, because it holds keys of the client, and the conversation.
 @dataclass(eq=False, repr=False)
-class ManagedRequest:
-    """A model request whose view Wane decides.
+class ModelRequest:
+    """A request to a model.
 
     Attributes:
         client: the client, with the head of its request.
         upstream: the provider.
-        failover: asks another upstream while the provider is down; None if there is none.
-        sessions: the sessions.
+        sessions: all sessions.
         wire: the request's protocol.
         raw: the body as received.
-        body: the body, as its protocol reads it.
-        allowances: what its cost counts for.
-        strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
-        sums: whether the client is told the usage of all rounds, not of the last one.
+        allowances: the limits and sums that its cost counts for.
     """
 
     client: Client
     upstream: Upstream
-    failover: Failover | None
     sessions: SessionIndex
     wire: Wire
     raw: bytes
-    body: Body
     allowances: Sequence[Allowance]
+
+
+@dataclass(eq=False, repr=False)
+class ManagedRequest(ModelRequest):
+    """A model request whose view Wane decides.
+
+    Attributes:
+        failover: asks another upstream while the provider is down; None if there is none.
+        body: the body, as its protocol reads it.
+        strict: whether the client gets an error if Wane fails; otherwise the request is passed on unchanged.
+        sums: whether to report the usage of all rounds to the client, and not that of the last one.
+    """
+
+    failover: Failover | None
+    body: Body
     strict: bool
     sums: bool
 
     def __post_init__(self) -> None:
-        self.request, self.exchange = self.client.request, self.client.exchange
+        self.request = self.client.request
+        self.exchange = self.client.exchange
         self._head: tuple[int, head.Headers] = (200, [])
         self._warning = ""
-        # Once the session has taken in the request; and whether the provider streams its reply.
+        # These two exist once the session has taken in the request.
         self._turn: SessionTurn
         self._reply: Reply
-        # The one that answers: the reply's later rounds go where its first one went.
+        # The later rounds of a reply go to the upstream that answered the first one.
         self._answering = self.upstream
         self._streams = bool(self.body.get("stream"))
         # Headers that the body needs besides the client's.
@@ -84,7 +94,7 @@ class ManagedRequest:
         """Send the client its reply.
 
         Args:
-            counts: whether the request only counts the tokens of what would be sent, and asks no model.
+            counts: whether the request only counts the tokens that would be sent, and asks no model.
 
         Raises:
             RefusedError: if the provider cannot be reached, or Wane fails in strict mode.
@@ -99,13 +109,15 @@ class ManagedRequest:
                 raise RefusedError(400, refusal)
             size = len(self.raw)
             if counts:
-                counted = await uninterrupted(self.sessions.peek(self.wire, self.body))
+                counted = await uninterrupted(self.sessions.peek(self.wire, self.body, self.exchange.owner))
                 content = await self._dumped(counted, size, counts=True)
                 self.exchange.outcome = "managed"
                 await self._relay(content, [])
                 return
             sender = sender_of(self.request.headers, self.body)
-            self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size, sender=sender))
+            owner = self.exchange.owner
+            work = self.sessions.turn(self.wire, self.body, size=size, sender=sender, owner=owner)
+            self._turn = turn = await uninterrupted(work)
             turn.large = size > LARGE
             self.exchange.sending = lambda body, url: uninterrupted(turn.sent(body, url))
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
@@ -123,9 +135,9 @@ class ManagedRequest:
         return await dumped(self.wire.outgoing(body, self.request.path, counts=counts), size)
 
     async def _shortened(self) -> bytes:
-        """The client's body, with its history shortened if it continues a managed session without tools."""
+        """Return the client's body, with the view in place of its history if it continues a managed session."""
         try:
-            body = await self.sessions.shortened(self.wire, self.body)
+            body = await self.sessions.shortened(self.wire, self.body, self.exchange.owner)
             if body is not None:
                 return await self._dumped(body, len(self.raw))
         except Exception as error:
@@ -133,15 +145,16 @@ class ManagedRequest:
         return self.raw
 
     async def _relay(self, content: bytes, extra: head.Headers) -> None:
-        """Send the client's body or another one, relay the answer as it is, and read what it cost."""
+        """Send the client's body or another one, relay the answer as it is, and read its cost."""
         self.client.watch()
-        own = content is self.raw
-        # Usage can be read only in a reply that is not encoded.
-        dropped = (ENCODINGS if self.allowances else frozenset()) | (frozenset() if own else head.REWRITTEN)
+        is_changed = content is not self.raw
+        dropped: frozenset[bytes] = head.REWRITTEN if is_changed else frozenset()
+        if self.allowances:
+            dropped |= ENCODINGS  # usage can be read only in a reply that is not encoded
         async with paying(self.allowances, self.body, len(content)) as payment:
             sent = head.to_upstream(self.request.headers, self.upstream.host, drop=dropped)
             async with await self._send(sent, content) as answer:
-                if not (answer.ok or own):
+                if is_changed and not answer.ok:
                     self.exchange.outcome = "provider_error"
                 if not answer.ok or not self.allowances:
                     payment.free()
@@ -211,21 +224,24 @@ class ManagedRequest:
         return answer
 
     async def _corrected(self, answer: UpstreamResponse, content: bytes) -> bytes | None:
-        """The corrected request to send instead of a refused one; None to pass the refusal on to the client."""
+        """Return the corrected request to send instead of a refused one; None to pass the refusal on to the client."""
         try:
             error = await answer.peek(_LONGEST_ERROR)
             body = jsons.loads(self._turn.elsewhere(content) if self._is_elsewhere else content)
             correction = self.wire.correction(answer.status, error, body, self.body)
-            corrected = body if correction is None else correction(body, self.body)
-            again = None if corrected is body else jsons.dumps(corrected)
+            if correction is None:
+                return None
+            corrected = correction(body, self.body)
+            if corrected is body:
+                return None
+            content = jsons.dumps(corrected)
         except BaseException:
             await answer.close()
             raise
-        if again is not None and correction is not None:
-            await answer.close()
-            self._turn.refused(correction, elsewhere=self._is_elsewhere)
-            self._more = self.wire.headers(corrected)
-        return again
+        await answer.close()
+        self._turn.refused(correction, elsewhere=self._is_elsewhere)
+        self._more = self.wire.headers(corrected)
+        return content
 
     async def _send(
         self,
@@ -239,14 +255,15 @@ class ManagedRequest:
         Args:
             sent: the headers.
             content: the body.
-            elsewhere: returns the body for the second provider; None for the same.
+            elsewhere: returns the body for the second provider; None to send it the same one.
             target: path and query; None for the client's.
         """
-        target, failover = target or self.request.target, self.failover
-        # No other provider could answer if this one keeps a part of the history, and none continues what a client has
-        # begun to read.
-        bound = any(self.body.get(name) for name in _STORED) or (self.client.started and not self._is_elsewhere)
-        if failover is None or bound:
+        target = target or self.request.target
+        failover = self.failover
+        # No other provider can answer if this one stores a part of the history, or if the client has begun to read its
+        # reply.
+        is_bound = any(self.body.get(name) for name in _STORED) or (self.client.started and not self._is_elsewhere)
+        if failover is None or is_bound:
             return await self.upstream.send(self.exchange, "POST", target, sent, content)
         if not self._is_elsewhere:
             answer = await failover.send(self.exchange, target, sent, content)
@@ -262,21 +279,21 @@ class ManagedRequest:
 
     async def _feed(self, answer: UpstreamResponse) -> None:
         """Relay a round's reply as it arrives."""
-        client, started = self.client, False
+        is_first = True
         try:
             async for piece in from_first(answer.decoded()):
-                if not started:
+                if is_first:
                     self._set_form(streams_in(piece, answer.headers))
-                    started = True
+                    is_first = False
                 if out := self._reply.feed(piece):
-                    if not client.started:
+                    if not self.client.started:
                         await self._start()
-                    await client.write(out)
+                    await self.client.write(out)
         except httpx2.HTTPError as error:
             await self._broken_off(error)
 
     def _set_form(self, streams: bool | None) -> None:
-        """Accept the first round's form, streamed or whole, even if not requested; later rounds must have the same."""
+        """Accept any form of the first round, streamed or whole; later rounds must have the same."""
         if self.exchange.rounds > 1:
             if streams is not self._streams:
                 raise self._unusable("continued with a reply in another form")
@@ -295,7 +312,7 @@ class ManagedRequest:
         raise BrokenOffError from error
 
     async def _end_round(self) -> Round | None:
-        """Return a completed round; None if its reply could not be used and was passed on."""
+        """Return the complete round; None if its reply cannot be used and was passed on."""
         try:
             round_ = self._reply.end()
         except BrokenReplyError as error:
@@ -304,7 +321,7 @@ class ManagedRequest:
             _LOGGER.warning("%s: %s", self.exchange.what, why)
             if not error.reported and (self.exchange.rounds > 1 or self._reply.hides):
                 raise refusal from error
-            # Unchanged: the client may understand it.
+            # It is passed on unchanged: the client may understand it.
             self._warning = self._warning or why
             await self._end(self._reply.held_back())
             return None
@@ -312,7 +329,7 @@ class ManagedRequest:
         return round_
 
     def _cut_off(self, *, late: bool = False) -> RefusedError:
-        """Return the error for a reply that stopped before its end, or did not go on in time."""
+        """Return the error for a reply that stopped before its end, or did not continue in time."""
         self.exchange.upstream_error("timeout" if late else "reset")
         self.exchange.outcome = "broken"
         return RefusedError(504 if late else 502, f"the reply from {self._answering.url.origin} broke off")
@@ -332,17 +349,22 @@ class ManagedRequest:
         except Exception as error:
             if self.strict or round_.alone:
                 raise
-            # The client's reply is complete; Wane just could not record it.
+            # The client's reply is complete, although Wane could not record it.
             report(self.client, self.upstream, error)
             return None
 
     # What the client gets
 
     async def _start(self, length: int | None = None) -> None:
-        status, headers = self._head
+        status, provider_headers = self._head
+        content_type = self._reply.content_type
+        replaced = head.REWRITTEN if content_type is None else head.REWRITTEN | {b"content-type"}
+        headers = [(name, value) for name, value in provider_headers if name not in replaced]
+        if content_type is not None:
+            headers.append((b"content-type", content_type))
         facts = self._turn.facts
         used = facts.used + self.exchange.used
-        extra: head.Headers = [
+        headers += [
             (head.SESSION, head.text(facts.session)),
             (head.VIEW, b"%d" % facts.view),
             (head.BUDGET, b"%d" % facts.budget),
@@ -351,14 +373,11 @@ class ManagedRequest:
             (head.USED_OUTPUT, b"%d" % used.output),
         ]
         if self._warning:
-            extra.append((head.WARNING, head.text(self._warning)))
+            headers.append((head.WARNING, head.text(self._warning)))
         if length is not None:
-            extra.append((b"content-length", b"%d" % length))
+            headers.append((b"content-length", b"%d" % length))
         self.raw = b""  # no longer needed
-        passed = [(name, value) for name, value in headers if name not in head.REWRITTEN]
-        if (kind := self._reply.content_type) is not None:
-            passed = [(name, value) for name, value in passed if name != b"content-type"] + [(b"content-type", kind)]
-        await self.client.start(status, [*passed, *extra])
+        await self.client.start(status, headers)
 
     async def _end(self, last: bytes) -> None:
         if not self.client.started:
@@ -391,5 +410,5 @@ def report(client: Client, upstream: Upstream, error: BaseException) -> None:
 
 
 def brief(error: BaseException) -> str:
-    """Return an error in a few words: the message of one of Wane's own errors, the type of any other."""
+    """Return an error in a few words: the message of one of Wane's own errors, or the type of any other."""
     return str(error) if isinstance(error, WaneError) else type(error).__name__

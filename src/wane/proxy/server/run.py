@@ -84,9 +84,9 @@ class ProxyOptions:
         store: where sessions are stored, as `open_store` reads it; None for memory only.
         keep: seconds after its last record until a stored session is deleted; 0 for never.
         idle: seconds without a request after which a stored session leaves memory.
-        agent_budget: tokens that the view of a sub-agent may hold; None for as many as that of any other session.
-        keep_requests: whether requests are stored, and not their digests alone.
-        predict: with `shadow`, tells what Wane would have done in the sessions with some ids.
+        agent_budget: tokens that the view of a sub-agent may hold; None for the budget of all other sessions.
+        keep_requests: whether to store requests whole, and not only their digests.
+        predict: with `shadow`, says what Wane would have done in the sessions with some ids.
     """
 
     server: ServerSettings
@@ -110,8 +110,10 @@ class Running:
     """
 
     def __init__(self, address: Address, grace: float, app: ProxyApp, sessions: SessionIndex, traffic: Traffic):
-        self.address, self.grace = address, grace
-        self.sessions, self.traffic = sessions, traffic
+        self.address = address
+        self.grace = grace
+        self.sessions = sessions
+        self.traffic = traffic
         self._app = app
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -128,7 +130,7 @@ class Running:
             drained.result(self.grace)
 
     def stop(self) -> None:
-        """Accept no more requests, let the open ones finish for a moment, and stop. A second call stops at once."""
+        """Accept no more requests, wait a moment for the open ones, and stop. A second call stops at once."""
 
         def stop() -> None:
             if self._stopping.is_set():
@@ -162,17 +164,18 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
         agent_budget=options.agent_budget,
         keep_requests=options.keep_requests,
     )
-    wires, predict = known_wires(), options.predict
     with exporting(os.environ) as telemetry:
-        async with serving(options.server, sessions, wires, sock=sock, telemetry=telemetry, predict=predict) as proxy:
+        async with serving(
+            options.server, sessions, known_wires(), sock=sock, telemetry=telemetry, predict=options.predict
+        ) as proxy:
             yield proxy
 
 
 async def opened_store(options: ProxyOptions) -> Store:
-    """Return the store of a proxy, if sessions can be stored in it.
+    """Return the store of a proxy.
 
     Raises:
-        StoreError: if not.
+        StoreError: if sessions cannot be stored in it.
         ConfigError: if there is no such store.
     """
     store = open_store(options.store, options.keep)
@@ -234,28 +237,29 @@ async def serving(
         server = _Server(app, settings)
 
         def is_unusual(record: logging.LogRecord) -> bool:
-            # A client or provider that has gone cuts a reply short; upgrades are offered and need not be taken.
+            # A client or provider that disconnects cuts a reply short; the proxy ignores upgrades that clients offer.
             ordinary = ("ASGI callable returned", "No supported WebSocket library", "Unsupported upgrade request")
             return record.levelno >= logging.WARNING and not str(record.msg).startswith(ordinary)
 
-        # A filter of this proxy's own, because another one of this process may end before it.
+        # Each proxy of a process has a filter of its own, because another one may end before it.
         logger = logging.getLogger("uvicorn.error")
         logger.addFilter(is_unusual)
         stack.callback(logger.removeFilter, is_unusual)
-        tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions, roster))]
+        serve = asyncio.create_task(server.serve([sock]))
+        background = [asyncio.create_task(_sweep(sessions, roster))]
         if workers is not None:
-            tasks.append(asyncio.create_task(workers.publish_changes()))
+            background.append(asyncio.create_task(workers.publish_changes()))
         try:
-            while not (server.started or tasks[0].done()):
+            while not (server.started or serve.done()):
                 await asyncio.sleep(0.002)
-            if tasks[0].done():
-                await tasks[0]
+            if serve.done():
+                await serve
             yield Running(settings.listen, settings.timeouts.grace, app, sessions, traffic)
         finally:
             server.stop.set()
-            for task in tasks[1:]:
+            for task in background:
                 task.cancel()
-            await tasks[0]
+            await serve
             if workers is not None:
                 await workers.leave()
 
@@ -297,7 +301,7 @@ class _Server(uvicorn.Server):
     def __init__(self, app: ProxyApp, settings: ServerSettings) -> None:
         config = uvicorn.Config(
             app,
-            # The same parser everywhere, and the strictest: what it accepts can be read in one way only.
+            # The strictest parser, on every platform: what it accepts can be read in one way only.
             http=protocol(settings.timeouts, settings.max_body),
             ws="none",
             lifespan="off",
@@ -313,7 +317,8 @@ class _Server(uvicorn.Server):
         )
         super().__init__(config)
         self.stop = asyncio.Event()
-        self._app, self._grace = app, settings.timeouts.grace
+        self._app = app
+        self._grace = settings.timeouts.grace
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -336,7 +341,7 @@ class _Server(uvicorn.Server):
 
 
 def _raise_limits() -> None:
-    """Raise the limit of open files: each stream needs two, and so does each session on disk."""
+    """Raise the limit of open files, because each stream needs two, and so does each session on disk."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -348,7 +353,7 @@ def _raise_limits() -> None:
 
 
 async def _sweep(sessions: SessionIndex, roster: Roster | None) -> None:
-    """Drop idle sessions from memory, now and then, and those of members whose token is revoked."""
+    """Drop idle sessions from memory now and then, and those of members whose token was revoked."""
     while True:
         await asyncio.sleep(min(_SWEEP, max(sessions.idle / 2, 0.1)))
         try:

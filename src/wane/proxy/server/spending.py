@@ -1,4 +1,4 @@
-"""What requests cost, and limits of it: reserved in the store before a request is sent, settled after its reply."""
+"""The cost of requests, and its limits: reserved in the store before a request is sent, and settled after its reply."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ BYTES_PER_TOKEN: Final = 2
 """The fewest bytes of a request's body that a token is assumed to take; text and code take three to five."""
 
 _CHEAPER: Final = ("flex", "batch")
-"""Tiers that a request may ask for and not get, which then costs what the usual one does."""
+"""Tiers that a request may ask for without getting them; it then costs as much as in the usual tier."""
 
 ASSUMED_OUTPUT: Final = 32_000
-"""Tokens that a reply is assumed to have at most where the client sets no limit."""
+"""The most tokens that a reply is assumed to have if the client sets no limit."""
 
 
 class Payment:
-    """What one request to the provider costs.
+    """The cost of one request to the provider.
 
     Attributes:
-        cost: micro-dollars; at first the most that it can cost, which stays if the provider reports no usage.
+        cost: micro-dollars: the most that the request can cost, until the provider reports its usage.
     """
 
     def __init__(self, model: str, amount: int) -> None:
@@ -46,9 +46,10 @@ class Payment:
         self._model = model
 
     def used(self, round_: Round | None) -> None:
-        """Note the provider's answer; None if it cannot be read. A report of no input is no report."""
-        usage = None if round_ is None else round_.usage
-        cost = None if usage is None or usage.input <= 0 else cost_of(usage, self._model)
+        """Take the cost from the provider's answer, if that can be read and reports a usage with input."""
+        if round_ is None or round_.usage is None or round_.usage.input <= 0:
+            return
+        cost = cost_of(round_.usage, self._model)
         if cost is not None:
             self.cost = round(cost * _MILLION)
 
@@ -59,15 +60,16 @@ class Payment:
 
 @asynccontextmanager
 async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> AsyncIterator[Payment]:
-    """Reserve what a request may cost, by its body and the body's size in bytes, and settle it afterwards.
+    """Reserve the most that a request may cost, by its body and the body's size in bytes, and settle it afterwards.
 
     Raises:
-        RefusedError: if a limit does not allow it, or cannot be kept: the model's price is unknown, or the store cannot
-            be reached.
+        RefusedError: if a limit does not allow it, or cannot be kept because the model's price is unknown or the store
+            cannot be reached.
     """
     model = str(body.get("model", ""))
-    limit = next((allowance.name for allowance in allowances if allowance.limited), None)
-    payment = Payment(model, 0 if limit is None else most(model, body, size, limit))
+    limited = [allowance for allowance in allowances if allowance.limited]
+    amount = most(model, body, size, limited[0].name) if limited else 0
+    payment = Payment(model, amount)
     async with AsyncExitStack() as stack:
         for allowance in allowances:
             await stack.enter_async_context(allowance.reserved(payment))
@@ -80,20 +82,22 @@ async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> Asyn
 
 
 class Allowance:
-    """What model requests have cost in all processes with one store, and a limit of it in dollars.
+    """The cost of model requests in all processes that share a store, and its limit in dollars.
 
-    They are those of one member of a team (`owner`), or all of them.
+    It covers the requests of one member of a team (`owner`), or all of them.
     """
 
     def __init__(self, store: Store, limit: float | None, period: CostPeriod, owner: str = "") -> None:
-        self._store, self._owner = store, owner
+        self._store = store
+        self._owner = owner
         self._lock = asyncio.Lock()
-        self._late: dict[str, int] = {}  # costs that the store could not be told
+        self._late: dict[str, int] = {}  # costs that are not in the store yet, because it failed
         self.allow(limit, period)
 
     def allow(self, limit: float | None, period: CostPeriod) -> None:
         """Set the limit in dollars; None for no limit."""
-        self._limit, self._period = None if limit is None else round(limit * _MILLION), period
+        self._limit = None if limit is None else round(limit * _MILLION)
+        self._period = period
 
     @property
     def limited(self) -> bool:
@@ -107,12 +111,13 @@ class Allowance:
 
     @asynccontextmanager
     async def reserved(self, payment: Payment) -> AsyncIterator[None]:
-        """Reserve what a request may cost, and settle it afterwards.
+        """Reserve the most that a request may cost, and settle it afterwards.
 
         Raises:
-            RefusedError: if the limit does not allow it, or the store cannot be reached to keep it.
+            RefusedError: if the limit does not allow it, or cannot be kept because the store cannot be reached.
         """
-        name, amount = secrets.token_hex(8), payment.cost
+        name = secrets.token_hex(8)
+        amount = payment.cost
         await uninterrupted(self._reserve(name, amount), undo=lambda _: self._late.update({name: 0}))
         try:
             yield
@@ -129,7 +134,7 @@ class Allowance:
         try:
             await self._change(reserved)
         except StoreError as error:
-            self._late[name] = 0  # it may be recorded, if only the answer was lost
+            self._late[name] = 0  # the reservation may be stored, if only the answer was lost
             if self.limited:
                 raise RefusedError(503, f"the spend is not known, so {self.name} cannot be kept: {error}") from error
             _LOGGER.warning("the cost of a request is not recorded: %s", error)
@@ -183,33 +188,45 @@ class Allowance:
 def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     """Return the most that a request is assumed to cost, in micro-dollars.
 
-    The input is at most half as many tokens as the body has bytes, all at the price of writing the cache; the output as
-    many as the client allows, or `ASSUMED_OUTPUT`.
+    The input is assumed to have one token for two bytes of the body, all at the price of writing the cache; the output,
+    as many tokens as the client allows, or else `ASSUMED_OUTPUT`.
 
     Raises:
         RefusedError: if the model's price is unknown; it names the limit.
     """
-    served = at_tier(model, ", ".join(word for word in tier_in(body).split(", ") if word not in _CHEAPER))
+    tiers = [tier for tier in tier_in(body).split(", ") if tier not in _CHEAPER]
+    served = at_tier(model, ", ".join(tiers))
     prices = prices_of(served)
     if prices is None:
         raise RefusedError(402, f"the price of the model {served!r:.80} is unknown, so {limit} cannot be kept")
-    config = body.get("generationConfig")  # Gemini's
-    places = (body, config if isinstance(config, dict) else {})
-    named = (place.get(name) for place in places for name in _OUTPUT)
-    allowed = [value for value in named if isinstance(value, int) and value > 0]
-    output = max(allowed, default=ASSUMED_OUTPUT)
-    answers = body.get("n")
-    output *= answers if isinstance(answers, int) and answers > 0 else 1
+    output = _most_output(body)
     tokens = math.ceil(size / BYTES_PER_TOKEN)
     uses = (CacheUse(0, tokens, 0), CacheUse(0, tokens, 0, tokens), CacheUse(0, 0, tokens))
     return math.ceil(max(prices.cost(use, output).total for use in uses) * _MILLION)
+
+
+def _most_output(body: Body) -> int:
+    config = body.get("generationConfig")  # Gemini's
+    limits: list[int] = []
+    for part in (body, config if isinstance(config, dict) else {}):
+        for name in _OUTPUT:
+            value = part.get(name)
+            if isinstance(value, int) and value > 0:
+                limits.append(value)
+    output = max(limits, default=ASSUMED_OUTPUT)
+    answers = body.get("n")
+    if isinstance(answers, int) and answers > 0:
+        output *= answers
+    return output
 
 
 class ReplyReader:
     """Reads a reply that the client gets unchanged, by the request's body and the reply's headers."""
 
     def __init__(self, wire: Wire, body: Body, headers: Headers) -> None:
-        self._wire, self._body, self._headers = wire, body, headers
+        self._wire = wire
+        self._body = body
+        self._headers = headers
         self._reply: Reply | None = None
         self._readable = True
 
@@ -221,13 +238,15 @@ class ReplyReader:
         try:
             self._reply.feed(piece)
         except Exception:
-            # Whatever it is, the client gets it.
+            # The client gets the reply even if it cannot be read here.
             self._readable = False
 
     def end(self) -> Round | None:
         """Return the reply at its end; None if it cannot be read."""
+        if self._reply is None or not self._readable:
+            return None
         try:
-            return self._reply.end() if self._reply is not None and self._readable else None
+            return self._reply.end()
         except Exception:
             return None
 
@@ -237,7 +256,7 @@ def _dollars(amount: int) -> str:
 
 
 def allowance_of(store: Store, max_cost: float | None, period: CostPeriod) -> Allowance | None:
-    """Return the allowance of a proxy; None if it has no limit. That of one run needs no store."""
+    """Return the allowance of a proxy; None if it has no limit. A limit of one run needs no store."""
     if max_cost is None:
         return None
     return Allowance(MemoryStore() if period == "run" else store, max_cost, period)

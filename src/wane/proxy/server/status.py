@@ -1,7 +1,7 @@
 """A proxy's status: a live page, its data as JSON, and metrics.
 
-All of it is read-only. It holds names and sizes of sessions, and nothing of their content except the beginning of the
-user's first message as a title.
+All of it is read-only. It has names and sizes of sessions, and none of their content except the beginning of the user's
+first message as a title.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from wane.proxy.settings import UpstreamUrl
 from wane.proxy.team.roster import Roster
 
 MOST_SESSIONS: Final = 500
-"""Number of sessions in the JSON and on the page, the most recently used ones; the total is given too."""
+"""The most sessions in the JSON and on the page, which are the most recently used ones; the total is there too."""
 
 _HEADERS: Final = {
     "cache-control": "no-store",
@@ -55,7 +55,7 @@ _HEADERS: Final = {
 }
 
 Predict = Callable[[Iterable[str]], list[str]]
-"""Tells in sentences what Wane would have done in the sessions with some ids; it may take seconds."""
+"""Returns sentences on what Wane would have done in the sessions with some ids; it may take seconds."""
 
 
 def status_app(
@@ -71,7 +71,7 @@ def status_app(
     """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It does not authenticate.
 
     The state of a request's scope names the member of a team who sent it: they see their own sessions, and no metrics.
-    Metrics of the sessions in memory and of the process are added to those of `traffic`. With `predict`, the proxy only
+    This adds metrics of the sessions in memory and of the process to those of `traffic`. With `predict`, the proxy only
     watches; with `workers`, other processes share its store.
     """
     traffic.registry.register(_Sessions(sessions))
@@ -82,12 +82,20 @@ def status_app(
 
     async def status(request: Request) -> Response:
         # docs/output.md describes the fields.
-        member, context = _member(request), sessions.settings
+        member = _member(request)
+        context = sessions.settings
         processes = [figures_of(sessions, traffic, started)] if workers is None else await workers.all()
-        shown = [session for session in merged_sessions(processes) if member in ("", session["owner"])]
+        visible = [session for session in merged_sessions(processes) if member in ("", session["owner"])]
         if roster is not None:
-            await roster.note_shown(member, [session["id"] for session in shown[:MOST_SESSIONS]])
-        unlisted = sum(figures["sessions_in_memory"] - len(figures["sessions"]) for figures in processes)
+            await roster.note_shown(member, [session["id"] for session in visible[:MOST_SESSIONS]])
+        requests: dict[str, int] = {}
+        open_requests = 0
+        in_memory = len(visible)
+        if not member:
+            requests = merged_counts(processes)
+            for figures in processes:
+                open_requests += figures["open"]
+                in_memory += figures["sessions_in_memory"] - len(figures["sessions"])
         data = {
             "version": wane.__version__,
             "now": now().isoformat(timespec="milliseconds"),
@@ -99,17 +107,21 @@ def status_app(
             "budget": context.budget,
             "shadow": predict is not None,
             "member": member,
-            "requests": {} if member else merged_counts(processes),
-            "open": 0 if member else sum(figures["open"] for figures in processes),
-            "money": merged_money(shown),
-            "sessions_in_memory": len(shown) + (0 if member else unlisted),
-            "sessions": with_agents(shown)[:MOST_SESSIONS],
+            "requests": requests,
+            "open": open_requests,
+            "money": merged_money(visible),
+            "sessions_in_memory": in_memory,
+            "sessions": with_agents(visible)[:MOST_SESSIONS],
         }
         return Response(jsons.dumps(data), media_type="application/json", headers=_HEADERS)
 
     async def shadow(request: Request) -> Response:
-        ids = [session.facts.session for session in sessions.status() if _member(request) in ("", session.facts.owner)]
-        lines = [] if predict is None else await asyncio.to_thread(predict, ids)
+        lines: list[str] = []
+        if predict is not None:
+            member = _member(request)
+            every = [session.facts for session in sessions.status()]
+            ids = [facts.session for facts in every if member in ("", facts.owner)]
+            lines = await asyncio.to_thread(predict, ids)
         return Response(jsons.dumps({"lines": lines}), media_type="application/json", headers=_HEADERS)
 
     async def metrics(request: Request) -> Response:
@@ -122,10 +134,12 @@ def status_app(
     app = Starlette(routes=routes)
 
     async def slashed(scope: Scope, receive: Receive, send: Send) -> None:
-        # The page's links are relative, so `/wane` leads to `/wane/`. The redirect is relative too: the browser's
-        # address may have more before it, such as a token.
-        path, root = scope.get("path", ""), scope.get("root_path", "")
-        answer = RedirectResponse(f"{root.rpartition('/')[2]}/") if root and path == root else app
+        # The page's links are relative, so `/wane` leads to `/wane/`. The redirect is relative too, because the path in
+        # the browser's address may begin with more, such as a token.
+        root = scope.get("root_path", "")
+        answer: ASGIApp = app
+        if root and scope.get("path", "") == root:
+            answer = RedirectResponse(f"{root.rpartition('/')[2]}/")
         await answer(scope, receive, send)
 
     return slashed
@@ -145,7 +159,7 @@ def figures_of(sessions: SessionIndex, traffic: Traffic, started: datetime) -> F
 
 
 def _member(request: Request) -> str:
-    """The member of a team who sent a request; empty for anyone who may see all."""
+    """Return the member of a team who sent a request; empty for a sender who may see everything."""
     return str(request.scope.get("state", {}).get("member", ""))
 
 
@@ -184,23 +198,25 @@ def _session(session: SessionStatus) -> dict[str, Any]:
 
 
 class _Sessions(Collector):
-    """Numbers of sessions in memory: all, those with too little room, and those of sub-agents; counted when read."""
+    """Counts the sessions in memory when read: all, those with too little room, and those of sub-agents."""
 
     def __init__(self, sessions: SessionIndex) -> None:
         self._sessions = sessions
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        family = GaugeMetricFamily("wane_sessions", "Sessions in memory.", labels=("api",))
-        tight = GaugeMetricFamily("wane_tight_sessions", "Those with too little room in the budget.", labels=("api",))
-        agents = GaugeMetricFamily("wane_agent_sessions", "Those of sub-agents.", labels=("api",))
+        total = GaugeMetricFamily("wane_sessions", "Sessions in memory.", labels=("api",))
+        tight = GaugeMetricFamily(
+            "wane_tight_sessions", "Sessions with too little room in the budget.", labels=("api",)
+        )
+        agents = GaugeMetricFamily("wane_agent_sessions", "Sessions of sub-agents.", labels=("api",))
         every = [session.facts for session in self._sessions.status()]
         without_room = Counter(facts.api for facts in every if facts.tight)
         of_agents = Counter(facts.api for facts in every if facts.parent)
         for api, count in sorted(Counter(facts.api for facts in every).items()):
-            family.add_metric((api,), count)
+            total.add_metric((api,), count)
             tight.add_metric((api,), without_room[api])
             agents.add_metric((api,), of_agents[api])
-        yield from (family, tight, agents)
+        yield from (total, tight, agents)
 
 
 def _read(name: str) -> str:
@@ -208,7 +224,7 @@ def _read(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """The hash by which a content policy allows an inline element."""
+    """Return the hash by which a content policy allows an inline element."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 

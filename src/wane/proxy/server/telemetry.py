@@ -1,6 +1,6 @@
-"""Traces and metrics of model requests for OpenTelemetry (extra `otel`), by its conventions for generative AI.
+"""Traces and metrics of model requests for OpenTelemetry (extra `otel`), in its conventions for generative AI.
 
-OpenTelemetry's own environment variables configure it. Spans have sizes, counts and names, never content.
+OpenTelemetry's own environment variables configure them. Spans have sizes, counts and names, never content.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Telemetry:
             outcome: how it ended (`Exchange.outcome`).
             begun: when its body was complete, in nanoseconds since 1970.
             seconds: how long it took from then on.
-            rounds: number of requests sent to the provider's model.
-            used: what these used, as the provider reported it.
+            rounds: how many requests were sent to the provider's model.
+            used: their usage, as the provider reported it.
         """
         from opentelemetry.trace import SpanKind, StatusCode
 
@@ -99,7 +99,7 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
 
 @contextmanager
 def exporting(environ: Mapping[str, str]) -> Iterator[Telemetry | None]:
-    """Give telemetry that is exported by OTLP over HTTP and flushed at the end; None if no variable asks for it.
+    """Yield telemetry that is exported by OTLP over HTTP and flushed at the end; None if no variable asks for it.
 
     Raises:
         MissingExtraError: without the extra `otel`.

@@ -1,8 +1,8 @@
-"""The proxy's counters, for Prometheus, and its access log.
+"""The proxy's counters for Prometheus, and its access log.
 
-The server opens an `Exchange` for each request and reports to it; nothing is counted elsewhere. Labels are bounded: the
-API, the outcome, an HTTP status. No session, model, tool or text is a label. The log has one line for each request,
-without any of its content.
+The server opens an `Exchange` for each request and reports to it; nothing is counted elsewhere. Labels have few values:
+the API, the outcome, an HTTP status. No session, model, tool or text is a label. The log has one line for each request,
+without any content.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Outcome = Literal[
     "broken",  # the reply broke off or violated its protocol
     "client_gone",  # the client disconnected before the end
 ]
-"""How a request ended. If several fit, the last of them in this list."""
+"""How a request ended. If several outcomes fit, the last of them counts."""
 
 UpstreamFault = Literal["connect", "timeout", "reset", "malformed"]
 """How an upstream request failed without an HTTP status."""
@@ -60,7 +60,7 @@ class Traffic:
         telemetry: traces managed requests; None for no traces.
         registry: the registry; collectors added to it are part of `metrics`.
         clock: returns monotonic seconds.
-        peak: tokens of the largest view so far, as the provider counted it if it reported a plausible number.
+        peak: tokens of the largest view so far: the provider's number if that is plausible, or else our own count.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, telemetry: Telemetry | None = None) -> None:
@@ -69,19 +69,21 @@ class Traffic:
         self.clock = clock
         self.peak = 0
         self.requests = self._counter("wane_requests", "Requests of clients, by how they ended.", "api", "outcome")
-        self.rounds = self._counter("wane_rounds", "Requests to the provider's model on behalf of managed ones.", "api")
+        self.rounds = self._counter("wane_rounds", "Requests to the model for managed requests.", "api")
         self.faults = self._counter("wane_upstream_errors", "Upstream requests that failed.", "api", "status")
         self.fail_opens = self._counter("wane_fail_opens", "Requests passed on unchanged because Wane failed.", "api")
         self.tokens = self._counter("wane_tokens", "Tokens that the provider reported.", "api", "kind")
         self.evicted = self._counter("wane_evicted_tokens", "Tokens that left a view.", "api")
         self.fallbacks = self._counter("wane_fallbacks", "Requests sent to the second upstream.", "api", "reason")
         self.dollars = self._counter("wane_dollars", "What managed requests cost, where prices are known.", "api")
-        self.agent_dollars = self._counter("wane_agent_dollars", "The part of it that sub-agents cost.", "api")
+        self.agent_dollars = self._counter(
+            "wane_agent_dollars", "The part of wane_dollars that sub-agents cost.", "api"
+        )
         self.rewritten = self._counter(
             "wane_rewritten_tokens", "Tokens paid again although they were cached, by cause.", "api", "cause"
         )
         self.rewritten_dollars = self._counter(
-            "wane_rewritten_dollars", "What they cost more than reads, where prices are known.", "api", "cause"
+            "wane_rewritten_dollars", "What these cost more than reads, where prices are known.", "api", "cause"
         )
         self.bytes = self._counter("wane_bytes", "Bytes from clients (in) and to them (out).", "api", "direction")
         self.open = Gauge("wane_open_requests", "Requests being answered.", ("api",), registry=self.registry)
@@ -89,7 +91,7 @@ class Traffic:
         self.first = self._histogram("wane_first_byte_seconds", "From a whole request to the first byte back.", _SLOW)
         self.whole = self._histogram("wane_request_seconds", "From a request's start to the end of its reply.", _SLOW)
         self.view = self._histogram("wane_view_tokens", "Tokens of the view of a managed request.", _TOKENS)
-        self.history = self._histogram("wane_history_tokens", "Tokens of its history, evicted or not.", _TOKENS)
+        self.history = self._histogram("wane_history_tokens", "Tokens of the whole history, evicted or not.", _TOKENS)
 
     def request(self, api: str, what: str = "") -> Exchange:
         """Start counting a request by the name of its wire, and its method and path for the log (`what`)."""
@@ -98,7 +100,7 @@ class Traffic:
     def metrics(self) -> bytes:
         """Return all metrics in Prometheus' text format (version 0.0.4).
 
-        They are without the `_created` samples, which double the lines and are of no use.
+        The `_created` samples are left out: they double the lines and are of no use.
         """
         metrics = list(self.registry.collect())
         for metric in metrics:
@@ -114,11 +116,11 @@ class Traffic:
         return counts
 
     def evicted_tokens(self) -> int:
-        """Return the number of tokens evicted so far."""
+        """Return how many tokens have been evicted so far."""
         return int(sum(sample.value for sample in _samples(self.evicted)))
 
     def open_requests(self) -> int:
-        """Return the number of open requests."""
+        """Return how many requests are open."""
         return int(sum(sample.value for sample in _samples(self.open)))
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -136,10 +138,10 @@ class Exchange:
         what: its method and path, for the log.
         owner: the member of a team who sent it; empty for none.
         facts: figures of its view; None before it is managed.
-        rounds: number of requests sent to the provider's model.
-        used: what they used, as the provider reported it.
+        rounds: how many requests were sent to the provider's model.
+        used: their usage, as the provider reported it.
         largest: input tokens of the largest of them, as the provider reported it; 0 if it reported none.
-        sending: called with the body of each request that is about to be sent, and where it goes; None for nobody.
+        sending: called with the body and the URL of each request that is about to be sent; None to call nothing.
     """
 
     def __init__(self, traffic: Traffic, api: str, what: str) -> None:
@@ -147,11 +149,15 @@ class Exchange:
         self.what = what
         self.owner = ""
         self.facts: Facts | None = None
-        self.rounds, self.used, self.largest = 0, NO_USAGE, 0
+        self.rounds = 0
+        self.used = NO_USAGE
+        self.largest = 0
         self.sending: Callable[[bytes, str], Awaitable[None]] | None = None
-        self._traffic, self._api = traffic, api
+        self._traffic = traffic
+        self._api = api
         self._started = self._ready = traffic.clock()
-        self._in = self._out = 0
+        self._in = 0
+        self._out = 0
         traffic.open.labels(api).inc()
 
     def received(self, size: int) -> None:
@@ -161,14 +167,12 @@ class Exchange:
 
     def prepared(self, facts: Facts) -> None:
         """Count a managed request's view, right before its first request upstream."""
-        traffic, api, self.facts = self._traffic, self._api, facts
-        traffic.added.labels(api).observe(traffic.clock() - self._ready)
-        traffic.view.labels(api).observe(facts.view)
-        traffic.history.labels(api).observe(facts.history)
-        traffic.evicted.labels(api).inc(facts.evicted_now)
+        self._traffic.added.labels(self._api).observe(self._traffic.clock() - self._ready)
+        self._traffic.evicted.labels(self._api).inc(facts.evicted_now)
+        self.watched(facts)
 
     def watched(self, facts: Facts) -> None:
-        """Note the view of a request that passed as it is."""
+        """Count the view of a request, which a watching proxy has passed on unchanged."""
         self.facts = facts
         self._traffic.view.labels(self._api).observe(facts.view)
         self._traffic.history.labels(self._api).observe(facts.history)
@@ -176,9 +180,9 @@ class Exchange:
     def paid_again(self, rewritten: RewrittenPrefix | None) -> None:
         """Count tokens that a round paid again although the provider had cached them."""
         if rewritten is not None:
-            labels = self._api, rewritten.explanation.cause
-            self._traffic.rewritten.labels(*labels).inc(rewritten.tokens)
-            self._traffic.rewritten_dollars.labels(*labels).inc(rewritten.dollars or 0.0)
+            cause = rewritten.explanation.cause
+            self._traffic.rewritten.labels(self._api, cause).inc(rewritten.tokens)
+            self._traffic.rewritten_dollars.labels(self._api, cause).inc(rewritten.dollars or 0.0)
 
     def round(self, round_: Round, model: str) -> None:
         """Count a round of a managed request for a model."""
@@ -200,26 +204,28 @@ class Exchange:
         self._traffic.faults.labels(self._api, str(what) if labelled else "other").inc()
 
     def fell_back(self, reason: str) -> None:
-        """Note that the second upstream is asked.
+        """Count a request to the second upstream.
 
-        The reason is the first one's HTTP status, `connect` or `timeout`, or `down` if it was not asked.
+        The reason is the HTTP status of the first one, `connect` or `timeout`, or `down` if it was not asked.
         """
         self._traffic.fallbacks.labels(self._api, reason).inc()
 
     def failed_open(self) -> None:
-        """Note that Wane failed, so the request is passed on unchanged."""
+        """Count a failure of Wane, after which the request is passed on unchanged."""
         self.outcome = "failed_open"
         self._traffic.fail_opens.labels(self._api).inc()
 
     def sent(self, size: int) -> None:
-        """Count bytes of the reply's body; the first ones end the time to the first byte."""
+        """Count bytes of the reply's body; the first of them end the time to the first byte."""
         if size and not self._out:
             self._traffic.first.labels(self._api).observe(self._traffic.clock() - self._ready)
         self._out += size
 
     def log(self, status: int) -> None:
         """Write the line of the access log, with the HTTP status that the client got; 0 for none."""
-        parts = [*filter(None, [self.owner]), self.what, str(status or "-")]
+        parts = [self.what, str(status or "-")]
+        if self.owner:
+            parts.insert(0, self.owner)
         if (facts := self.facts) is not None and self.outcome != "failed_open":
             parts.append(f"{facts.session} view {facts.view}/{facts.budget} evicted {facts.evicted}")
             parts.append(f"rounds {self.rounds}")
@@ -231,9 +237,13 @@ class Exchange:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Count the request's outcome, duration and bytes."""
-        traffic, api, now = self._traffic, self._api, self._traffic.clock()
-        if (facts := self.facts) is not None:
-            traffic.peak = max(traffic.peak, self.largest if plausible(self.largest, facts.view) else facts.view)
+        traffic = self._traffic
+        api = self._api
+        facts = self.facts
+        now = traffic.clock()
+        if facts is not None:
+            view = self.largest if plausible(self.largest, facts.view) else facts.view
+            traffic.peak = max(traffic.peak, view)
             if traffic.telemetry is not None:
                 took = now - self._ready
                 begun = time.time_ns() - round(took * 1e9)
@@ -246,7 +256,7 @@ class Exchange:
 
 
 class _Collected:
-    """What `generate_latest` takes for a registry."""
+    """Stands in for a registry in `generate_latest`."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
@@ -261,6 +271,8 @@ def as_text(metrics: Iterable[Metric]) -> bytes:
 
 
 def _samples(of: MetricWrapperBase) -> Iterable[Sample]:
-    """The present values of a metric, by its labels."""
-    samples = (sample for metric in of.collect() for sample in metric.samples)
-    return (sample for sample in samples if not sample.name.endswith("_created"))
+    """Yield the present values of a metric, by its labels."""
+    for metric in of.collect():
+        for sample in metric.samples:
+            if not sample.name.endswith("_created"):
+                yield sample

@@ -1,4 +1,4 @@
-"""One request that a watching proxy passes as it is, and records once its client has the reply."""
+"""A request that a watching proxy passes on as it is, and records once its client has the reply."""
 
 from __future__ import annotations
 
@@ -7,59 +7,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wane.proxy.http import head
-from wane.proxy.http.client import LARGE, Client, read_object
-from wane.proxy.http.upstream import Upstream, relay
-from wane.proxy.server.managed import ENCODINGS, report
-from wane.proxy.server.spending import Allowance, ReplyReader, paying
-from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.http.client import LARGE, read_object
+from wane.proxy.http.upstream import relay
+from wane.proxy.server.managed import ENCODINGS, ModelRequest, report
+from wane.proxy.server.spending import ReplyReader, paying
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.store.base import uninterrupted
-from wane.proxy.wire.base import Body, Round, Wire
+from wane.proxy.wire.base import Body, Round
 
 
-# Not shown: it holds keys of the client, and what was said.
 @dataclass(eq=False, repr=False)
-class WatchedRequest:
-    """A model request that passes unchanged. It is not read before it is sent, unless a limit of cost applies.
+class WatchedRequest(ModelRequest):
+    """A model request that is passed on unchanged. Unless a cost limit applies, it is read only after it was sent.
 
     Attributes:
-        client: the client, with the head of its request.
-        upstream: the provider.
-        sessions: the sessions.
-        wire: the request's protocol.
-        raw: the body as received.
-        allowances: what its cost counts for.
         max_body: bytes that the decoded body may have.
-        order: held while a request is recorded, so that they are recorded in the order in which their replies ended.
+        order: a lock to record requests in the order in which their replies ended.
     """
 
-    client: Client
-    upstream: Upstream
-    sessions: SessionIndex
-    wire: Wire
-    raw: bytes
-    allowances: Sequence[Allowance]
     max_body: int
     order: asyncio.Lock
 
     async def answer(self, body: Body | None, *, counts: bool) -> None:
-        """Pass the request and its reply, then record them. Nothing that Wane does can change or refuse them.
+        """Pass on the request and its reply, then record them. Nothing that Wane does can change or refuse them.
 
         Args:
             body: the body, as its protocol reads it; None to read it afterwards.
-            counts: whether the request only counts the tokens of what would be sent, and asks no model.
+            counts: whether the request only counts tokens, and asks no model.
 
         Raises:
             RefusedError: if the provider cannot be reached, or a cost limit does not allow the request.
             BrokenOffError: if the provider's reply breaks off after the client's has started.
             ClientGoneError: if the client disconnects.
         """
-        client, pieces = self.client, list[bytes]()
+        client = self.client
+        target = client.request.target
+        pieces: list[bytes] = []
         client.watch()
-        sent, target = (
-            head.to_upstream(client.request.headers, self.upstream.host, drop=ENCODINGS),
-            client.request.target,
-        )
+        sent = head.to_upstream(client.request.headers, self.upstream.host, drop=ENCODINGS)
         async with paying(self.allowances, body or {}, len(self.raw)) as payment:
             async with await self.upstream.send(client.exchange, "POST", target, sent, self.raw) as answer:
                 await relay(client, answer, watch=pieces.append)
@@ -72,8 +57,9 @@ class WatchedRequest:
                 report(client, self.upstream, error)
 
     async def _recorded(self, body: Body | None, headers: head.Headers, pieces: Sequence[bytes]) -> Round | None:
-        """Record the request and its reply; return the reply, None if it cannot be read."""
-        request, exchange = self.client.request, self.client.exchange
+        """Record the request and its reply; return the reply, or None if it cannot be read."""
+        request = self.client.request
+        exchange = self.client.exchange
         if body is None:
             data = await read_object(self.raw, request.headers, self.max_body)
             body = self.wire.received(data, request.path, request.query)
@@ -85,8 +71,10 @@ class WatchedRequest:
             return round_
         async with self.order:
             sender = sender_of(request.headers, body)
-            turn = await self.sessions.turn(self.wire, body, size=len(self.raw), sender=sender)
-            turn.asked, turn.large = body, len(self.raw) > LARGE
+            size = len(self.raw)
+            turn = await self.sessions.turn(self.wire, body, size=size, sender=sender, owner=exchange.owner)
+            turn.latest_body = body
+            turn.large = size > LARGE
             exchange.watched(turn.facts)
             exchange.rounds = 1
             await turn.sent(self.raw, self.upstream.address(request.target))

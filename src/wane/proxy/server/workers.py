@@ -1,4 +1,4 @@
-"""The figures of all processes that share a store: each publishes its own, and whoever is asked puts them together."""
+"""The figures of all processes that share a store: each publishes its own, and merges those of all when asked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any, Final
 
 from prometheus_client.metrics_core import Metric
@@ -24,35 +24,38 @@ WORKERS: Final = "worker"
 """Kind of the documents with a process's figures each."""
 
 EVERY: Final = 2.0
-"""Seconds between two looks whether the figures have changed, and should be published."""
+"""Seconds between two checks whether the figures have changed and should be published."""
 
 _HEARTBEAT: Final = 20.0  # seconds after which a process publishes its figures again even if they are the same
 
 GONE: Final = 60.0
-"""Seconds after which a process that has published nothing counts as gone, and its figures are left out."""
+"""Seconds without a publication after which a process counts as gone, and its figures are left out."""
 
 _MOST_VIEWS: Final = 240
 
 Figures = dict[str, Any]
-"""What a process publishes, as JSON: `worker`, `at`, `started`, `requests`, `open`, `sessions_in_memory`, `sessions`,
-and `metrics`, in Prometheus' text format."""
+"""The figures of a process as JSON: `worker`, `at`, `started`, `requests`, `open`, `sessions_in_memory`, `sessions`,
+and `metrics` in Prometheus' text format."""
 
 
+@dataclass(eq=False)
 class Workers:
-    """The processes that share a store; this one's name is unlike any other's.
+    """The processes that share a store.
 
-    `figures` returns its present figures, `stamp` something that changes whenever they do, and takes no time.
+    Attributes:
+        name: the name of this process, which no other has.
+        figures: returns its present figures.
+        stamp: returns a value that differs whenever the figures do; it must be fast.
+        now: returns the time in UTC.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        name: str,
-        figures: Callable[[], Figures],
-        stamp: Callable[[], object],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._store, self._name, self._figures, self._stamp, self._now = store, name, figures, stamp, now
+    store: Store
+    name: str
+    figures: Callable[[], Figures]
+    stamp: Callable[[], object]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def __post_init__(self) -> None:
         self._published: Figures | None = None
         self._stamped: object = None
         self._document: str | None = None
@@ -74,43 +77,47 @@ class Workers:
             StoreError: if the store cannot be reached.
         """
         async with self._lock:
-            now, stamp = self._now(), self._stamp()
+            now = self.now()
+            stamp = self.stamp()
             before = self._published
-            fresh = before is not None and (now - _time(before["at"])).total_seconds() < _HEARTBEAT
-            if before is not None and fresh and stamp == self._stamped:
-                return before
-            figures = self._figures()
-            figures |= {"worker": self._name, "at": now.isoformat()}
+            if before is not None and stamp == self._stamped:
+                age = now - _time(before["at"])
+                if age.total_seconds() < _HEARTBEAT:
+                    return before
+            figures = self.figures()
+            figures |= {"worker": self.name, "at": now.isoformat()}
             document = jsons.dumps(figures).decode()
-            if not await self._store.replace_document(WORKERS, self._name, self._document, document):
-                stored = await self._store.document(WORKERS, self._name)
-                await self._store.replace_document(WORKERS, self._name, stored, document)
-            self._document, self._published, self._stamped = document, figures, stamp
+            if not await self.store.replace_document(WORKERS, self.name, self._document, document):
+                stored = await self.store.document(WORKERS, self.name)
+                await self.store.replace_document(WORKERS, self.name, stored, document)
+            self._document = document
+            self._published = figures
+            self._stamped = stamp
             return figures
 
     async def all(self) -> list[Figures]:
-        """Return the figures of all processes: those of this one first, as they are now.
+        """Return the figures of all processes, beginning with the present figures of this one.
 
-        Without the store, they are this process's alone.
+        If the store cannot be reached, return those of this process alone.
         """
         try:
             own = await self.publish()
-            others = await published(self._store, self._now())
+            others = await published(self.store, self.now())
         except StoreError as error:
             _LOGGER.warning("the figures are those of this process alone: %s", error)
-            return [{**self._figures(), "worker": self._name, "at": self._now().isoformat()}]
-        return [own, *(figures for figures in others if figures["worker"] != self._name)]
+            return [{**self.figures(), "worker": self.name, "at": self.now().isoformat()}]
+        return [own, *(figures for figures in others if figures["worker"] != self.name)]
 
     async def leave(self) -> None:
-        """Take the figures of this process out of the store, as it ends."""
+        """Delete the figures of this process from the store, before the process ends."""
         try:
-            await self._store.replace_document(WORKERS, self._name, self._document, None)
+            await self.store.replace_document(WORKERS, self.name, self._document, None)
         except StoreError:
             return  # they count as gone soon
 
 
 async def published(store: Store, now: datetime) -> list[Figures]:
-    """Return the figures of the processes that live, by name; delete those of the ones long gone.
+    """Return the figures of the running processes, by name; delete those of processes that ended long ago.
 
     Raises:
         StoreError: if the store cannot be reached.
@@ -132,35 +139,36 @@ async def published(store: Store, now: datetime) -> list[Figures]:
 def merged_sessions(all_figures: Iterable[Figures]) -> list[dict[str, Any]]:
     """Return the sessions of processes, the most recently used first.
 
-    A session that several of them have in memory is shown as the one that used it last has it, with the requests,
-    views and rewritten prefixes of all of them.
+    If several of them have a session in memory, the figures of the one that used it last count, but its requests, views
+    and rewritten prefixes are those of all of them.
     """
     sessions: dict[str, dict[str, Any]] = {}
-    for session in chain.from_iterable(figures["sessions"] for figures in all_figures):
-        known = sessions.get(session["id"])
-        if known is None:
-            sessions[session["id"]] = session
-            continue
-        latest = max(known, session, key=lambda row: _time(row["last"]))
-        views = sorted([*known["views"], *session["views"]])[-_MOST_VIEWS:]
-        created = min(known["created"], session["created"])
-        rewritten = merged_totals([known["rewritten"], session["rewritten"]])
-        sessions[session["id"]] = {
-            **latest,
-            "views": views,
-            "created": created,
-            "requests": known["requests"] + session["requests"],
-            "rewritten": {cause: totals.to_dict() for cause, totals in rewritten.items()},
-        }
+    for figures in all_figures:
+        for session in figures["sessions"]:
+            known = sessions.get(session["id"])
+            sessions[session["id"]] = session if known is None else _merged(known, session)
     return sorted(sessions.values(), key=lambda row: _time(row["last"]), reverse=True)
 
 
-def with_agents(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the sessions, each with the sums of its sub-agents among them, and of theirs, as `agents`.
+def _merged(known: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
+    latest = max(known, session, key=lambda row: _time(row["last"]))
+    rewritten = merged_totals([known["rewritten"], session["rewritten"]])
+    return {
+        **latest,
+        "views": sorted([*known["views"], *session["views"]])[-_MOST_VIEWS:],
+        "created": min(known["created"], session["created"]),
+        "requests": known["requests"] + session["requests"],
+        "rewritten": {cause: totals.to_dict() for cause, totals in rewritten.items()},
+    }
 
-    Its own figures stay without them. `agents` is None for a session that has none.
+
+def with_agents(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the sessions, each with the sums of its sub-agents and of their sub-agents, as `agents`.
+
+    Its own figures do not include them. `agents` is None for a session without sub-agents.
     """
-    rows, children = [*sessions], dict[str, list[Mapping[str, Any]]]()
+    rows = list(sessions)
+    children: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         children.setdefault(row["parent"], []).append(row)
 
@@ -169,26 +177,29 @@ def with_agents(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             yield child
             yield from descendants(child["id"])
 
-    def sums(agents: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-        if not agents:
-            return None
-        used = {name: sum(row["used"][name] for row in agents) for name in agents[0]["used"]}
-        calls = sum(row["calls"] for row in agents)
-        return {"sessions": len(agents), "calls": calls, "used": used, "money": merged_money(agents)}
+    return [{**row, "agents": _sums(list(descendants(row["id"])))} for row in rows]
 
-    return [{**row, "agents": sums([*descendants(row["id"])])} for row in rows]
+
+def _sums(agents: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    if not agents:
+        return None
+    used = Counter[str]()
+    for agent in agents:
+        used.update(agent["used"])
+    calls = sum(agent["calls"] for agent in agents)
+    return {"sessions": len(agents), "calls": calls, "used": dict(used), "money": merged_money(agents)}
 
 
 def merged_money(sessions: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the sum of the sessions' money, with the calls of those whose cost is unknown; None if none is known."""
-    amounts, calls = list[Mapping[str, Any]](), 0
+    """Return the sum of the sessions' money; None if no cost is known. It has the calls with unknown costs too."""
+    sums = Counter[str]()
+    calls = 0
     for session in sessions:
         calls += session["calls"]
-        amounts += [] if session["money"] is None else [session["money"]]
-    if not amounts:
+        sums.update(session["money"] or {})
+    if not sums:
         return None
-    sums = {name: round(sum(money[name] for money in amounts), 6) for name in amounts[0]}
-    return {**sums, "calls": calls}
+    return {**{name: round(amount, 6) for name, amount in sums.items()}, "calls": calls}
 
 
 def merged_counts(all_figures: Iterable[Figures]) -> dict[str, int]:
@@ -202,7 +213,7 @@ def merged_counts(all_figures: Iterable[Figures]) -> dict[str, int]:
 def merged_metrics(all_figures: Sequence[Figures]) -> bytes:
     """Return the metrics of processes in Prometheus' text format, each with a label `worker`.
 
-    They are not summed: the sum would fall when a process ends, and Prometheus would take that for a restart of all.
+    They are not added up: a sum would fall when a process ends, and Prometheus would take that for a restart of all.
     """
     families: dict[str, Metric] = {}
     for figures in all_figures:

@@ -1,6 +1,6 @@
-"""What a session's requests paid again although the provider had cached it, and why.
+"""Tells what a session's requests paid again although the provider had cached it, and why.
 
-A provider caches a request by what it begins with. Two requests are compared to tell what changed in that.
+A provider caches a request by its prefix, so each request is compared with the one before to see what changed there.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from wane.proxy.wire.openai import MARKERS
 from wane.rewrites import CACHE_NOTE, SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
 _LOOKBACK: Final = 20
-"""Positions that Anthropic checks from each breakpoint, itself included; a run of calls or results is one."""
+"""Positions that Anthropic checks from each breakpoint, itself included; a run of calls or results is one position."""
 
 _LIFETIMES: Final = {b'"ttl":"1h"': 3_600.0, b'"ttl":"12h"': 43_200.0}
-"""Seconds that a cache lives if a request asks for it; Anthropic and OpenAI write it so."""
+"""Seconds that a cache lives, by how requests to Anthropic and OpenAI ask for that."""
 _SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
 _SETTINGS: Final = (
     "thinking",
@@ -42,14 +42,14 @@ _SETTINGS: Final = (
 )
 """Settings that a provider's cache depends on besides model, tools and system prompt."""
 _LONG: Final = 1 << 20
-"""Characters above which a text is digested by itself, so that no second copy of it is needed."""
+"""Characters above which a text is digested in slices, to avoid a second copy of it."""
 
 
 def lifetime_of(body: Mapping[str, Any], beginning: bytes | None = None) -> float:
     """Return how long the provider keeps what a request writes to its cache, in seconds.
 
-    Only the system prompt and the tools are searched for a lifetime, not the messages. `beginning` is both as JSON, for
-    a caller that has it.
+    Only the system prompt and the tools are searched for a lifetime that the request asks for, not the messages.
+    `beginning` is both as JSON, for a caller that has it.
     """
     if beginning is None:
         beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
@@ -58,13 +58,13 @@ def lifetime_of(body: Mapping[str, Any], beginning: bytes | None = None) -> floa
 
 
 def _asked(data: bytes) -> float:
-    """The longest lifetime that a part of a request asks for, in seconds; 0 for none."""
+    """Return the longest lifetime that a part of a request asks for, in seconds; 0 for none."""
     return max((seconds for words, seconds in _LIFETIMES.items() if words in data), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SentPrefix:
-    """All of a request that a provider's cache depends on.
+    """The parts of a request that a provider's cache depends on.
 
     Attributes:
         model: its model.
@@ -72,10 +72,10 @@ class SentPrefix:
         system: the system prompt, as text.
         settings: the settings that caches depend on, by name, as JSON.
         messages: digests of its messages, without cache breakpoints.
-        answers: which of them are the model's.
+        answers: for each message, whether it is the model's.
         breakpoints: for each cache breakpoint of Anthropic's, how many positions of the messages it covers.
-        lifetime: seconds that the provider keeps what the request writes to its cache: what a breakpoint or the whole
-            request asks for, or else what the provider says of the model.
+        lifetime: seconds that the provider keeps what the request writes to its cache: the time that a breakpoint or
+            the whole request asks for, or else the provider's time for the model.
     """
 
     model: str
@@ -90,37 +90,40 @@ class SentPrefix:
     @classmethod
     def of(cls, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], *, large: bool = False) -> SentPrefix:
         """Return the prefix of a request. `large` avoids a second copy of its longest texts."""
-        first = messages[:1] if messages and messages[0].get("role") in ("system", "developer") else ()
-        system = [message.get("content") for message in first] + [body[name] for name in _SYSTEM if name in body]
+        system = [body[name] for name in _SYSTEM if name in body]
+        if messages and messages[0].get("role") in ("system", "developer"):
+            system.insert(0, messages[0].get("content"))
         beginning = jsons.dumps([system, body.get("tools")])
-        breakpoints = [0] if _is_marked(beginning) else []
-        lifetime, covered, digests = lifetime_of(body, beginning), 0, []
+        breakpoints = [0] if _has_breakpoint(beginning) else []
+        lifetime = lifetime_of(body, beginning)
+        covered = 0
+        digests = []
         for message in messages:
             content = _without_long_texts(message) if large else message
             data = jsons.dumps(content)
             positions, marked = _positions(message)
-            if _is_marked(data):
+            if _has_breakpoint(data):
                 breakpoints += [covered + position for position in marked]
                 lifetime = max(lifetime, _asked(data))
-                data = jsons.dumps(_unmarked(content))
+                data = jsons.dumps(_without_breakpoints(content))
             covered += positions
             digests.append(hashlib.blake2b(data, digest_size=12).digest())
         return cls(
-            str(body.get("model", "")),
-            # Most sessions of a client have the same ones, which are in memory once.
-            tuple((_tool_name(tool), sys.intern(_plain(tool))) for tool in _tools(body)),
-            sys.intern("\n".join(_spoken(entry) for entry in system)),
-            tuple((name, _plain(body[name])) for name in _SETTINGS if name in body),
-            tuple(digests),
-            tuple(map(_answers, messages)),
-            tuple(breakpoints),
-            lifetime,
+            model=str(body.get("model", "")),
+            # Most sessions of a client have the same tools and system prompt: these are in memory once.
+            tools=tuple((_tool_name(tool), sys.intern(_plain(tool))) for tool in _tools(body)),
+            system=sys.intern("\n".join(_system_text(entry) for entry in system)),
+            settings=tuple((name, _plain(body[name])) for name in _SETTINGS if name in body),
+            messages=tuple(digests),
+            answers=tuple(_is_answer(message) for message in messages),
+            breakpoints=tuple(breakpoints),
+            lifetime=lifetime,
         )
 
     def explain(self, before: SentPrefix, *, evicted: bool) -> Explanation:
-        """Return why this request could not read all that was cached of the one before.
+        """Return why this request could not read all of the cache of the one before.
 
-        `evicted` says whether a pass of Wane ran for this request.
+        `evicted` says whether Wane changed the view for this request.
         """
         if self.model != before.model:
             return _recorded(Cause.MODEL, f"the model was {before.model}, and is {self.model}")
@@ -128,10 +131,12 @@ class SentPrefix:
             return _changed_tools(before.tools, self.tools)
         if self.system != before.system:
             return _recorded(Cause.SYSTEM, "the system prompt changed", _diff(before.system, self.system))
+        old = dict(before.settings)
+        new = dict(self.settings)
         for name in _SETTINGS:
-            was, value = dict(before.settings).get(name), dict(self.settings).get(name)
-            if was != value:
-                return _recorded(Cause.SETTINGS, f"{name} was {was or 'not set'}, and is {value or 'not set'}")
+            if old.get(name) != new.get(name):
+                change = f"{name} was {old.get(name) or 'not set'}, and is {new.get(name) or 'not set'}"
+                return _recorded(Cause.SETTINGS, change)
         if before.breakpoints and not self.breakpoints:
             return _recorded(Cause.BREAKPOINTS, "the request has no cache_control, and the one before had")
         for number, digest in enumerate(before.messages):
@@ -139,7 +144,7 @@ class SentPrefix:
                 what = f"message {number + 1} of the {len(before.messages)} sent before is not the same"
                 if evicted:
                     return _recorded(Cause.EVICTION, what)
-                # Whoever changes a message in the middle repeats the answers after it.
+                # A client that only changes a message in the middle sends the answers after it again.
                 if number and not any(self.answers[number:]):
                     return _recorded(Cause.BRANCH, f"{what}, and no answer follows it")
                 return _recorded(Cause.MESSAGES, what)
@@ -150,22 +155,28 @@ class SentPrefix:
         )
 
     def _lost_breakpoint(self, before: SentPrefix) -> Explanation | None:
-        """Return whether no breakpoint finds the end of what was cached of the request before."""
+        """Return the explanation if no breakpoint reaches the end of the cached prefix of the request before."""
         end = max(before.breakpoints, default=0)
-        if not end or any(end <= place < end + _LOOKBACK for place in self.breakpoints):
+        if not end:
             return None
-        far = [place - end for place in self.breakpoints if place >= end]
-        where = f"the first breakpoint after it is {min(far)} blocks on" if far else "no breakpoint is at or after it"
+        distances = [position - end for position in self.breakpoints if position >= end]
+        if not distances:
+            where = "no breakpoint is at or after it"
+        elif min(distances) >= _LOOKBACK:
+            where = f"the first breakpoint after it is {min(distances)} blocks on"
+        else:
+            return None
         return _recorded(Cause.BREAKPOINTS, f"the cached prefix ended {end} blocks into the messages, and {where}")
 
 
 @dataclass(frozen=True, slots=True)
 class RewrittenPrefix:
-    """What a request paid again that the provider had cached of the one before.
+    """The part of a request that was paid again although the provider had cached it with the one before.
 
     Attributes:
-        tokens: tokens, at most.
-        dollars: what they cost more than reading them; None if the model's price is unknown.
+        tokens: its tokens, at most.
+        dollars: what they cost more than reading them from the cache; None if the model's price is unknown.
+        explanation: why they were paid again.
     """
 
     tokens: int
@@ -173,17 +184,17 @@ class RewrittenPrefix:
     explanation: Explanation
 
     def note(self) -> NoteRecord:
-        """Return the record of it, which stands ahead of that of its usage."""
+        """Return the record of it, which precedes that of the request's usage."""
         return NoteRecord(CACHE_NOTE, {**self.explanation.to_dict(), "tokens": self.tokens})
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredPrefix:
-    """A request that was answered, with its usage as the provider reported it.
+    """The prefix of a request that was answered, with its usage as the provider reported it.
 
     Attributes:
-        upstream: the second provider's address if that one answered, as the first was down; else empty.
-        reported: the provider's word for why it could not read its cache; empty if it gave none.
+        upstream: the second provider's address if that one answered, because the first was down; else empty.
+        reported: the provider's own word for why it could not read its cache; empty if it gave none.
     """
 
     prefix: SentPrefix
@@ -194,18 +205,19 @@ class AnsweredPrefix:
 
     @property
     def cached(self) -> int:
-        """Tokens that the provider holds of it; without reported writes, less a step of automatic caches."""
-        read, written = self.usage.cache_read, self.usage.cache_write
+        """Tokens of it that the provider has cached; without reported writes, the input less a step of the cache."""
+        read = self.usage.cache_read
+        written = self.usage.cache_write
         return read + written if written else max(read, self.usage.input - SMALLEST)
 
 
 @dataclass(slots=True)
 class CacheWatch:
-    """Compares each request of a session with the one before; the first one of a process with none.
+    """Compares each request of a session with the one before. The first request in a process is compared with none.
 
     Attributes:
         totals: what was paid again so far in this process, by cause.
-        passes: how often the strategy has changed the view; count each before its request.
+        passes: how often the strategy has changed the view; count each change before its request.
     """
 
     totals: dict[Cause, CauseTotals] = field(default_factory=dict)
@@ -213,7 +225,7 @@ class CacheWatch:
     _before: dict[tuple[str, str], tuple[AnsweredPrefix, int]] = field(default_factory=dict)  # by upstream and model
     _caches: bool = False
     _last: tuple[str, str] = ("", "")
-    _head: int = 0  # the fewest tokens that a request has read: about what other sessions share
+    _head: int = 0  # the fewest tokens that a request has read: about the prefix that other sessions share
 
     def answered(self, answer: AnsweredPrefix) -> RewrittenPrefix | None:
         """Take in a request that was answered; return what it paid again, if anything."""
@@ -223,7 +235,8 @@ class CacheWatch:
         key = (answer.upstream, prefix.model)
         before, passes = self._before.get(key) or self._before.get(self._last) or (None, 0)
         # Other models and providers keep their caches, but only the last request of each counts.
-        self._before[key], self._last = (answer, self.passes), key
+        self._before[key] = (answer, self.passes)
+        self._last = key
         self._caches |= usage.cache_read + usage.cache_write > 0
         self._head = min(usage.cache_read or usage.input, self._head or usage.input)
         if before is None or not self._caches:
@@ -241,26 +254,32 @@ class CacheWatch:
 
     @property
     def lifetime(self) -> float | None:
-        """Seconds that the provider keeps the cache of the latest request; None if this process has had none."""
+        """Seconds that the provider keeps the cache of the latest request; None before the first in this process."""
         latest = self._before.get(self._last)
         return None if latest is None else latest[0].prefix.lifetime
 
     def branch(self) -> CacheWatch:
-        """Return one for a session that branches off from this one: it knows its requests, and has paid nothing yet."""
+        """Return the watch for a fork of the session: it knows the requests so far, and has paid nothing yet."""
         return replace(self, totals={}, _before=dict(self._before))
 
     def _beyond(self, before: AnsweredPrefix, answer: AnsweredPrefix, change: Explanation) -> Explanation:
-        """Return what explains more than a change of the request: another upstream, or an expired cache."""
-        besides = "" if change.cause is Cause.UNEXPLAINED else f"; besides, {change.evidence}"
-        if answer.upstream != before.upstream:
-            what = f"{answer.upstream or 'the first upstream'} answered, which has a cache of its own"
-            return Explanation(Cause.UPSTREAM, Certainty.RECORDED, what + besides, change.diff)
+        """Return another explanation if there is a better one than a change of the request.
+
+        Such as that another upstream has answered, or that the cache has expired.
+        """
         lifetime = before.prefix.lifetime
         seconds = (answer.at - before.at).total_seconds()
-        if seconds < lifetime or answer.usage.cache_read > self._head + SMALLEST:
+        if answer.upstream != before.upstream:
+            cause = Cause.UPSTREAM
+            evidence = f"{answer.upstream or 'the first upstream'} answered, which has a cache of its own"
+        elif seconds >= lifetime and answer.usage.cache_read <= self._head + SMALLEST:
+            cause = Cause.IDLE
+            evidence = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
+        else:
             return change
-        what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
-        return Explanation(Cause.IDLE, Certainty.RECORDED, what + besides, change.diff)
+        if change.cause is not Cause.UNEXPLAINED:
+            evidence += f"; besides, {change.evidence}"
+        return _recorded(cause, evidence, change.diff)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return the totals as JSON-able data, by cause."""
@@ -272,17 +291,18 @@ def _recorded(cause: Cause, evidence: str, diff: str = "") -> Explanation:
 
 
 def _changed_tools(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]) -> Explanation:
-    """Say which tools came, went or changed."""
-    old, new = dict(before), dict(after)
+    """Explain which tools were added, removed or changed."""
+    old = dict(before)
+    new = dict(after)
     changes = {
         "added": [name for name in new if name not in old],
         "removed": [name for name in old if name not in new],
         "changed": [name for name in new if name in old and new[name] != old[name]],
     }
-    words = [f"{what}: {', '.join(names)}" for what, names in changes.items() if names]
+    words = [f"{change}: {', '.join(names)}" for change, names in changes.items() if names]
     diffs = [f" {name}\n{_diff(_indented(old[name]), _indented(new[name]))}" for name in changes["changed"]]
-    what = f"tools {'; '.join(words)}" if words else "the same tools in another order"
-    return _recorded(Cause.TOOLS, what, _cut("\n".join(diffs)))
+    evidence = f"tools {'; '.join(words)}" if words else "the same tools in another order"
+    return _recorded(Cause.TOOLS, evidence, _cut("\n".join(diffs)))
 
 
 def _diff(before: str, after: str) -> str:
@@ -301,10 +321,10 @@ def _indented(definition: str) -> str:
 
 def _plain(value: object) -> str:
     """Return a text as it is, and any other value as JSON without cache breakpoints."""
-    return value if isinstance(value, str) else jsons.dumps(_unmarked(value)).decode()
+    return value if isinstance(value, str) else jsons.dumps(_without_breakpoints(value)).decode()
 
 
-def _spoken(value: Any) -> str:
+def _system_text(value: Any) -> str:
     """Return the text of a system prompt, which may be in blocks."""
     blocks = value.get("parts", value) if isinstance(value, Mapping) else value
     texts = [block.get("text") for block in _list(blocks) if isinstance(block, Mapping)]
@@ -313,55 +333,59 @@ def _spoken(value: Any) -> str:
     return _plain(value)
 
 
-def _is_marked(data: bytes) -> bool:
+def _has_breakpoint(data: bytes) -> bool:
     return any(mark.encode() in data for mark in MARKERS)
 
 
-def _unmarked(value: Any) -> Any:
+def _without_breakpoints(value: Any) -> Any:
     """Return JSON data without cache breakpoints."""
     if isinstance(value, Mapping):
-        return {key: _unmarked(entry) for key, entry in value.items() if key not in MARKERS}
+        return {key: _without_breakpoints(entry) for key, entry in value.items() if key not in MARKERS}
     if isinstance(value, list):
-        return [_unmarked(entry) for entry in value]
+        return [_without_breakpoints(entry) for entry in value]
     return value
 
 
 def _positions(message: Mapping[str, Any]) -> tuple[int, list[int]]:
-    """Return how many positions a message has, and those of its breakpoints of Anthropic's, from 1.
+    """Return how many positions a message has, and the positions of Anthropic's breakpoints in it, from 1.
 
     Each block is a position, but a run of calls or of results is one.
     """
-    last, count, marked = "", 0, []
+    last = ""
+    count = 0
+    marked = []
     for block in _list(message.get("content")):
         kind = str(block.get("type")) if isinstance(block, Mapping) else ""
-        is_run = kind == last and kind.endswith(("tool_use", "tool_result"))
-        count, last = count + (not is_run), kind
+        continues_run = kind == last and kind.endswith(("tool_use", "tool_result"))
+        if not continues_run:
+            count += 1
+        last = kind
         if isinstance(block, Mapping) and block.get("cache_control"):
             marked.append(count)
     return max(count, 1), marked
 
 
 def _without_long_texts(value: Any) -> Any:
-    """Return JSON data with digests in place of its long texts; the same object if it has none."""
-    if isinstance(value, str) and len(value) > _LONG:
-        digest = hashlib.blake2b(digest_size=12)
-        for start in range(0, len(value), _LONG):
-            digest.update(value[start : start + _LONG].encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
-    entries = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    shorter = [_without_long_texts(entry) for entry in entries]
-    if all(entry is short for entry, short in zip(entries, shorter, strict=True)):
+    """Return JSON data with digests in place of its long texts."""
+    if isinstance(value, Mapping):
+        return {key: _without_long_texts(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_without_long_texts(entry) for entry in value]
+    if not isinstance(value, str) or len(value) <= _LONG:
         return value
-    return dict(zip(value, shorter, strict=True)) if isinstance(value, Mapping) else shorter
+    digest = hashlib.blake2b(digest_size=12)
+    for start in range(0, len(value), _LONG):
+        digest.update(value[start : start + _LONG].encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
-def _answers(message: Mapping[str, Any]) -> bool:
+def _is_answer(message: Mapping[str, Any]) -> bool:
     kind = str(message.get("type"))
     return message.get("role") in ("assistant", "model") or kind == "reasoning" or kind.endswith("_call")
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the definitions of tools; Gemini groups them."""
+    """Yield the definitions of tools, which Gemini groups."""
     for tool in _list(body.get("tools")):
         group = tool.get("functionDeclarations") if isinstance(tool, Mapping) else None
         yield from _list(group) or [tool]

@@ -1,4 +1,4 @@
-"""Figures of sessions, as the server shows them: of the last request, of what was paid, and of the view over time."""
+"""Figures of sessions that the server shows: of the last request, of the cost, and of the view over time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Money:
     """The cost of model requests.
 
     Attributes:
-        account: what they took, by the provider's reports and the price list.
-        unmanaged: an estimate in dollars of the cost of the same replies with the whole history in each request, for
-            the requests with a known cost. It counts evicted tokens as further input, and assumes a perfect prefix
-            cache: read up to the end of the previous request, unless the provider read nothing at all.
+        account: their cost, by the provider's reports and the price list.
+        unmanaged: an estimate in dollars of what the same replies would have cost with the whole history in each
+            request; it covers the requests with a known cost. It counts evicted tokens as further input, and assumes a
+            perfect prefix cache: read up to the end of the previous request, unless the provider read nothing at all.
     """
 
     account: Account = NOTHING
@@ -29,7 +29,7 @@ class Money:
 
     @property
     def saved(self) -> float:
-        """Dollars that eviction saved by that estimate; negative if it cost more."""
+        """Dollars that eviction saved, by that estimate; negative if it cost more."""
         return self.unmanaged - self.account.at_least
 
     def __add__(self, other: Money) -> Money:
@@ -39,12 +39,16 @@ class Money:
         """Return it as JSON-able data; None if no cost is known."""
         if not self.account.priced:
             return None
-        spent = {"spent": round(self.account.at_least, 6), "unmanaged": round(self.unmanaged, 6)}
-        return {**spent, "calls": self.account.calls, "priced_calls": self.account.priced}
+        return {
+            "spent": round(self.account.at_least, 6),
+            "unmanaged": round(self.unmanaged, 6),
+            "calls": self.account.calls,
+            "priced_calls": self.account.priced,
+        }
 
 
-class Ledger:
-    """The cost of one session's requests.
+class SessionCosts:
+    """Adds up the cost of one session's requests.
 
     Attributes:
         money: the cost of all requests so far.
@@ -53,8 +57,9 @@ class Ledger:
     def __init__(self) -> None:
         self.money = Money()
         self._caches = False
-        self._writes = self._hour = False
-        self._before = 0
+        self._writes = False
+        self._writes_for_an_hour = False
+        self._before = 0  # tokens of the previous request with the whole history
 
     def add(self, usage: TokenUsage, model: str, evicted: int, *, replied: bool = True) -> None:
         """Take in a request.
@@ -63,25 +68,28 @@ class Ledger:
             usage: its usage, as the provider reported it; without input if it reported none.
             model: its model.
             evicted: tokens of the history that it did not show.
-            replied: whether it would have been made without Wane, unlike further rounds for own tools.
+            replied: whether it would have been made without Wane, which further rounds for own tools would not.
         """
         if usage.input <= 0:
             self.money += Money(Account().plus(None, None))
             return
         self._caches |= usage.cache_read + usage.cache_write > 0
         self._writes |= usage.cache_write > 0
-        self._hour |= usage.cache_write_hour > 0
+        self._writes_for_an_hour |= usage.cache_write_hour > 0
         total = usage.input + evicted
-        read = min(self._before, total) if self._caches and usage.cache_read else 0
+        read = 0
+        if self._caches and usage.cache_read:
+            read = min(self._before, total)
         self._before = total
-        prices, spent = prices_of(at_tier(model, usage.tier)), cost_of(usage, model)
-        before = 0.0
+        prices = prices_of(at_tier(model, usage.tier))
+        spent = cost_of(usage, model)
+        unmanaged = 0.0
         if prices is not None and spent is not None and replied:
             uncached = total - read
             written = uncached if self._writes else 0
-            use = CacheUse(read, written, uncached - written, written if self._hour else 0)
-            before = prices.cost(use, usage.output).total
-        self.money += Money(Account().plus(usage, spent), before)
+            use = CacheUse(read, written, uncached - written, written if self._writes_for_an_hour else 0)
+            unmanaged = prices.cost(use, usage.output).total
+        self.money += Money(Account().plus(usage, spent), unmanaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +104,12 @@ class Facts:
         budget: tokens that it may hold.
         history: tokens of the whole history, evicted or not.
         evicted: tokens that are not in the view.
-        evicted_now: those of them that were evicted for this request.
+        evicted_now: tokens that were evicted for this request.
         used: usage of all rounds of the session before this request, as the provider reported it.
         satisfied: whether the view is within the budget.
         room: the room that the budget leaves for the work; None if no budget is kept.
-        thrashing: what shows that the window evicts what the work needs; usually None.
-        note: a note for people, such as why the budget cannot be met, or that the session could not be stored. Usually
+        thrashing: the evidence that the window evicts content that the work needs; usually None.
+        note: a note for people, such as why the budget cannot be met, or that the session could not be stored; usually
             empty.
         owner: the member of a team to whom the session belongs; empty for none.
         parent: for a sub-agent's session, the id of the session that started it, or `?` if that is not known; else
@@ -126,12 +134,14 @@ class Facts:
 
     @property
     def warning(self) -> str:
-        """What is wrong with the request, for `x-wane-warning`."""
-        return " ".join(filter(None, (self.note, self.thrashing.warning if self.thrashing else "")))
+        """The text of `x-wane-warning`; empty for none."""
+        if self.thrashing is None:
+            return self.note
+        return f"{self.note} {self.thrashing.warning}".strip()
 
     @property
     def advice(self) -> str:
-        """Which budget would help the session, and why; empty if this one does."""
+        """Which budget would help the session, and why; empty if the present one is enough."""
         if self.thrashing is not None:
             return self.thrashing.warning
         return "" if self.room is None else self.room.warning
@@ -153,7 +163,7 @@ class EpisodeStatus:
         tokens: its tokens in the view.
         notices: how many of them are notices of the harness.
         task: name of the task that it belongs to; None if it is in none.
-        abandoned: whether it is a task that was abandoned, or in one.
+        abandoned: whether it is a task that was abandoned, or is in such a task.
     """
 
     name: str | None
@@ -167,7 +177,7 @@ class EpisodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """The view of a request that arrived at a time in UTC: its tokens, and those that were evicted for it."""
+    """The view of a request that arrived at a time in UTC: its tokens, and the tokens that were evicted for it."""
 
     at: datetime
     view: int
@@ -180,20 +190,20 @@ class SessionStatus:
 
     Attributes:
         facts: figures of its last request.
-        title: beginning of the user's first message.
+        title: the beginning of the user's first message.
         created: when its first request arrived.
         last: when its last request arrived.
-        requests: number of requests.
+        requests: the number of requests.
         system: tokens of system messages, which are never evicted.
         user: tokens of the user's turns, which are never evicted.
         notices: tokens of notices in the view: those ahead of the first answer, and those of its episodes.
         episodes: the episodes with tokens in the view, in order of start.
-        removed: number of episodes that were removed whole.
+        removed: the number of episodes that were removed whole.
         used: usage of all its rounds, as the provider reported it.
         money: their cost.
         views: its latest requests, oldest first.
         rewritten: what its requests in this process paid again although it was cached, by cause; see `CauseTotals`.
-        client: the id that its client has for the session; empty if it tells none.
+        client: the client's own id of the session; empty if it sends none.
     """
 
     facts: Facts

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -34,87 +33,94 @@ from wane.proxy.sessions.messages import (
 from wane.proxy.sessions.sender import Parentage, Sender
 from wane.proxy.sessions.session import Session
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionDigests, Store, StoreError, root_of
-from wane.proxy.wire.base import Wire
-from wane.tools.delegation import handed_over
+from wane.proxy.wire.base import Body, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_CANDIDATES: Final = 8  # sessions that are read to compare them with a request, the most likely first
+_CANDIDATES: Final = 8  # sessions to compare with a request, the most likely first
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How the sessions of a proxy are managed and stored; see `SessionIndex`. Sub-agents have settings of their own."""
+
+    settings: ContextSettings
+    agent_settings: ContextSettings
+    strict: bool
+    keep_requests: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingRequest:
+    """A request of a client, with its messages and the root by which its session is found."""
+
+    wire: Wire
+    body: Body
+    arrivals: Sequence[Arrival]
+    root: str
+    sender: Sender
 
 
 class SessionFinder:
-    """Finds the sessions of one owner, and keeps them in memory; the arguments are those of `SessionIndex`.
-
-    Args:
-        agent_settings: how the contexts of sub-agents are managed.
-        began: called with the id of each new session.
-    """
+    """Finds the sessions of one owner, and keeps them in memory. It calls `began` with the id of each new session."""
 
     def __init__(
-        self,
-        store: Store,
-        settings: ContextSettings,
-        agent_settings: ContextSettings,
-        began: Callable[[str], Awaitable[None]],
-        *,
-        owner: str,
-        strict: bool,
-        keeps_requests: bool,
+        self, store: Store, owner: str, options: SessionOptions, began: Callable[[str, str], Awaitable[None]]
     ) -> None:
+        self.owner = owner
         self.memory = SessionsInMemory()
         self.parentage = Parentage(store, owner)
-        self._store, self._owner, self._began = store, owner, began
-        self._settings, self._agent_settings = settings, agent_settings
-        self._strict, self._keeps_requests = strict, keeps_requests
+        self._store = store
+        self._options = options
+        self._began = began
 
-    async def find(
-        self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, holds: AsyncExitStack
-    ) -> tuple[CachedSession, Alignment | None]:
+    async def find(self, request: IncomingRequest, holds: AsyncExitStack) -> tuple[CachedSession, Alignment | None]:
         """Return the session that a request continues: a known one with its alignment, a fork of one, or a new one.
 
-        Sessions that it compares stay held by `holds`, so that the one that it returns is up to date. A new one is not
-        held yet.
+        The compared sessions stay held by `holds`, so the returned one is up to date. A new one is not held yet.
         """
-        aligned, unread = list[tuple[CachedSession, Alignment]](), ""
-        for candidate, _ in self.alike(root, arrivals)[:_CANDIDATES]:
+        aligned: list[tuple[CachedSession, Alignment]] = []
+        unread = ""
+        arrivals = request.arrivals
+        for candidate, _ in self.alike(request.root, arrivals)[:_CANDIDATES]:
             aligned += await self._current([candidate], arrivals, holds)
             if aligned and _knows(*aligned[-1], arrivals):
                 break
         else:
-            tried = {cached.id for cached, _ in aligned}
-            further, unread = await self._further(wire, root, arrivals, tried, holds)
+            compared = {cached.id for cached, _ in aligned}
+            further, unread = await self._further(request, compared, holds)
             aligned += further
-        # Two agents may begin alike. One that goes on from what another has done, is a fork of it.
-        aligned = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(sender)]
+        # Two agents may begin alike. An agent that continues the work of another one gets a fork of its session.
+        aligned = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(request.sender)]
         # If the store has lost a session, another process may have stored it again.
         aligned.sort(key=lambda pair: pair[0].lost)
         best, alignment = max(aligned, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
-        if (
-            best is None
-            or not alignment.common
-            or not (alignment.answered or alignment.common == len(best.session.entries))
-        ):
-            return await self._unknown(wire, arrivals, root, sender, unread), None
+        if best is None or not alignment.common:
+            return await self._unknown(request, unread), None
+        at_end = alignment.common == len(best.session.entries)
+        if not (alignment.answered or at_end):
+            return await self._unknown(request, unread), None
         if best.lost:
-            return await self._stored_anew(best, root, sender), None
+            return await self._stored_anew(best, request), None
         if best.session.drift(best.session.edits(arrivals, alignment)) > 0.05 * best.session.budget:
-            return await self._retaken(best, root, sender), None
-        if alignment.common < len(best.session.entries) or best.log is None or best.sender.is_other(sender):
-            return await self._forked(best, alignment, root, sender), None
+            return await self._retaken(best, request), None
+        if not at_end or best.log is None or best.sender.is_other(request.sender):
+            return await self._forked(best, alignment, request), None
         return best, alignment
 
     def alike(self, root: str, arrivals: Sequence[Arrival]) -> list[tuple[CachedSession, Alignment]]:
-        """Return the sessions in memory with this root that may be the request's, the most likely first."""
-        shared = (cached for cached in self.memory.sharing(arrivals) if cached.id.startswith(root))
-        alike = sorted((*shared, *self.memory.opening(root)), key=lambda cached: cached.last, reverse=True)
+        """Return the sessions in memory with this root that the request may continue, the most likely first."""
+        alike = [cached for cached in self.memory.sharing(arrivals) if cached.id.startswith(root)]
+        alike += self.memory.opening(root)
+        alike.sort(key=lambda cached: cached.last, reverse=True)
         aligned = [(cached, cached.session.align(arrivals)) for cached in alike]
         return sorted(aligned, key=lambda pair: _fit(*pair), reverse=True)
 
     async def _current(
         self, sessions: Sequence[CachedSession], arrivals: Sequence[Arrival], holds: AsyncExitStack
     ) -> list[tuple[CachedSession, Alignment]]:
-        """Hold sessions, and compare them as other processes have left them; leave out those whose records do not fit.
+        """Hold sessions, bring them up to date, and compare them; leave out those with inconsistent records.
 
-        One that another process has open is compared as it was read.
+        A session that another process has open is compared in the state in which it was read.
         """
         sound = []
         for cached in sessions:
@@ -128,29 +134,39 @@ class SessionFinder:
         return sound
 
     async def _further(
-        self, wire: Wire, root: str, arrivals: Sequence[Arrival], tried: Collection[str], holds: AsyncExitStack
+        self, request: IncomingRequest, compared: Collection[str], holds: AsyncExitStack
     ) -> tuple[list[tuple[CachedSession, Alignment]], str]:
-        """Further sessions that may be the request's, held and compared; and why one could not be read, if any."""
+        """Hold and compare further sessions, in memory and in the store.
+
+        Returns:
+            The sessions with their alignments, and why one of the store could not be read; empty if all could be.
+        """
+        root = request.root
+        arrivals = request.arrivals
         trail = Trail(root, arrivals)
-        answered = [cached for cached in self.memory.answered(trail.sought) if cached.id not in tried]
+        answered = [cached for cached in self.memory.answered(trail.sought) if cached.id not in compared]
         aligned = await self._current(answered[:_CANDIDATES], arrivals, holds)
+        problem = ""
         try:
             matches = await self._store.find(root, trail.sought)
-            # The marks of those in memory are on their way.
-            unmarked = [session_id for session_id in matches.unmarked if self.memory.get(session_id) is None]
-            problems = [await self._mark(session_id) for session_id in unmarked]
-            if unmarked:
+            # Those in memory store their digests by themselves.
+            without_digests = [session_id for session_id in matches.without_digests if not self.memory.get(session_id)]
+            for session_id in without_digests:
+                why = await self._store_digests(session_id)
+                problem = problem or why
+            if without_digests:
                 matches = await self._store.find(root, trail.sought)
         except StoreError as error:
-            if self._strict:
+            if self._options.strict:
                 raise
             _LOGGER.warning("%s", error)
             return aligned, ""
-        likely = sorted(matches.sessions, key=lambda match: trail.distance(match.head))
-        compared, problem = {*tried, *(cached.id for cached in answered)}, next(filter(None, problems), "")
-        for match in [match for match in likely if match.id not in compared][:_CANDIDATES]:
+        compared = {*compared, *(cached.id for cached in answered)}
+        candidates = [match for match in matches.sessions if match.id not in compared]
+        candidates.sort(key=lambda match: trail.distance(match.head))
+        for match in candidates[:_CANDIDATES]:
             try:
-                cached = self.memory.get(match.id) or await self._open(wire, match.id)
+                cached = self.memory.get(match.id) or await self._open(request.wire, match.id)
                 aligned += await self._current([cached], arrivals, holds)
             except (StoreError, JournalError, HistoryError) as error:
                 problem = _skipped(match.id, error)
@@ -158,10 +174,11 @@ class SessionFinder:
                 break
         return aligned, problem
 
-    async def _mark(self, session_id: str) -> str:
-        """Note the marks of a stored session that has none; return why it cannot be read, if so."""
+    async def _store_digests(self, session_id: str) -> str:
+        """Store the digests of a session that has none; return why it cannot be read, empty if it can."""
         try:
-            records, chain = await self._store.read(session_id), Chain(root_of(session_id))
+            records = await self._store.read(session_id)
+            chain = Chain(root_of(session_id))
             for record in records:
                 if isinstance(record, NoteRecord) and record.topic == CLIENT:
                     for entry in entries_of(record):
@@ -169,8 +186,8 @@ class SessionFinder:
                 elif isinstance(record, NoteRecord) and record.topic == REPLY:
                     reply = reply_of(record)
                     if not reply.inherited:
-                        chain.replied(reply.position, reply.shape)
-            await self._store.mark(session_id, SessionDigests(chain.head, chain.fresh))
+                        chain.replied(reply.number, reply.shape)
+            await self._store.add_digests(session_id, SessionDigests(chain.head, chain.fresh))
         except (StoreError, JournalError) as error:
             return _skipped(session_id, error)
         return ""
@@ -180,145 +197,155 @@ class SessionFinder:
             log = await self._store.open(session_id)
         except SessionBusyError:
             parent = (await self._store.header(session_id)).parent
-            return self._brought_back(wire, session_id, await self._store.read(session_id), parent)
+            return self._restored(wire, session_id, await self._store.read(session_id), parent)
         try:
             async with log.hold() as records:
-                cached = self._brought_back(wire, session_id, records, log.header.parent)
+                cached = self._restored(wire, session_id, records, log.header.parent)
         except BaseException:
             await log.close()
             raise
         if cached.session.cut_short:
-            # Its whole requests are continued in a new session.
+            # Without a log it gets a fork, which continues its complete requests.
             await log.close()
             return cached
         cached.log = log
         self.memory.enter(cached)
-        cached.mark(stored=True)
+        cached.note_keys(stored=True)
         return cached
 
-    def _brought_back(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> CachedSession:
+    def _restored(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> CachedSession:
         session = self._repeated(wire, session_id, records, parent)
-        times = [record.at for record in records if record.at is not None]
-        now = datetime.now(UTC)
-        created, last = (times[0], times[-1]) if times else (now, now)
+        times = [record.at for record in records if record.at is not None] or [datetime.now(UTC)]
         cached = CachedSession(
-            session, None, session_id, created, last, self.memory, strict=self._strict, parent=parent
+            session, None, session_id, times[0], times[-1], self.memory, strict=self._options.strict, parent=parent
         )
         self._equip_receipts(cached, records)
         return cached
 
     def _repeated(self, wire: Wire, session_id: str, records: Sequence[Record], parent: str) -> Session:
-        """A session as it stands after the records of a stored one."""
+        """Return a session in the state after the records of a stored one."""
         infers = any(isinstance(record, ConfigRecord) and record.annotate == "infer" for record in records)
-        session = Session(wire, self._managed(parent), root_of(session_id), infer=infers)
+        session = Session(wire, self._settings_of(parent), root_of(session_id), infer=infers)
         session.follow(records)
         return session
 
     def _equip_receipts(self, cached: CachedSession, records: Sequence[Record]) -> None:
-        """Let a session with these records in its log record its requests, if it is stored."""
+        """Let a session record its requests, if it is stored; these records are in its log already."""
         if self._store.persistent:
-            cached.keeps_requests = self._keeps_requests
+            cached.keeps_requests = self._options.keep_requests
             cached.receipts = Receipts()
             cached.receipts.follow(records)
 
-    async def _unknown(
-        self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender, unread: str
-    ) -> CachedSession:
-        """A new session, with the rounds of a known one if they share enough messages (`Entries.overlap`).
+    async def _unknown(self, request: IncomingRequest, unread: str) -> CachedSession:
+        """Begin a session, with the rounds of a known one if both share enough messages (`Entries.overlap`).
 
         Raises:
-            StoreError: in strict mode, if it may be the session that could not be read.
+            StoreError: in strict mode, if the request may continue a session that could not be read (`unread`).
         """
-        has_answers = _has_answers(arrivals)
-        shared = self.memory.sharing(arrivals) if has_answers else Counter[CachedSession]()
-        alike = [cached for cached, _ in shared.most_common(_CANDIDATES) if cached.session.wire is wire]
-        rows = [(cached, row) for cached in alike if (row := cached.session.overlap(arrivals)) is not None]
-        if rows:
-            best, row = max(rows, key=lambda pair: pair[1].count)
-            return await self._retaken(best, root, sender, row)
-        if has_answers and unread and self._strict:
+        if not _has_answers(request.arrivals):
+            return await self.fresh(request)
+        best: tuple[CachedSession, Overlap] | None = None
+        for cached, _ in self.memory.sharing(request.arrivals).most_common(_CANDIDATES):
+            if cached.session.wire is request.wire:
+                overlap = cached.session.overlap(request.arrivals)
+                if overlap is not None and (best is None or overlap.count > best[1].count):
+                    best = (cached, overlap)
+        if best is not None:
+            return await self._retaken(best[0], request, best[1])
+        if unread and self._options.strict:
             raise StoreError(unread)
-        cached = await self.fresh(wire, arrivals, root, sender)
-        cached.remark = unread if has_answers else ""
+        cached = await self.fresh(request)
+        cached.remark = unread
         return cached
 
-    async def fresh(self, wire: Wire, arrivals: Sequence[Arrival], root: str, sender: Sender) -> CachedSession:
-        """Begin a session that knows nothing of any other. A history that began without marks has none to read."""
-        parent = await self._parent(sender, arrivals)
-        session = Session(wire, self._managed(parent), root, infer=_has_answers(arrivals))
-        return await self._begun(session, root, [], parent)
+    async def fresh(self, request: IncomingRequest) -> CachedSession:
+        """Begin a session that shares nothing with any other.
+
+        If its history has answers already, they have no marks, so its episodes are inferred.
+        """
+        parent = await self._parent(request.sender, request.arrivals)
+        infer = _has_answers(request.arrivals)
+        session = Session(request.wire, self._settings_of(parent), request.root, infer=infer)
+        return await self._begun(session, [], parent)
 
     async def _retaken(
-        self, cached: CachedSession, root: str, sender: Sender, shared: Overlap | None = None
+        self, cached: CachedSession, request: IncomingRequest, shared: Overlap | None = None
     ) -> CachedSession:
-        """A new session with the rounds of one that its client rewrote or forked: all, or those of `shared`."""
-        parent = await self._parent(sender, (), cached)
-        session = cached.session.blank(root, self._managed(parent))
+        """Begin a session with the rounds of one that its client rewrote or forked: all, or those of `shared`."""
+        parent = await self._parent(request.sender, (), cached)
+        session = cached.session.blank(request.root, self._settings_of(parent))
         shared = shared or Overlap(0, 0, len(cached.session.entries))
-        return await self._begun(session, root, session.inherit(cached.session, shared), parent, cached)
+        return await self._begun(session, session.inherit(cached.session, shared), parent, cached)
 
-    async def _stored_anew(self, cached: CachedSession, root: str, sender: Sender) -> CachedSession:
-        """A new session in place of one that the store has lost, such as by an emptied database."""
+    async def _stored_anew(self, cached: CachedSession, request: IncomingRequest) -> CachedSession:
+        """Begin a session in place of one that the store has lost, such as when the database was emptied."""
         await self.forget(cached)
-        again = await self._retaken(cached, root, sender)
+        again = await self._retaken(cached, request)
         again.remark = f"the store has lost session {cached.id}; it continues as {again.id}"
         _LOGGER.warning("%s", again.remark)
         return again
 
-    async def _forked(self, cached: CachedSession, alignment: Alignment, root: str, sender: Sender) -> CachedSession:
-        """A fork of a session, with everything that happened to the messages that they share."""
+    async def _forked(self, cached: CachedSession, alignment: Alignment, request: IncomingRequest) -> CachedSession:
+        """Fork a session, with everything that happened to the messages that both share."""
+        shared = Overlap(0, 0, alignment.common)
         if not self._store.persistent:
-            return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
+            return await self._retaken(cached, request, shared)
         try:
             records = [*_first(await self._store.read(cached.id), alignment.common), NoteRecord(FORK_NOTE)]
         except StoreError as error:
             _LOGGER.warning("%s", error)
-            return await self._retaken(cached, root, sender, Overlap(0, 0, alignment.common))
-        parent = await self._parent(sender, (), cached)
+            return await self._retaken(cached, request, shared)
+        parent = await self._parent(request.sender, (), cached)
         session = self._repeated(cached.session.wire, cached.id, records, parent)
-        return await self._begun(session, root, records, parent, cached)
+        return await self._begun(session, records, parent, cached)
 
     async def _parent(self, sender: Sender, arrivals: Sequence[Arrival], source: CachedSession | None = None) -> str:
-        """The id of the session that started a new one, by its first request; see `Parentage.parent`.
+        """Return the id of the session that started a new one, by its first request; see `Parentage.parent`.
 
-        One that continues or forks a source has the same parent, unless the client tells another.
+        A session that continues or forks a source has the same parent, unless the client names another.
         """
         if source is not None and not sender.agent:
             return source.parent
-        opening = [] if _has_answers(arrivals) else arrivals
-        texts = [part.text for arrival in opening for part in arrival.parts if part.kind is Kind.USER]
-        prompts = [prompt for text in texts[-4:] for prompt in handed_over(text)]
-        return await self.parentage.parent(sender, prompts)
+        texts: list[str] = []
+        if not _has_answers(arrivals):
+            for arrival in arrivals:
+                texts += [part.text for part in arrival.parts if part.kind is Kind.USER]
+        return await self.parentage.parent(sender, texts[-4:])
 
-    def _managed(self, parent: str) -> ContextSettings:
-        """How a session with this parent, if any, is managed."""
-        return self._agent_settings if parent else self._settings
+    def _settings_of(self, parent: str) -> ContextSettings:
+        """Return the settings of a session with this parent, if it has one."""
+        return self._options.agent_settings if parent else self._options.settings
 
     async def _begun(
         self,
         session: Session,
-        root: str,
         records: Sequence[Record],
         parent: str,
         source: CachedSession | None = None,
     ) -> CachedSession:
-        """Store and enter a new session; its first request is compared with the last one of its source, if any."""
-        now, named = datetime.now(UTC), (root, session.wire.name, self._owner, parent)
+        """Store a new session and enter it into memory.
+
+        If it has a source, its first request is compared with the latest one of the source.
+        """
+        now = datetime.now(UTC)
+        name = session.wire.name
+        warning = ""
         try:
-            log, warning = await self._store.create(*named), ""
+            log = await self._store.create(session.root, name, self.owner, parent)
         except StoreError as error:
-            if self._strict:
+            if self._options.strict:
                 raise
-            log, warning = await MemoryStore().create(*named), f"not stored: {error}"
+            log = await MemoryStore().create(session.root, name, self.owner, parent)
+            warning = f"not stored: {error}"
             _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
         cached = CachedSession(
-            session, log, log.id, now, now, self.memory, strict=self._strict, warning=warning, parent=parent
+            session, log, log.id, now, now, self.memory, strict=self._options.strict, warning=warning, parent=parent
         )
         self._equip_receipts(cached, ())
         self.memory.enter(cached)
         async with log.hold():
             await cached.append(records)
-        await self._began(cached.id)
+        await self._began(self.owner, cached.id)
         if source is not None:
             cached.caching = source.caching.branch()
         return cached
@@ -336,7 +363,7 @@ def _skipped(session_id: str, error: Exception) -> str:
 
 
 def _knows(cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival]) -> bool:
-    """Whether a request continues a session at its end, and has no answer that the session does not know."""
+    """Return whether a request continues a session at its end, and has no further answers."""
     if cached.lost or not 0 < len(cached.session.entries) == alignment.common:
         return False
     return not _has_answers(arrivals[max(alignment.common, alignment.answered) :])
@@ -349,29 +376,30 @@ def _has_answers(arrivals: Sequence[Arrival]) -> bool:
 def _fit(cached: CachedSession, alignment: Alignment) -> tuple[int, bool, int]:
     """Rank sessions by how well a request continues them.
 
-    Among those with the same answers, one that ends there ranks before one that continued, whose further messages may
-    be the same by chance. Among those that end there, the last used one ranks first.
+    Of two sessions that share the same answers, one that ends there ranks before one that goes on: its further messages
+    may be the same by chance. Of those that end there, the last used one ranks first.
     """
     ends = alignment.common == len(cached.session.entries)
     return alignment.answered, ends, 0 if ends else alignment.common
 
 
 def _first(records: Sequence[Record], count: int) -> list[Record]:
-    """The records of a session that are about its client's first messages."""
+    """Return the records of a session about the first `count` messages of its client."""
     copied: list[Record] = []
-    total, remaining = count, 0  # `remaining`: messages of the history still to keep
+    entries_left = count
+    messages_left = 0  # of the history, for the latest entries
     for number, record in enumerate(records):
         if isinstance(record, NoteRecord) and record.topic == CLIENT:
-            entries = entries_of(record)[:count]
+            entries = entries_of(record)[:entries_left]
             if not entries:
-                return [*copied, *_later(records[number:], total)]
-            count -= len(entries)
-            remaining = sum(entry.messages for entry in entries)
+                return [*copied, *_later(records[number:], count)]
+            entries_left -= len(entries)
+            messages_left = sum(entry.messages for entry in entries)
             copied.append(replace(client_note(entries), at=record.at))
         elif isinstance(record, MessageRecord):
-            if not remaining:
-                return [*copied, *_later(records[number:], total)]
-            remaining -= 1
+            if not messages_left:
+                return [*copied, *_later(records[number:], count)]
+            messages_left -= 1
             copied.append(record)
         else:
             copied.append(record)
@@ -379,11 +407,13 @@ def _first(records: Sequence[Record], count: int) -> list[Record]:
 
 
 def _later(records: Iterable[Record], count: int) -> Iterator[Record]:
-    """Later edits of the client's first messages, which apply to every fork, and later replies to them."""
+    """Yield later edits of the first `count` messages of the client, which apply to every fork, and replies to them."""
     for record in records:
-        if isinstance(record, NoteRecord) and record.topic == REPLY and reply_of(record).position == count:
+        if not isinstance(record, NoteRecord):
+            continue
+        if record.topic == REPLY and reply_of(record).number == count:
             yield record
-        if isinstance(record, NoteRecord) and record.topic == EDITS:
+        elif record.topic == EDITS:
             edits = [edit for edit in edits_of(record) if edit.number < count]
             if edits:
                 yield replace(edits_note(edits), at=record.at)

@@ -1,10 +1,10 @@
-"""A session's history as its client has just sent it, with the rounds that the client does not see inserted."""
+"""A session's history as its client has just sent it, with the rounds inserted that the client does not see."""
 
 from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -36,7 +36,8 @@ class EditableOutline(Outline):
 
     def number(self, parts: list[Part]) -> list[tuple[Item, Part]]:
         """Take in the next message and return its items with their content."""
-        first, numbered = self.item_count, super().number(parts)
+        first = self.item_count
+        numbered = super().number(parts)
         for index, (item, _) in enumerate(numbered, first):
             self._kinds.append(_KIND_NUMBERS[item.kind])
             if item.call_id is not None:
@@ -49,19 +50,20 @@ class EditableOutline(Outline):
         Calls and results are matched by their ids, and text of the model or the harness by its order. Text of the user
         or the system is never evicted, so it needs no item.
         """
-        own = range(self.first(number), self.first(number) + self.size(number))
-        by_kind = {kind: [i for i in own if self._kinds[i] == _KIND_NUMBERS[kind]] for kind in _EVICTABLE}
+        items = range(self.first(number), self.first(number) + self.size(number))
         matched: list[int | None] = []
         for part in parts:
             if part.call_id is not None:
                 matched.append(self._pairs[part.kind].get(part.call_id))
-            elif part.kind in _EVICTABLE:
-                # Further parts of a kind go with its last item, or with any item of the message.
-                same = by_kind[part.kind] or list(own)
-                before = sum(1 for n in matched if n in same)
-                matched.append(same[min(before, len(same) - 1)] if same else None)
-            else:
+                continue
+            if part.kind not in _EVICTABLE or not items:
                 matched.append(None)
+                continue
+            same_kind = [item for item in items if self._kinds[item] == _KIND_NUMBERS[part.kind]]
+            choices = same_kind or items
+            before = sum(item in choices for item in matched)
+            # Parts that were added go with the last item of their kind, or of the message.
+            matched.append(choices[min(before, len(choices) - 1)])
         return matched
 
 
@@ -73,8 +75,8 @@ class FullHistory:
         strategy: name of the strategy that decides the view.
         outline: the items of each message; later requests may have added to it.
         items: number of its items.
-        edited: positions of messages that were edited since they were taken in.
-        inserted: positions of messages that the client did not send: those of hidden rounds.
+        edited: numbers of messages that were edited since they were taken in.
+        inserted: numbers of messages that the client did not send: those of hidden rounds.
     """
 
     format: Format[Message]
@@ -93,23 +95,26 @@ class FullHistory:
             return [ViewMessage(message, n, None, n not in inserted) for n, message in enumerate(self.messages)]
         visible: dict[int, dict[int, Slot]] = {}
         rendered: list[ViewMessage] = []
-        index, index_at = None, -1
+        index: Message | None = None
+        index_at = -1
         for number, positions in by_message(outline, slots):
             if number >= 0:
                 visible[number] = positions
-                index_at = number if index is not None and index_at < 0 else index_at
+                if index is not None and index_at < 0:
+                    index_at = number
             elif isinstance(text := positions[0], Substitute):
                 index = writing(self.format, "an index of evicted content").turn(text.text)
         # An edited message may have new text of the user, even if all of its items were evicted.
         for number in sorted(visible.keys() | self.edited) if self.edited else visible:
             if index is not None and number == index_at:
                 rendered.append(ViewMessage(index, number, ()))
-            message, remaining, size = self.messages[number], visible.get(number, {}), outline.size(number)
+            message = self.messages[number]
+            remaining = visible.get(number, {})
+            size = outline.size(number)
             if number in self.edited:
-                first = outline.first(number)
                 items = outline.matched(number, self.format.parts(message))
-                present = [n if item is None else remaining.get(item - first) for n, item in enumerate(items)]
-                remaining, size = {n: slot for n, slot in enumerate(present) if slot is not None}, len(present)
+                remaining = self._remaining(number, items, remaining)
+                size = len(items)
             reduced = shown_of(self.format, message, remaining, size, self.strategy) if remaining else None
             if reduced is not None:
                 whole = len(remaining) == size
@@ -117,6 +122,17 @@ class FullHistory:
                 sent = whole and number not in self.inserted and not replaced
                 rendered.append(ViewMessage(reduced, number, None if whole else [*remaining], sent))
         return rendered
+
+    def _remaining(self, number: int, items: Sequence[int | None], visible: Mapping[int, Slot]) -> dict[int, Slot]:
+        """Return the visible parts of an edited message by position, from those of the message before its edits."""
+        first = self.outline.first(number)
+        remaining: dict[int, Slot] = {}
+        for position, item in enumerate(items):
+            if item is None:
+                remaining[position] = position
+            elif item - first in visible:
+                remaining[position] = visible[item - first]
+        return remaining
 
     def opened(self, slots: Sequence[Slot], rendered: Sequence[ViewMessage]) -> tuple[list[Slot], int]:
         """Return a rendered view whose current turn begins with its reasoning, and how many tokens that adds."""
@@ -126,19 +142,22 @@ class FullHistory:
             len(self.messages),
             ((shown.number or 0, parts_of(shown.message)) for shown in reversed(rendered)),
         )
+        visible = {item_of(slot) for slot in slots}
         added: dict[int, int] = {}
         for number, positions in needed.items():
             parts = parts_of(self.messages[number])
             items = self._items_of(number, parts)
-            added |= {item: parts[at].item(chars, number).tokens for at in positions if (item := items[at]) is not None}
-        for slot in slots:
-            added.pop(-1 if (item := item_of(slot)) is None else item, None)
+            for position in positions:
+                item = items[position]
+                if item is not None and item not in visible:
+                    added[item] = parts[position].item(chars, number).tokens
         return with_more(slots, added), sum(added.values())
 
     def parts(self) -> list[Part]:
         """Return the items with their present content.
 
-        The parts of an edited message are matched to its items; an item of which nothing is left is an empty text.
+        The parts of an edited message are matched to its items. An item that has lost all of its content is an empty
+        text.
         """
         by_item = [_GONE] * self.items
         for number, message in enumerate(self.messages):
@@ -150,7 +169,7 @@ class FullHistory:
         return by_item
 
     def _items_of(self, number: int, parts: Sequence[Part]) -> Sequence[int | None]:
-        """The item of each part of a message."""
+        """Return the item of each part of a message."""
         if number in self.edited:
             return self.outline.matched(number, parts)
         first = self.outline.first(number)
@@ -159,12 +178,11 @@ class FullHistory:
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Rounds that were inserted at one place.
+    """Rounds that were inserted at a message of the client.
 
     Attributes:
         rounds: the rounds.
-        ahead: whether they come before the client's message, because it kept nothing of the reply; else they replace
-            it.
+        ahead: whether they come before that message, because the client kept nothing of the reply, or replace it.
     """
 
     rounds: tuple[AnsweredRound, ...]
@@ -172,11 +190,11 @@ class Insertion:
 
 
 class UnseenRounds:
-    """A session's hidden rounds: those that wait for the client to send back the reply, and those inserted.
+    """A session's hidden rounds: those inserted, and those whose reply the client has not sent back yet.
 
     Attributes:
-        insertions: where rounds were inserted, by position of the client's message.
-        recent: the latest replies to the client, each by its position and shape, which tell whose a request is.
+        insertions: the inserted rounds, by number of the client's message.
+        recent: the latest replies to the client by number and shape, to recognise requests that continue them.
     """
 
     def __init__(self, wire: Wire) -> None:
@@ -188,47 +206,48 @@ class UnseenRounds:
     def given(self, reply: GivenReply) -> None:
         """Take in a reply to the client, in this session or in one that it continues."""
         if not reply.inherited:
-            self.recent.append((reply.position, reply.shape))
-            # Of several with the same shape the client has the latest.
+            self.recent.append((reply.number, reply.shape))
+            # The client has kept the latest reply of a shape.
             self._waiting = [earlier for earlier in self._waiting if earlier.inherited or earlier.shape != reply.shape]
         if reply.rounds:
             self._waiting.append(reply)
 
     def settle(self, number: int, shape: bytes) -> None:
-        """Assign waiting rounds to the client's next message, by its position and shape."""
+        """Assign waiting rounds to the client's next message, by its number and shape."""
         if not self._waiting:
             return
         is_reply = shape[:1] == ASSISTANT
         expected = shape if is_reply else _EMPTY
         matches = [reply for reply in self._waiting if reply.shape == expected]
-        own = [reply for reply in matches if not reply.inherited and reply.position <= number]
-        inherited = [reply for reply in matches if reply.position == number and (number, expected) not in self.recent]
+        own = [reply for reply in matches if not reply.inherited and reply.number <= number]
+        inherited = [reply for reply in matches if reply.number == number and (number, expected) not in self.recent]
         if own or inherited:
-            reply = [*own, *inherited][0]
+            reply = own[0] if own else inherited[0]
             self._waiting = [waiting for waiting in self._waiting if waiting is not reply]
             self.insertions[number] = Insertion(reply.rounds, ahead=not is_reply)
 
     def expand(self, number: int, message: Message) -> list[Message]:
-        """Return the messages of the history that a message of the client at this position stands for."""
+        """Return the messages of the history that a message of the client with this number stands for."""
         insertion = self.insertions.get(number)
         if insertion is None:
             return [message]
         if not insertion.ahead:
             return self._wire.expand(message, insertion.rounds)
-        parts = self._wire.format.parts
-        rounds = [
-            hidden for round_ in insertion.rounds for hidden in (round_.message, *round_.results) if parts(hidden)
-        ]
-        return [*rounds, message]
+        expanded: list[Message] = []
+        for round_ in insertion.rounds:
+            expanded += [hidden for hidden in (round_.message, *round_.results) if self._wire.format.parts(hidden)]
+        return [*expanded, message]
 
     def inherited(self, entries: Entries, shared: Overlap) -> Iterator[GivenReply]:
-        """Yield the replies for a session that forks or rewrites this one, by the entries here that both share."""
-        first, stop, shift = shared.other_start, shared.other_start + shared.count, shared.start - shared.other_start
+        """Yield the replies for a session that forks or rewrites this one, by the entries that both share."""
+        first = shared.other_start
+        stop = first + shared.count
+        shift = shared.start - first
         for number in sorted(self.insertions):
             insertion = self.insertions[number]
             if first <= number < stop or (number == stop and insertion.ahead):
                 shape = _EMPTY if insertion.ahead else entries[number].shape
                 yield GivenReply(shape, number + shift, insertion.rounds, inherited=True)
         for reply in self._waiting:
-            if first <= reply.position <= stop:
-                yield replace(reply, position=reply.position + shift, inherited=True)
+            if first <= reply.number <= stop:
+                yield replace(reply, number=reply.number + shift, inherited=True)

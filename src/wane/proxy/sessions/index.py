@@ -1,4 +1,4 @@
-"""The index of all sessions: the session of a request takes it in, and says what goes upstream."""
+"""The index of all sessions: finds the session of a request, adds its new messages, and prepares the view to send."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final, get_args
 from weakref import WeakValueDictionary
 
 from wane.conversation.context import ContextSettings
-from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL
+from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL, Tool
 from wane.core import DELIMITER
 from wane.core.errors import ConfigError, FormatError, WaneError
 from wane.core.guidance import guidance
@@ -21,10 +21,10 @@ from wane.journal import Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.caching import lifetime_of
 from wane.proxy.sessions.figures import Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.finder import SessionFinder
+from wane.proxy.sessions.finder import IncomingRequest, SessionFinder, SessionOptions
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.memory import CachedSession
-from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of
+from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of_request
 from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.sessions.turn import TRIES, SessionTurn
@@ -41,7 +41,7 @@ _LOGGER: Final = logging.getLogger("wane.proxy")
 
 
 class _UnreadableError(WaneError):
-    """A session's records fit neither the request nor themselves."""
+    """A session cannot be continued: its records are inconsistent, or do not fit the request."""
 
 
 class SessionIndex:
@@ -52,12 +52,11 @@ class SessionIndex:
         settings: how their contexts are managed.
         strict: whether failing to store a session is an error.
         idle: seconds without a request after which a stored session leaves memory.
-        agent_budget: tokens that the view of a sub-agent may hold; None for as many as that of any other session.
-        keep_requests: whether requests are stored, and not their digests alone.
+        agent_budget: tokens that the view of a sub-agent may hold; None for the budget of all other sessions.
+        keep_requests: whether to store requests whole, and not only their digests.
 
     Attributes:
-        owner: the member of a team whose sessions these are (`of`); empty for none.
-        began: called with the owner and the id of each new session; None for nobody.
+        began: called with the owner and the id of each new session; None to call nothing.
 
     Raises:
         ConfigError: for a strategy that calls a model.
@@ -82,11 +81,15 @@ class SessionIndex:
         self.store = store
         self.idle = idle
         self.began: Callable[[str, str], Awaitable[None]] | None = None
-        self._strict, self._keeps_requests = strict, keep_requests
-        self._agent_settings = settings if agent_budget is None else replace(settings, budget=agent_budget)
-        policy, tasks = settings.eviction, settings.tasks
-        delimiter = TASKS_TOOL if tasks else DELIMITER_TOOL
-        self._tools = [delimiter] * settings.marked + [RECALL_TOOL] * settings.recall
+        agent_settings = settings if agent_budget is None else replace(settings, budget=agent_budget)
+        self._options = SessionOptions(settings, agent_settings, strict, keep_requests)
+        policy = settings.eviction
+        tasks = settings.tasks
+        self._tools: list[Tool] = []
+        if settings.marked:
+            self._tools.append(TASKS_TOOL if tasks else DELIMITER_TOOL)
+        if settings.recall:
+            self._tools.append(RECALL_TOOL)
         self._guidance = {
             frozenset({DELIMITER}): guidance(policy, tasks=tasks),
             frozenset({DELIMITER, RECALL}): guidance(policy, recall=True, tasks=tasks),
@@ -94,121 +97,114 @@ class SessionIndex:
         }
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
-        self._indexes: dict[str, SessionIndex] = {}
-        self._enter("")
-
-    def _enter(self, owner: str) -> None:
-        """Become the index of an owner's sessions."""
-        self.owner, self._indexes[owner] = owner, self
-        self._finder = SessionFinder(
-            self.store,
-            self.settings,
-            self._agent_settings,
-            self._note_begun,
-            owner=owner,
-            strict=self._strict,
-            keeps_requests=self._keeps_requests,
-        )
-
-    def of(self, owner: str) -> SessionIndex:
-        """Return the index of a member's sessions in the same store, which finds none of any other.
-
-        Roots cover the owner, so that no request finds the session of another member in the store either.
-        """
-        if owner not in self._indexes:
-            copy.copy(self)._enter(owner)
-        return self._indexes[owner]
+        self._finders: dict[str, SessionFinder] = {}  # by owner
 
     @property
     def owners(self) -> Sequence[str]:
-        """The members with an index in memory."""
-        return tuple(filter(None, self._indexes))
+        """The members with sessions in memory."""
+        return [owner for owner in self._finders if owner]
 
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY) -> SessionTurn:
+    def _finder_of(self, owner: str) -> SessionFinder:
+        """Return the finder of an owner's sessions. It finds no sessions of others, because roots cover the owner."""
+        finder = self._finders.get(owner)
+        if finder is None:
+            finder = self._finders[owner] = SessionFinder(self.store, owner, self._options, self._note_begun)
+        return finder
+
+    async def turn(
+        self, wire: Wire, body: Body, *, size: int = 0, sender: Sender = NOBODY, owner: str = ""
+    ) -> SessionTurn:
         """Find the session of a request, take in its new messages, and prepare the view.
 
         Args:
             wire: the request's protocol.
-            body: the client's body, which can be managed.
+            body: the client's body; its protocol must say that it can be managed.
             size: its size in bytes; a large body is processed outside the event loop.
-            sender: who sent it, as far as its client tells.
+            sender: who sent it, as far as the client says.
+            owner: the member of a team who sent it; empty for none.
 
         Raises:
             FormatError: if the body's messages violate the protocol.
             WaneError: if Wane cannot manage the request for any other reason.
         """
         arrivals = await in_thread_if(size > 2_000_000, lambda: _arrivals(wire, body))
-        root = root_of(wire, arrivals, self.owner)
-        gate = self._gates.setdefault(root, asyncio.Lock())
+        request = IncomingRequest(wire, body, arrivals, root_of_request(wire, arrivals, owner), sender)
+        finder = self._finder_of(owner)
+        gate = self._gates.setdefault(request.root, asyncio.Lock())
         async with gate:
-            problem, unreadable = "the session keeps changing under the request", 0
+            problem = "other processes keep changing the session"
+            unreadable = 0
             for _ in range(TRIES):
                 try:
-                    if (turn := await self._tried(wire, body, arrivals, root, sender)) is not None:
-                        return turn
+                    turn = await self._try_turn(finder, request)
                 except _UnreadableError as error:
-                    problem, unreadable = str(error), unreadable + 1
+                    problem = str(error)
+                    unreadable += 1
                     if unreadable == 3:
                         break
-            if self._strict:
+                    continue
+                if turn is not None:
+                    return turn
+            if self._options.strict:
                 raise StoreError(problem)
             # A new session takes in the whole history.
-            cached = await self._finder.fresh(wire, arrivals, root, sender)
+            cached = await finder.fresh(request)
             cached.remark = f"{problem}; it starts over as {cached.id}"
             _LOGGER.warning("%s", cached.remark)
             async with cached.held():
-                return await self._take(cached, body, arrivals, Alignment(0), sender)
+                return await self._take(finder, cached, request, Alignment(0))
 
-    async def _tried(
-        self, wire: Wire, body: Body, arrivals: Sequence[Arrival], root: str, sender: Sender
-    ) -> SessionTurn | None:
-        """Let the request's session take it in; return None if another process has added to the session in between.
+    async def _try_turn(self, finder: SessionFinder, request: IncomingRequest) -> SessionTurn | None:
+        """Add the request to its session; return None if another process has added to the session in the meantime.
 
         Raises:
-            _UnreadableError: if what is known of the session fits neither the request nor itself.
-            WaneError: if the request cannot be managed, whatever its session.
+            _UnreadableError: if the session's records are inconsistent, or do not fit the request.
+            WaneError: if the request cannot be managed in any session.
         """
-        cached, entry_count = None, 1
+        cached: CachedSession | None = None
+        is_empty = False
         try:
             async with AsyncExitStack() as holds:
-                cached, alignment = await self._finder.find(wire, arrivals, root, sender, holds)
+                cached, alignment = await finder.find(request, holds)
                 if alignment is None:
                     await holds.enter_async_context(cached.held())
-                    alignment = cached.session.align(arrivals)
+                    alignment = cached.session.align(request.arrivals)
                 entry_count = len(cached.session.entries)
+                is_empty = entry_count == 0
                 if alignment.common == entry_count:
-                    return await self._take(cached, body, arrivals, alignment, sender)
+                    return await self._take(finder, cached, request, alignment)
         except SessionChangedError:
             return None
         except (FormatError, StoreError):
             raise
         except Exception as error:
             if cached is not None:
-                await self._finder.forget(cached)
-            if not entry_count:
-                raise
+                await finder.forget(cached)
+            if is_empty:
+                raise  # the fault is the request's own
             expected = isinstance(error, WaneError)
             name = "the session" if cached is None else f"session {cached.id}"
-            problem = f"{name} could not be continued: {error if expected else type(error).__name__}"
+            reason = str(error) if expected else type(error).__name__
+            problem = f"{name} could not be continued: {reason}"
             _LOGGER.warning("%s", problem, exc_info=not expected)
             raise _UnreadableError(problem) from error
         return None
 
-    async def peek(self, wire: Wire, body: Body) -> Body:
+    async def peek(self, wire: Wire, body: Body, owner: str = "") -> Body:
         """Return what `turn` would send upstream, to count its tokens; no session changes.
 
-        A body that continues no known session is a fragment that the client wants counted by itself. It is returned
-        unchanged.
+        A body that continues no known session is returned unchanged: the client wants to count a fragment by itself.
 
         Raises:
             WaneError: as `turn` does.
         """
-        continued = await self._ahead(wire, body)
-        if continued is None:
+        preview = await self._preview(wire, body, owner)
+        if preview is None:
             return body
-        return continued[0].placed(self._equipped(wire, body), continued[1], preview=True)
+        cached, equipped, view = preview
+        return cached.placed(equipped, view, preview=True)
 
-    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+    async def shortened(self, wire: Wire, body: Body, owner: str = "") -> Body | None:
         """Return an unmanaged request with the view of its session in place of its history.
 
         A client that asks for a summary sends all it has, which may be more than the model's window holds.
@@ -219,36 +215,44 @@ class SessionIndex:
         Raises:
             WaneError: as `turn` does.
         """
-        continued = await self._ahead(wire, body)
-        if continued is None or not continued[1].evicted:
+        preview = await self._preview(wire, body, owner)
+        if preview is None:
             return None
-        return continued[0].placed(Equipped(body), continued[1], preview=True)
+        cached, _, view = preview
+        return cached.placed(Equipped(body), view, preview=True) if view.evicted else None
 
-    async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, RequestView] | None:
-        """The known session that a request continues, and the view it would get; None if there is none."""
+    async def _preview(self, wire: Wire, body: Body, owner: str) -> tuple[CachedSession, Equipped, RequestView] | None:
+        """Return the session in memory that a request continues, and the tools and the view it would get."""
         arrivals = _arrivals(wire, body)
-        for cached, alignment in self._finder.alike(root_of(wire, arrivals, self.owner), arrivals):
+        root = root_of_request(wire, arrivals, owner)
+        for cached, alignment in self._finder_of(owner).alike(root, arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
+                equipped = self._equipped(wire, body, self._own(wire, body))
                 session = copy.deepcopy(cached.session, {id(wire): wire})
-                _, history = await _extended(session, self._equipped(wire, body), arrivals, alignment)
-                return cached, session.fit(history, body)
+                _, history = await _extended(session, equipped, arrivals, alignment)
+                return cached, equipped, session.fit(history, body)
         return None
 
     def status(self) -> Sequence[SessionStatus]:
-        """Return the sessions in memory, those of members too, the most recently used first."""
-        in_memory = (cached for index in self._indexes.values() for cached in index._finder.memory)
-        statuses = [status for cached in in_memory if (status := cached.status()) is not None]
+        """Return all sessions in memory, members' included, the most recently used first."""
+        statuses = []
+        for finder in self._finders.values():
+            for cached in finder.memory:
+                status = cached.status()
+                if status is not None:
+                    statuses.append(status)
         return sorted(statuses, key=lambda status: status.last, reverse=True)
 
     async def sweep(self) -> None:
-        """Drop stored sessions that have been idle from memory, and each owner's oldest ones above a thousand."""
+        """Drop idle stored sessions from memory, and the oldest ones of an owner who has more than a thousand."""
         now = datetime.now(UTC)
-        for finder in [index._finder for index in self._indexes.values()]:
+        for finder in list(self._finders.values()):
             memory = finder.memory
-            sessions = sorted((cached for cached in memory if not cached.turns), key=lambda cached: cached.last)
+            sessions = [cached for cached in memory if not cached.turns]
+            sessions.sort(key=lambda cached: cached.last)
             too_many = len(memory) - 1_000
             for number, cached in enumerate(sessions):
-                # A sub-agent stays with the session that started it, so that their sums are complete.
+                # A sub-agent stays as long as the session that started it, so that the sums of both are complete.
                 parent = memory.get(cached.parent) or cached
                 idle = self.store.persistent and (now - max(cached.last, parent.last)).total_seconds() > self.idle
                 if idle or number < too_many:
@@ -257,19 +261,19 @@ class SessionIndex:
 
     async def close(self) -> None:
         """Drop all sessions from memory."""
-        for index in [*self._indexes.values()]:
-            await index._empty()
+        for finder in list(self._finders.values()):
+            await self._empty(finder)
         await self.store.close()
 
     async def drop(self, owner: str) -> None:
         """Drop the sessions of a member from memory, unless one of them is in use."""
-        if not any(cached.turns for cached in self._indexes[owner]._finder.memory):
-            await self._indexes.pop(owner)._empty()
+        if not any(cached.turns for cached in self._finders[owner].memory):
+            await self._empty(self._finders.pop(owner))
 
-    async def _empty(self) -> None:
+    async def _empty(self, finder: SessionFinder) -> None:
         await asyncio.gather(*self._syncing)
-        for cached in self._finder.memory:
-            await self._finder.forget(cached)
+        for cached in finder.memory:
+            await finder.forget(cached)
 
     def _finished(self, cached: CachedSession) -> None:
         """Sync a session's records in the background after a turn."""
@@ -278,68 +282,93 @@ class SessionIndex:
         self._syncing.add(task)
         task.add_done_callback(self._syncing.discard)
 
-    async def _note_begun(self, session_id: str) -> None:
+    async def _note_begun(self, owner: str, session_id: str) -> None:
         if self.began is not None:
-            await self.began(self.owner, session_id)
+            await self.began(owner, session_id)
 
     # What goes upstream
 
     async def _take(
-        self, cached: CachedSession, body: Body, arrivals: Sequence[Arrival], alignment: Alignment, sender: Sender
+        self, finder: SessionFinder, cached: CachedSession, request: IncomingRequest, alignment: Alignment
     ) -> SessionTurn:
-        session, now = cached.session, datetime.now(UTC)
+        body = request.body
+        sender = request.sender
+        arrivals = request.arrivals
+        session = cached.session
+        now = datetime.now(UTC)
         if sender not in (NOBODY, cached.sender):
             cached.sender = sender
-            await self._finder.parentage.met(sender, cached.id)
-        equipped = self._equipped(session.wire, body)
-        cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
+            await finder.parentage.met(sender, cached.id)
+        own = self._own(session.wire, body)
+        equipped = self._equipped(session.wire, body, own)
+        cold = False
+        if alignment.common:  # a new session has no cache yet that could have expired
+            cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
         try:
             records, history = await _extended(session, equipped, arrivals, alignment)
             view = session.fit(history, equipped.body, cold=cold)
         except BaseException:
             # The session in memory has only part of the request; the stored one is consistent.
-            await self._finder.forget(cached)
+            await finder.forget(cached)
             raise
         await cached.append([*records, *view.records])
-        wire, engine, report = session.wire, session.engine, view.report
-        cached.last, cached.requests = now, cached.requests + 1
-        cached.title = cached.title or next(filter(None, (title_of(arrival.message) for arrival in arrivals)), "")
-        shortfall, model = session.shortfall(report), str(body.get("model", ""))
-        before = cached.facts
-        cached.facts = Facts(
-            session=cached.id,
-            api=wire.name,
-            model=model,
-            view=engine.tokens,
-            budget=session.budget,
-            owner=self.owner,
-            parent=cached.parent,
-            history=engine.tokens + view.evicted,
-            evicted=view.evicted,
-            evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
-            used=session.used,
-            satisfied=not shortfall,
-            room=session.room(model),
-            thrashing=engine.thrashing,
-            note=cached.warning or cached.remark or shortfall,
-        )
-        cached.remark = ""
-        began = cached.facts.thrashing is not None and (before is None or before.thrashing is None)
-        if began or (cached.facts.tight and (before is None or not before.tight)):
-            _LOGGER.warning("session %s: %s", cached.id, cached.facts.advice)
-        cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
-        parentage, own = self._finder.parentage, self._own(wire, body)
-        return SessionTurn(parentage, self._finished, cached, body, equipped, history, view, own)
+        cached.last = now
+        cached.requests += 1
+        if not cached.title:
+            cached.title = _title(arrivals)
+        _note_facts(cached, view, str(body.get("model", "")), finder.owner)
+        return SessionTurn(finder.parentage, self._finished, cached, body, equipped, history, view, own)
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
-        """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""
+        """Return the names of the own tools for a request; none if the client has a `delimiter` of its own."""
         client_tools = wire.tools(body)
-        return frozenset() if DELIMITER in client_tools else frozenset(tool.name for tool in self._tools) - client_tools
+        if DELIMITER in client_tools:
+            return frozenset()
+        return frozenset(tool.name for tool in self._tools) - client_tools
 
-    def _equipped(self, wire: Wire, body: Body) -> Equipped:
-        own = self._own(wire, body)
-        text = self._guidance.get(own, "")
-        return wire.equip(body, [tool for tool in self._tools if tool.name in own], text)
+    def _equipped(self, wire: Wire, body: Body, own: frozenset[str]) -> Equipped:
+        tools = [tool for tool in self._tools if tool.name in own]
+        return wire.equip(body, tools, self._guidance.get(own, ""))
+
+
+def _note_facts(cached: CachedSession, view: RequestView, model: str, owner: str) -> None:
+    """Note the figures of a view, and log a warning when the budget begins to be too small for the work."""
+    session = cached.session
+    engine = session.engine
+    report = view.report
+    shortfall = session.shortfall(report)
+    before = cached.facts
+    cached.facts = facts = Facts(
+        session=cached.id,
+        api=session.wire.name,
+        model=model,
+        view=engine.tokens,
+        budget=session.budget,
+        owner=owner,
+        parent=cached.parent,
+        history=engine.tokens + view.evicted,
+        evicted=view.evicted,
+        evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
+        used=session.used,
+        satisfied=not shortfall,
+        room=session.room(model),
+        thrashing=engine.thrashing,
+        note=cached.warning or cached.remark or shortfall,
+    )
+    cached.remark = ""
+    cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now))
+    thrashes = facts.thrashing is not None and (before is None or before.thrashing is None)
+    tightens = facts.tight and (before is None or not before.tight)
+    if thrashes or tightens:
+        _LOGGER.warning("session %s: %s", cached.id, facts.advice)
+
+
+def _title(arrivals: Sequence[Arrival]) -> str:
+    """Return the first title that a message gives; empty if none does."""
+    for arrival in arrivals:
+        if title := title_of(arrival.message):
+            return title
+    return ""
 
 
 def _arrivals(wire: Wire, body: Body) -> list[Arrival]:
@@ -354,11 +383,14 @@ async def _extended(
 ) -> tuple[list[Record], FullHistory]:
     """Take in a request; return the records of it, and the whole history."""
     records = [*session.setup(equipped), *session.amend(session.edits(arrivals, alignment))]
-    entries, message_records = list[Entry](), list[Record]()
+    entries: list[Entry] = []
+    message_records: list[Record] = []
     for arrival in arrivals[len(session.entries) :]:
         entry, new_records = session.take(arrival)
         entries.append(entry)
         message_records += new_records
         if len(entries) % 200 == 0:
-            await asyncio.sleep(0)  # other requests get their turn
-    return [*records, *([client_note(entries)] if entries else []), *message_records], session.full_history(arrivals)
+            await asyncio.sleep(0)  # let other requests run
+    if entries:
+        records.append(client_note(entries))
+    return [*records, *message_records], session.full_history(arrivals)

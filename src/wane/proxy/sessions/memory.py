@@ -1,10 +1,10 @@
-"""The sessions in memory: how they are found there, and brought up to date with the store."""
+"""The sessions in memory: finds them there, and brings them up to date with the store."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 from weakref import WeakSet
 
-from wane.core import ContextWindow
+from wane.core import ContextWindow, Episode
 from wane.core.errors import JournalError
 from wane.journal import Receipts, Record
 from wane.proxy.sessions.caching import CacheWatch
@@ -36,11 +36,11 @@ _UNSTORED: Final = "the session could not be stored"
 
 
 class SessionsInMemory:
-    """The sessions in memory, by id and by what they hold.
+    """The sessions in memory, by id and by content.
 
-    A request is compared only with sessions that hold an answer of it and the message after that, and with those of
-    its root that hold no such pair yet; if it continues none of them, also with those that have its latest known
-    answer. So other sessions cost nothing. Pairs need no shapes, which take longer to make than all else.
+    A request is compared only with sessions that share a pair with it (an answer and the message after it), and with
+    those of its root that have no pair yet; if it continues none of them, also with those that have its latest known
+    answer. So other sessions cost nothing. Pairs need no shapes, which take longer to compute than everything else.
     """
 
     def __init__(self) -> None:
@@ -60,19 +60,20 @@ class SessionsInMemory:
         return self._sessions.get(session_id)
 
     def enter(self, session: CachedSession) -> None:
-        """Take in a session."""
+        """Add a session."""
         self._sessions[session.id] = session
         self._keys[session.id] = []
         self._opening.setdefault(root_of(session.id), {})[session.id] = session
 
-    def add(self, session: CachedSession, pairs: Sequence[int], answers: Sequence[str]) -> None:
-        """Note keys of a session's pairs (`pair`) and answers (`Chain`), unless it has left memory."""
+    def add_keys(self, session: CachedSession, pairs: Sequence[int], answers: Sequence[str]) -> None:
+        """Add keys of a session's pairs (`pair`) and answers (`Chain`), unless it has left memory."""
         keys = self._keys.get(session.id)
         if keys is None:
             return
         if pairs:
             self._close_opening(session)
-        for key in (*pairs, *(int(answer, 16) for answer in answers)):
+        new_keys = [*pairs, *(int(answer, 16) for answer in answers)]
+        for key in new_keys:
             sessions = self._by_key.get(key, ())
             if session not in sessions:
                 self._by_key[key] = (*sessions, session)
@@ -83,8 +84,9 @@ class SessionsInMemory:
         if self._sessions.pop(session.id, None) is None:
             return
         for key in self._keys.pop(session.id):
-            if remaining := tuple(holder for holder in self._by_key[key] if holder is not session):
-                self._by_key[key] = remaining
+            others = tuple(holder for holder in self._by_key[key] if holder is not session)
+            if others:
+                self._by_key[key] = others
             else:
                 del self._by_key[key]
         self._close_opening(session)
@@ -97,13 +99,15 @@ class SessionsInMemory:
         return counts
 
     def opening(self, root: str) -> Sequence[CachedSession]:
-        """Return the sessions of a root that hold no pair yet."""
+        """Return the sessions of a root that have no pair yet."""
         return tuple(self._opening.get(root, {}).values())
 
     def answered(self, sought: Sought) -> Sequence[CachedSession]:
-        """Return the sessions with the latest answer of a request that any has."""
-        holders = (self._by_key.get(int(answer, 16)) for answer in sought.answers)
-        return next(filter(None, holders), ())
+        """Return the sessions with the latest answer of a request that any session has."""
+        for answer in sought.answers:
+            if holders := self._by_key.get(int(answer, 16)):
+                return holders
+        return ()
 
     def _close_opening(self, session: CachedSession) -> None:
         root = root_of(session.id)
@@ -118,7 +122,7 @@ class CachedSession:
     """A session in memory.
 
     Attributes:
-        log: its records; None if another process has them open, so that they can only be read.
+        log: its records; None if another process has them open, so that this one can only read them.
         last: when its last request arrived, or its last reply ended.
         turns: its open requests.
         strict: whether failing to store it is an error.
@@ -128,10 +132,10 @@ class CachedSession:
         views: views of its latest requests in this process.
         parent: for a sub-agent's session, the id of the session that started it, or `UNKNOWN_PARENT`; else empty.
         corrections: corrections without which the provider has refused requests.
-        elsewhere: corrections without which a second provider has refused them, while the first was down.
-        caching: what its requests paid again, and why.
-        receipts: makes the records of its requests; None if nothing of it is stored.
-        keeps_requests: whether these hold the requests, and not their digests alone.
+        elsewhere: corrections without which the second provider has refused them, while the first was down.
+        caching: compares its requests, to say what they paid again and why.
+        receipts: makes the records of its requests; None if the session is not stored.
+        keeps_requests: whether these records hold whole requests, and not only their digests.
     """
 
     session: Session
@@ -156,20 +160,20 @@ class CachedSession:
     caching: CacheWatch = field(default_factory=CacheWatch)
     receipts: Receipts | None = None
     keeps_requests: bool = True
-    # Records that wait for the store. There is no limit, as they hold little more than each request of the client.
+    # Records that wait for the store. They need no limit: each request of the client has nearly as much.
     _waiting: list[Record] = field(default_factory=list)
     _keys: list[str] = field(default_factory=list)  # of answers, which wait for the store too
     _outdated: bool = False
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Hold the session alone, brought up to date with what other processes did.
+        """Hold the session exclusively, brought up to date with what other processes did.
 
-        If the store cannot be reached, the session lives in memory until it can, except in strict mode.
+        While the store cannot be reached, the session lives in memory, except in strict mode.
 
         Raises:
             StoreError: in strict mode, if the store fails.
-            JournalError: if the records of other processes do not fit.
+            JournalError: if the records of other processes are inconsistent with those known here.
             HistoryError: likewise.
         """
         assert self.log is not None
@@ -184,30 +188,35 @@ class CachedSession:
                 if news and self._waiting:
                     raise JournalError(f"session {self.id}: another process continued it while it could not be stored")
                 if self._outdated:
-                    self.session, self._outdated = self.session.blank(), False
+                    self._outdated = False
+                    self.session = self.session.blank()
                     self.receipts = Receipts()
                 self.session.follow(news)
                 self._follow(news)
                 if news:
-                    self.mark(stored=True)
+                    self.note_keys(stored=True)
             yield
 
-    def mark(self, *, stored: bool = False) -> None:
-        """Note new keys of the session in memory, and for the store unless it has them."""
+    def note_keys(self, *, stored: bool = False) -> None:
+        """Index new keys of the session in memory, and keep them for the next `append` unless they are stored."""
         entries = self.session.entries
-        self.memory.add(self, entries.fresh_pairs, entries.chain.fresh)
-        self._keys = [] if stored else [*self._keys, *entries.chain.fresh]
-        entries.fresh_pairs, entries.chain.fresh = [], []
+        self.memory.add_keys(self, entries.fresh_pairs, entries.chain.fresh)
+        if stored:
+            self._keys = []
+        else:
+            self._keys += entries.chain.fresh
+        entries.fresh_pairs = []
+        entries.chain.fresh = []
 
     async def append(self, records: Sequence[Record]) -> None:
-        """Add records to the log. The session must be held.
+        """Append records to the log. The session must be held.
 
         Raises:
-            SessionChangedError: if another process has added to it since it was held. The session in memory is then
+            SessionChangedError: if another process has added to it since the hold began. The session in memory is then
                 outdated, and is read again at the next hold.
             StoreError: in strict mode, if they cannot be stored.
         """
-        self.mark()
+        self.note_keys()
         waiting = [*self._waiting, *records]
         if not waiting or self.log is None:
             return
@@ -223,7 +232,8 @@ class CachedSession:
             self._warn(error)
             return
         self._follow(records)
-        self._waiting, self._keys = [], []
+        self._waiting = []
+        self._keys = []
         if self.warning.startswith(_UNSTORED):
             self.warning = ""
 
@@ -232,14 +242,18 @@ class CachedSession:
     ) -> Body:
         """Return a client's body with a view in place of its own messages, with all known corrections.
 
-        Rounds that are not in the history yet may follow the view. A preview keeps no correction for later requests.
+        Rounds that are not in the history yet may follow the view. A preview adds no correction for later requests.
         """
-        wire, body = self.session.wire, equipped.body
-        placed = wire.with_messages(equipped, [*view.messages, *map(ViewMessage, rounds)], view.history)
+        wire = self.session.wire
+        body = equipped.body
+        messages = [*view.messages, *(ViewMessage(message) for message in rounds)]
+        placed = wire.with_messages(equipped, messages, view.history)
         for correction in self.corrections:
             placed = correction(placed, body)
-        if (expected := wire.correction_ahead(placed, body)) is not None:
-            self.corrections += [] if preview else [expected]
+        expected = wire.correction_ahead(placed, body)
+        if expected is not None:
+            if not preview:
+                self.corrections.append(expected)
             placed = expected(placed, body)
         return placed
 
@@ -260,42 +274,31 @@ class CachedSession:
                 _LOGGER.warning("%s", error)
 
     def status(self) -> SessionStatus | None:
-        """Return what the live page shows; None before the first request."""
+        """Return the figures for the live page; None before the first request."""
         if self.facts is None:
             return None
         engine = self.session.engine
         # The view of other strategies has no episodes.
         window = engine.window if engine.evicts else ContextWindow()
-        episodes, notices, pinned = window.episodes, window.notices, window.pinned
-        statuses = tuple(
-            EpisodeStatus(
-                episode.name,
-                episode.type.value,
-                "active" if not episode.closed else episode.level.value if episode.rank else "closed",
-                episode.tokens,
-                notices.get(episode.number, 0),
-                episode.task.name if episode.task else None,
-                episode.abandoned,
-            )
-            for episode in episodes
-            if episode.tokens
-        )
+        live = window.episodes
+        notices = window.notices
+        pinned = window.pinned
         return SessionStatus(
-            self.facts,
-            self.title,
-            self.created,
-            self.last,
-            self.requests,
-            pinned.system,
-            pinned.user,
-            sum(notices.values()) + pinned.notices,
-            statuses,
-            max(0, window.started - len(episodes)),
-            self.session.used,
-            self.session.ledger.money,
-            tuple(self.views),
-            self.caching.to_dict(),
-            "" if self.sender.agent else self.sender.session,
+            facts=self.facts,
+            title=self.title,
+            created=self.created,
+            last=self.last,
+            requests=self.requests,
+            system=pinned.system,
+            user=pinned.user,
+            notices=sum(notices.values()) + pinned.notices,
+            episodes=tuple(_status_of(episode, notices) for episode in live if episode.tokens),
+            removed=max(0, window.started - len(live)),
+            used=self.session.used,
+            money=self.session.costs.money,
+            views=tuple(self.views),
+            rewritten=self.caching.to_dict(),
+            client="" if self.sender.agent else self.sender.session,
         )
 
     def _follow(self, records: Sequence[Record]) -> None:
@@ -308,3 +311,18 @@ class CachedSession:
         if not self.warning:
             _LOGGER.warning("session %s continues in memory: %s", self.id, error)
         self.warning = f"{_UNSTORED}: {error}"
+
+
+def _status_of(episode: Episode, notices: Mapping[int, int]) -> EpisodeStatus:
+    state = "active"
+    if episode.closed:
+        state = episode.level.value if episode.rank else "closed"
+    return EpisodeStatus(
+        episode.name,
+        episode.type.value,
+        state,
+        episode.tokens,
+        notices.get(episode.number, 0),
+        episode.task.name if episode.task else None,
+        episode.abandoned,
+    )

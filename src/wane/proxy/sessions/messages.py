@@ -1,7 +1,7 @@
-"""The messages of a client: how they are recognised, and the proxy's notes about them in a session's journal.
+"""The messages of a client: how the proxy recognises them, and its notes about them in a session's journal.
 
 A message is identified by a digest of its exact content, and by a shape that survives a client's edits. A session is
-recognised among many by keys of its messages in the store, and by pairs of messages in memory.
+recognised in the store by keys of its messages, and in memory by pairs of messages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from hashlib import blake2b
-from itertools import islice, takewhile
 from typing import Any, Final
 
 from wane.conversation.calls import normalised
@@ -34,7 +33,7 @@ _OTHER: Final = b"o"
 # Such as `call_0`, `functions.read:0` and `read#0`.
 _NUMBERED: Final = re.compile(r"[A-Za-z_.-]*[:_-]?\d{0,5}|[^#]*#\d{1,5}")
 _KEY: Final = 8  # bytes
-# What a request must share with a session to continue it under another beginning.
+# The least that a request must share with a session to continue it after another beginning.
 _LEAST_ANSWERS: Final = 2
 _LEAST_TOKENS: Final = 100
 
@@ -85,21 +84,39 @@ def shape_of(parts: Sequence[Part]) -> bytes:
                 calls.append(f"{call_id} {part.tool} {normalised(part.arguments or '{}')}" if numbered else call_id)
         if calls:
             return ASSISTANT + _hash(["calls", *calls], 8)
-        text = " ".join(word for part in parts if part.kind is Kind.TEXT for word in part.text.split())
-        return ASSISTANT + _hash(["text", text], 8)
+        words: list[str] = []
+        for part in parts:
+            if part.kind is Kind.TEXT:
+                words += part.text.split()
+        return ASSISTANT + _hash(["text", " ".join(words)], 8)
     if ids := sorted(part.call_id or "" for part in parts if part.kind is Kind.RESULT):
         return _RESULTS + _hash(ids, 8)
     return _OTHER + _hash([part.kind for part in parts[:1]], 8)
 
 
-def root_of(wire: Wire, arrivals: Sequence[Arrival], owner: str = "") -> str:
-    """Return the root by which a session is found: 24 hexadecimal digits for its owner and the user's first turn."""
-    # After a compaction a session may begin with notices only. It stays the same session once the user speaks.
-    opening = list(takewhile(lambda arrival: arrival.shape[:1] != ASSISTANT, arrivals))
-    kinds = (Kind.USER, Kind.NOTICE)
-    holding = (arrival for kind in kinds for arrival in opening if any(part.kind is kind for part in arrival.parts))
-    first = next(holding, arrivals[0])
-    return _hash([wire.name, first.digest, *([owner] if owner else [])], 12).hex()
+def root_of_request(wire: Wire, arrivals: Sequence[Arrival], owner: str = "") -> str:
+    """Return the root of a request's session: 24 hexadecimal digits for its owner and the user's first turn."""
+    chunks: list[bytes | str] = [wire.name, _first_turn(arrivals).digest]
+    if owner:
+        chunks.append(owner)
+    return _hash(chunks, 12).hex()
+
+
+def _first_turn(arrivals: Sequence[Arrival]) -> Arrival:
+    """Return the user's first turn before the first answer, or else the first notice there, or else the first message.
+
+    After a compaction a session may begin with notices only. It stays the same session once the user speaks.
+    """
+    notice: Arrival | None = None
+    for arrival in arrivals:
+        if arrival.shape[:1] == ASSISTANT:
+            break
+        kinds = {part.kind for part in arrival.parts}
+        if Kind.USER in kinds:
+            return arrival
+        if Kind.NOTICE in kinds and notice is None:
+            notice = arrival
+    return notice or arrivals[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +124,7 @@ class Entry:
     """A message of the client as it was last seen.
 
     Attributes:
-        messages: number of messages of the history that it stands for: one, unless rounds are inserted.
+        messages: how many messages of the history it stands for: one, unless rounds are inserted.
         tokens: its tokens, by our own count.
     """
 
@@ -122,10 +139,10 @@ class Alignment:
     """How far a request agrees with the known messages.
 
     Attributes:
-        common: number of messages at the beginning that are the same, apart from small edits.
-        edited: positions of messages that the client has changed since they were last seen.
-        answered: number of messages up to the session's last answer in the request, which other sessions hardly share
-            by chance; 0 if the request has none of its answers.
+        common: how many messages at the beginning are the same, apart from small edits.
+        edited: numbers of the messages that the client has changed since they were last seen.
+        answered: how many messages of the request go up to the last answer that it shares with the session; 0 if it
+            shares none. Other sessions hardly share answers by chance.
     """
 
     common: int
@@ -135,7 +152,7 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Messages in a row that a request or a session shares with another session, from a position in each."""
+    """Messages in a row that a request or a session shares with another session, from a message of each."""
 
     start: int
     other_start: int
@@ -143,10 +160,10 @@ class Overlap:
 
 
 class Chain:
-    """The keys of a growing history, in order: the key of a message covers the root and the shapes of all up to it.
+    """The keys of a growing history, in order. A message's key covers the root, and the shapes of it and all before it.
 
     Attributes:
-        fresh: keys of answers that nobody has taken yet.
+        fresh: keys of answers that are not indexed yet.
     """
 
     def __init__(self, root: str) -> None:
@@ -166,17 +183,17 @@ class Chain:
             self._after.append(digest)
 
     def replied(self, number: int, shape: bytes) -> None:
-        """Take in a reply with this number of messages before it, which the client has not sent back yet."""
+        """Take in a reply with this number, which the client has not sent back yet."""
         if shape[:1] == ASSISTANT and number * _KEY <= len(self._keys):
             self.fresh.append(_link(self._key(number), shape).hex())
 
-    def _key(self, number: int) -> bytes:
-        """The key of the first messages."""
-        return bytes(self._keys[(number - 1) * _KEY : number * _KEY]) if number else self._start
+    def _key(self, count: int) -> bytes:
+        """Return the key of the first `count` messages."""
+        return bytes(self._keys[(count - 1) * _KEY : count * _KEY]) if count else self._start
 
     @property
     def head(self) -> str:
-        """Digits for the history as it stands: its shapes, and the exact content after its last answer."""
+        """Digits for the present history: its shapes, and the exact content after its last answer."""
         for digest in self._after:
             self._tail = _link(self._tail, digest)
         self._after.clear()
@@ -187,11 +204,12 @@ class Trail:
     """The keys of a request's history, by which a store finds its session.
 
     Attributes:
-        sought: what to ask a store for.
+        sought: the digests to look for in a store.
     """
 
     def __init__(self, root: str, arrivals: Sequence[Arrival]) -> None:
-        chain, openings = Chain(root), list[str]()
+        chain = Chain(root)
+        openings: list[str] = []
         self._heads: set[str] = set()
         for arrival in arrivals:
             chain.append(arrival.digest, arrival.shape)
@@ -202,7 +220,7 @@ class Trail:
         self.sought = Sought(chain.fresh[::-1], openings[::-1])
 
     def distance(self, head: str) -> int:
-        """Return 0 if a session with this head ends within the request, 1 if it does apart from edits, or else 2."""
+        """Return 0 if the request has all of a session with this head, 1 if it has it with edits, else 2."""
         if head in self._heads:
             return 0
         return 1 if head[: 2 * _KEY] in self._keys else 2
@@ -213,7 +231,7 @@ def _link(before: bytes, addition: bytes) -> bytes:
 
 
 def pair(first: bytes, second: bytes) -> int:
-    """Return the key of an answer and the message after it, by their exact digests; it holds in this process."""
+    """Return the key of an answer and the message after it, by their exact digests; it is valid in this process."""
     return hash((first, second))
 
 
@@ -222,7 +240,7 @@ class Entries:
 
     Attributes:
         chain: their keys for the store, which cover the root of their session.
-        fresh_pairs: keys of neighbouring messages for the memory, which nobody has taken yet.
+        fresh_pairs: keys of pairs (`pair`) for the sessions in memory, which are not indexed yet.
     """
 
     def __init__(self, root: str) -> None:
@@ -241,25 +259,27 @@ class Entries:
         return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
 
     def overlap(self, arrivals: Sequence[Arrival], replied: Container[tuple[int, bytes]]) -> Overlap | None:
-        """Return the longest row of messages that a request shares exactly, at the same positions or at others.
+        """Return the longest row of messages that a request shares exactly, at the same numbers or at others.
 
-        None if the row is so short that another session may hold the same by chance. Ids of calls prove nothing: some
+        None if the row is so short that another session may have the same by chance. Ids of calls prove nothing: some
         servers number the calls of each session alike. A reply after the row counts as an answer; see `align`.
         """
         if self._answers.isdisjoint(arrival.shape for arrival in arrivals):
             return None
         matcher = SequenceMatcher(None, self._digests, [arrival.digest for arrival in arrivals], autojunk=False)
         other_start, start, count = matcher.find_longest_match()
+        stop = start + count
         row = range(other_start, other_start + count)
         answers = sum(self._shapes[number][:1] == ASSISTANT for number in row)
-        coming = arrivals[start + count : start + count + 1]
-        answers += any((row.stop, arrival.shape) in replied for arrival in coming)
+        if stop < len(arrivals) and (row.stop, arrivals[stop].shape) in replied:
+            answers += 1
         tokens = sum(self._tokens[number] for number in row)
-        enough = answers >= _LEAST_ANSWERS and tokens >= _LEAST_TOKENS
-        return Overlap(start, other_start, count) if enough else None
+        if answers < _LEAST_ANSWERS or tokens < _LEAST_TOKENS:
+            return None
+        return Overlap(start, other_start, count)
 
     def messages(self, number: int) -> int:
-        """Return the number of messages of the history that a message stands for."""
+        """Return how many messages of the history a message stands for."""
         return self._messages[number]
 
     def append(self, entry: Entry) -> None:
@@ -292,25 +312,29 @@ class Entries:
 
         Args:
             arrivals: the request's messages.
-            replied: replies that the client has received, each by its position and shape.
+            replied: replies that the client has received, each by its number and shape.
         """
-        changed, reached = [], 0
-        # Up to the last assistant's message that agrees: the number of messages, and of edits.
-        sure, edits = 0, 0
+        changed: list[int] = []
+        reached = 0
+        # Up to the last assistant's message that agrees, which confirms the edits before it.
+        sure = 0
+        edits = 0
         for number, (arrival, digest) in enumerate(zip(arrivals, self._digests, strict=False)):
-            same = arrival.digest == digest
-            if not same and arrival.shape != self._shapes[number]:
-                break
-            if not same:
+            if arrival.digest != digest:
+                if arrival.shape != self._shapes[number]:
+                    break
                 changed.append(number)
             reached = number + 1
             if self._shapes[number][:1] == ASSISTANT:
-                sure, edits = reached, len(changed)
+                sure = reached
+                edits = len(changed)
         answered = sure
         if reached < len(arrivals) and (reached, arrivals[reached].shape) in replied:
-            edits, answered = len(changed), reached + 1
-        first = next(islice(changed, edits, None), None)
-        common = reached if first is None else max(sure, first)
+            edits = len(changed)
+            answered = reached + 1
+        common = reached
+        if edits < len(changed):
+            common = max(sure, changed[edits])
         return Alignment(common, tuple(changed[:edits]), answered)
 
 
@@ -319,14 +343,14 @@ class GivenReply:
     """A reply that the client received.
 
     Attributes:
-        shape: shape of the client's message for it.
-        position: position of that message.
+        shape: the shape of the client's message for it.
+        number: the number of that message.
         rounds: its rounds, if any of them has own calls.
         inherited: whether it belongs to another session, which this one forks or rewrites.
     """
 
     shape: bytes
-    position: int
+    number: int
     rounds: tuple[AnsweredRound, ...] = ()
     inherited: bool = False
 
@@ -338,7 +362,7 @@ def client_note(entries: Sequence[Entry]) -> NoteRecord:
 
 
 def entries_of(note: NoteRecord) -> list[Entry]:
-    """Return the messages in a note. Raises a JournalError, as the other readers do, if it was not made here."""
+    """Return the messages in a note; raise a JournalError, as `edits_of` and `reply_of` do, if it is malformed."""
     with _readable("the client's messages"):
         rows = note.data["entries"]
         return [Entry(bytes.fromhex(row[0]), bytes.fromhex(row[1]), int(row[2]), int(row[3])) for row in rows]
@@ -346,7 +370,7 @@ def entries_of(note: NoteRecord) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A message that the client has edited: its position, and digest and tokens of its new content."""
+    """A message that the client has edited: its number, and the digest and tokens of its new content."""
 
     number: int
     digest: bytes
@@ -367,7 +391,7 @@ def edits_of(note: NoteRecord) -> list[Edit]:
 def reply_note(replied: GivenReply) -> NoteRecord:
     """Return the note on a reply."""
     rounds = [{"message": round_.message, "results": list(round_.results)} for round_ in replied.rounds]
-    data: dict[str, Any] = {"shape": replied.shape.hex(), "place": replied.position}
+    data: dict[str, Any] = {"shape": replied.shape.hex(), "place": replied.number}
     if rounds:
         data["rounds"] = rounds
     if replied.inherited:
@@ -380,8 +404,8 @@ def reply_of(note: NoteRecord) -> GivenReply:
     data = note.data
     with _readable("a reply"):
         rounds = tuple(AnsweredRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
-        shape, position = bytes.fromhex(data["shape"]), int(data["place"])
-        return GivenReply(shape, position, rounds, data.get("inherited") is True)
+        shape = bytes.fromhex(data["shape"])
+        return GivenReply(shape, int(data["place"]), rounds, data.get("inherited") is True)
 
 
 @contextmanager

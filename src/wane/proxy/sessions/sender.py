@@ -1,6 +1,6 @@
-"""Who sent a request, by the headers of the agents that Wane knows; and which session started a sub-agent's.
+"""Tells who sent a request, by the headers of the agents that Wane knows, and which session started a sub-agent.
 
-What the client tells decides, or else the prompt of a call. Nothing is guessed: if two sessions may have started a
+The client's own ids decide, or else the prompt of a call. Nothing is guessed: if two sessions may have started a
 sub-agent, none is named.
 """
 
@@ -18,6 +18,7 @@ from wane.journal.records import UNKNOWN_PARENT
 from wane.proxy import jsons
 from wane.proxy.http.head import Headers, first
 from wane.proxy.store.base import Store, StoreError
+from wane.tools.calls import bare_name, fields_of
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
@@ -27,7 +28,7 @@ AGENTS: Final = "agent"
 _CLAUDE_CODE: Final = ("claude-cli/",)
 _CODEX: Final = ("codex_", "codex-")
 _COMPACTING: Final = (*_CLAUDE_CODE, *_CODEX, "GeminiCLI", "pi (", "pi/")
-"""Beginnings of the header `user-agent` of agents that compact their context by the usage of a reply."""
+"""Beginnings of the header `user-agent` of agents that compact their context when a reply reports high usage."""
 
 _PI: Final = {"Anthropic/JS": b"anthropic-dangerous-direct-browser-access", "OpenAI/JS": b"session_id"}
 """Headers of pi before 0.84, which names only the provider's SDK. Other programs rarely send them."""
@@ -35,17 +36,36 @@ _PI: Final = {"Anthropic/JS": b"anthropic-dangerous-direct-browser-access", "Ope
 # `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
+_PROMPTS: Final = {
+    "agent": "prompt",  # Claude Code
+    "task": "prompt",  # Claude Code before 2.1.63, OpenCode
+    "invoke_agent": "prompt",  # Gemini CLI
+    "spawn_agent": "message",  # Codex
+    "subagent": "task",  # pi, by the extension among its examples
+    "delegate": "task",
+}
+"""By tool that starts sub-agents, the argument with the prompt."""
+
+_LISTS: Final = ("tasks", "chain")
+"""Arguments with a list of further calls, each with the prompt of a sub-agent of its own."""
+
+_WRAPPINGS: Final = (
+    re.compile(r".*<objective>\n(.*)\n</objective>", re.DOTALL),  # Gemini CLI's codebase_investigator (0.61.0)
+    re.compile(r"Task: (.*)", re.DOTALL),  # pi
+)
+"""How some clients wrap the prompt in the sub-agent's first message."""
+
 _Row: TypeAlias = tuple[str, str]
 """The id of a session, and the id that its client has for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sent a request, as far as its client tells.
+    """The sender of a request, as far as its client says.
 
     Attributes:
-        session: the client's own id of the session, which its sub-agents share; empty if it tells none.
-        agent: its id of the sub-agent; empty for the main agent, and if it tells none.
+        session: the client's own id of the session, which its sub-agents share; empty if it sends none.
+        agent: its id of the sub-agent; empty for the main agent, or if it sends none.
         parent: its id of the sub-agent that started this one; empty if the main agent did.
     """
 
@@ -54,16 +74,16 @@ class Sender:
     parent: str = ""
 
     def is_other(self, other: Sender) -> bool:
-        """Whether another request is from another agent of the same client's session."""
+        """Return whether another request is from another agent of the same client's session."""
         return bool(self.session) and self.session == other.session and self.agent != other.agent
 
 
 NOBODY: Final = Sender()
-"""The sender of a request whose client tells nothing."""
+"""The sender of a request whose client sends no ids."""
 
 
 def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
-    """Return who sent a request."""
+    """Return the sender of a request, by its headers and its body."""
     client = _text(sent, b"user-agent")
     if client.startswith(_CLAUDE_CODE):
         session = _id(sent, b"x-claude-code-session-id")
@@ -75,17 +95,20 @@ def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
         return Sender(session, _id(sent, b"x-claude-code-agent-id"), _id(sent, b"x-claude-code-parent-agent-id"))
     if client.startswith(_CODEX):
         # Each agent is a thread, and the session has the id of the main one.
-        session, thread = _id(sent, b"session-id"), _id(sent, b"thread-id")
+        session = _id(sent, b"session-id")
+        thread = _id(sent, b"thread-id")
         parent = _id(sent, b"x-codex-parent-thread-id")
         return Sender(session, "" if thread == session else thread, "" if parent == session else parent)
     return NOBODY
 
 
 def compacts(sent: Headers) -> bool:
-    """Whether a request is of an agent that compacts its context by the usage of a reply."""
+    """Return whether a request is from an agent that compacts its context when a reply reports high usage."""
     client = _text(sent, b"user-agent")
-    beside = _PI.get(client.partition(" ")[0])
-    return client.startswith(_COMPACTING) or (beside is not None and first(sent, beside) is not None)
+    if client.startswith(_COMPACTING):
+        return True
+    header_of_pi = _PI.get(client.partition(" ")[0])
+    return header_of_pi is not None and first(sent, header_of_pi) is not None
 
 
 def _text(sent: Headers, name: bytes) -> str:
@@ -96,11 +119,33 @@ def _id(sent: Headers, name: bytes) -> str:
     return _text(sent, name)[:64]
 
 
+def prompts_of(tool: str, arguments: str | None) -> list[str]:
+    """Return the prompts of the sub-agents that a call starts, stripped; none if it starts none."""
+    argument = _PROMPTS.get(bare_name(tool))
+    if argument is None:
+        return []
+    fields = fields_of(arguments)
+    calls: list[Any] = [fields]
+    for name in _LISTS:
+        if isinstance(fields.get(name), list):
+            calls += fields[name]
+    values = [call.get(argument) for call in calls if isinstance(call, dict)]
+    return [value.strip() for value in values if isinstance(value, str) and value.strip()]
+
+
+def handed_over(text: str) -> list[str]:
+    """Return the prompts that a sub-agent's first message may hold: the text, stripped, and what it wraps."""
+    text = text.strip()
+    matches = [wrapping.fullmatch(text) for wrapping in _WRAPPINGS]
+    wrapped = [match[1].strip() for match in matches if match is not None]
+    return [prompt for prompt in (text, *wrapped) if prompt]
+
+
 class Parentage:
     """The sessions of agents and the prompts that they handed over, for the sessions of one owner.
 
-    Documents of the store keep it, because another process may get the sub-agent's first request. A store that fails
-    makes a parent unknown, and nothing worse.
+    They are documents of the store, because another process may get the sub-agent's first request. If the store fails,
+    parents are unknown, and nothing else happens.
     """
 
     def __init__(self, store: Store, owner: str = "") -> None:
@@ -108,7 +153,7 @@ class Parentage:
         self._tidied = datetime.now(UTC)
 
     async def met(self, sender: Sender, session_id: str) -> None:
-        """Note the session of an agent, if its client tells ids."""
+        """Note the session of an agent, if its client sends ids."""
         if sender.session:
             name = self._name("agent", sender.session, sender.agent)
             await self._changed(name, lambda _: [(session_id, sender.session)])
@@ -120,31 +165,36 @@ class Parentage:
             await self._changed(name, lambda rows: [*rows, (session_id, sender.session)])
 
     async def parent(self, sender: Sender, texts: Sequence[str]) -> str:
-        """Return the id of the session that started a new one; empty if none did, as far as is known.
+        """Return the id of the session that started a new one.
 
         Args:
-            sender: who sent its first request.
-            texts: the prompts that this request may hold.
+            sender: the sender of the new session's first request.
+            texts: the user's texts in this request, which may hold a prompt.
 
         Returns:
-            The id; `UNKNOWN_PARENT` for a sub-agent, by its client's word, whose parent's session is not known.
+            The id; `UNKNOWN_PARENT` if the client says that it is a sub-agent whose parent's session is not known;
+            empty for all others.
         """
         if sender.agent:
             rows = await self._changed(self._name("agent", sender.session, sender.parent), lambda rows: rows)
             return rows[0][0] if rows else UNKNOWN_PARENT
+        prompts: list[str] = []
         for text in texts:
+            prompts += handed_over(text)
+        for prompt in prompts:
             claimed = ""
 
             def claim(rows: list[_Row]) -> list[_Row]:
-                """Take the call with this prompt, which starts one sub-agent only, unless it is ambiguous."""
+                """Take a call with this prompt, which starts one sub-agent only, unless several sessions made one."""
                 nonlocal claimed
-                fitting = [row for row in rows if row[1] == sender.session]
-                claimed = fitting[0][0] if len({row[0] for row in fitting}) == 1 else ""
-                if claimed:
-                    rows.remove(fitting[0])
+                claimed = ""
+                callers = {session_id for session_id, client_session in rows if client_session == sender.session}
+                if len(callers) == 1:
+                    claimed = callers.pop()
+                    rows.remove((claimed, sender.session))
                 return rows
 
-            await self._changed(self._name("prompt", text), claim)
+            await self._changed(self._name("prompt", prompt), claim)
             if claimed:
                 return claimed
         return ""
@@ -163,7 +213,7 @@ class Parentage:
             _LOGGER.warning("what is known of sub-agents is not tidied up: %s", error)
 
     async def _changed(self, name: str, change: Callable[[list[_Row]], list[_Row]]) -> list[_Row]:
-        """Change the rows of a document, and return them; none if the store fails."""
+        """Change the rows of a document, and return them; return none if the store fails."""
 
         def changed(before: str | None) -> str | None:
             rows = change(_read(before)[1])
@@ -175,7 +225,7 @@ class Parentage:
         try:
             return _read(await self._store.change_document(AGENTS, name, changed, "what is known of sub-agents"))[1]
         except StoreError as error:
-            _LOGGER.warning("which session started a sub-agent's is not known: %s", error)
+            _LOGGER.warning("the session that started a sub-agent is not known: %s", error)
             return []
 
     def _name(self, *what: str) -> str:
@@ -183,7 +233,7 @@ class Parentage:
 
 
 def _read(document: str | None) -> tuple[datetime, list[_Row]]:
-    """When a document was written, and its rows; old and empty if it cannot be read."""
+    """Return when a document was written, and its rows; a document that cannot be read is old and has none."""
     try:
         data: dict[str, Any] = jsons.loads((document or "").encode())
         return datetime.fromisoformat(data["at"]), [(str(row[0]), str(row[1])) for row in data["sessions"]]

@@ -1,7 +1,7 @@
 """One session: digests of the client's messages, the history that they stand for, and the engine with its view.
 
-Only hidden rounds are kept with their content. The client sends its whole history with every request, so views are made
-from that.
+Only hidden rounds keep their content. The client sends its whole history with every request, and views are made from
+that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wane.journal import (
 )
 from wane.prices import NO_USAGE, TokenUsage, at_tier, cost_of, prices_of
 from wane.proxy import jsons
-from wane.proxy.sessions.figures import Ledger, Money
+from wane.proxy.sessions.figures import Money, SessionCosts
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
 from wane.proxy.sessions.messages import (
     CLIENT,
@@ -63,11 +63,11 @@ class RequestView:
 
     Attributes:
         messages: its messages.
-        history: the messages that they are from; see `Wire.with_messages`.
+        history: the messages that these come from; see `Wire.with_messages`.
         records: the records about it.
-        report: what a pass did; None if the strategy has no passes.
+        report: the report of the pass; None if the strategy has no passes.
         evicted: tokens of the history that it does not show, by our own count.
-        reminder: note at the end of the request, for a model that has `delimiter`.
+        reminder: a note for the end of the request, if the model has `delimiter`; None for no note.
     """
 
     messages: Sequence[ViewMessage]
@@ -87,12 +87,12 @@ class Session:
     """One session. Sans I/O: each step returns records of what happened, and `follow` redoes them.
 
     Attributes:
-        infer: whether its episodes are inferred until the agent marks its own, which the settings need not ask for.
+        infer: whether its episodes are inferred until the agent marks its own, even if the settings do not ask for it.
         entries: the client's messages so far.
         rounds: the rounds that the client does not see.
         history: the history that they stand for.
         used: usage of its rounds, as the provider reported it.
-        ledger: their cost.
+        costs: what they cost.
     """
 
     def __init__(self, wire: Wire, settings: ContextSettings, root: str, *, infer: bool) -> None:
@@ -107,18 +107,18 @@ class Session:
         self.history = History(self.engine, self._outline, ConfigRecord(strategy=""))
         self.history.drain()
         self.used = NO_USAGE
-        self.ledger = Ledger()
+        self.costs = SessionCosts()
         self._settings = settings
         self._edited: set[int] = set()  # entries
         self._anchored = -1  # number of items in the history at the last report
         self._config = replace(settings.record(), annotate="infer" if self.infer else "model")
-        # While following records: entries whose messages are still missing, and how many the first of them has.
+        # While following records: entries whose messages are still missing, and how many the first of them has so far.
         self._due: deque[Entry] = deque()
         self._followed = 0
 
     @property
     def cut_short(self) -> bool:
-        """Whether the followed records end within a request, such as when a process died while writing."""
+        """Whether the followed records end within a request, such as after a crash of the process that wrote them."""
         return bool(self._due)
 
     # Requests
@@ -128,18 +128,21 @@ class Session:
         return self.entries.align(arrivals, self.rounds.recent)
 
     def overlap(self, arrivals: Sequence[Arrival]) -> Overlap | None:
-        """Return what a request with another beginning shares with this session; see `Entries.overlap`."""
+        """Return the messages that a request with another beginning shares with this session; see `Entries.overlap`."""
         return self.entries.overlap(arrivals, self.rounds.recent)
 
     def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
         """Return the messages that the client has changed."""
-        edited = ((number, arrivals[number]) for number in alignment.edited)
-        return [Edit(number, arrival.digest, sum(map(_tokens, arrival.parts))) for number, arrival in edited]
+        edits = []
+        for number in alignment.edited:
+            arrival = arrivals[number]
+            edits.append(Edit(number, arrival.digest, _tokens(arrival.parts)))
+        return edits
 
     def drift(self, edits: Iterable[Edit]) -> int:
-        """Return how many tokens the edits change."""
-        seen = (edit for edit in edits if edit.number not in self.rounds.insertions)
-        return sum(abs(edit.tokens - self.entries[edit.number].tokens) for edit in seen)
+        """Return by how many tokens the edits change the history, apart from messages with inserted rounds."""
+        plain = [edit for edit in edits if edit.number not in self.rounds.insertions]
+        return sum(abs(edit.tokens - self.entries[edit.number].tokens) for edit in plain)
 
     def amend(self, edits: Sequence[Edit]) -> list[Record]:
         """Take in the client's edits; return the record of them."""
@@ -150,22 +153,23 @@ class Session:
         return [edits_note(edits)] if edits else []
 
     def setup(self, equipped: Equipped) -> list[Record]:
-        """Take in what a request carries besides its messages, own tools included; return records of the changes."""
+        """Take in the tokens of a request besides its messages, own tools included; return records of the change."""
         settings = self.history.settings
         overhead = chars(jsons.dumps(self.wire.fixed(equipped)).decode("utf-8", "replace"))
         if settings.strategy and abs(overhead - settings.overhead) <= 0.02 * overhead:
-            overhead = settings.overhead  # a small change is worth no record
+            overhead = settings.overhead  # a small change is not worth a record
         self.history.configure(replace(self._config, overhead=overhead, required=settings.required))
         return self.history.drain()
 
     def take(self, arrival: Arrival) -> tuple[Entry, list[Record]]:
-        """Take in the next message of a request; return what `client_note` says of it, and its records.
+        """Take in the next message of a request; return its entry for `client_note`, and its records.
 
         Raises:
             HistoryError: if it does not continue a valid history, such as a result without its call. The session must
-                not be used then.
+                not be used any more then.
         """
-        number, before = len(self.entries), self.engine.history
+        number = len(self.entries)
+        before = self.engine.history
         self.rounds.settle(number, arrival.shape)
         messages = self.rounds.expand(number, arrival.message)
         for message in messages:
@@ -183,17 +187,19 @@ class Session:
         Args:
             history: the whole history.
             body: the request's body.
-            extra_messages: further messages of the request: rounds that are not in the history yet.
+            extra_messages: rounds that follow the view and are not in the history yet.
             cold: whether the provider's cache has expired.
         """
-        engine, required = self.engine, self.history.settings.required
-        extra = sum(_tokens(part) for message in extra_messages for part in self.wire.format.parts(message))
+        engine = self.engine
+        required = self.history.settings.required
+        extra = sum(_tokens(self.wire.format.parts(message)) for message in extra_messages)
         try:
             report, rendered = self._fitted(history, body, extra, cold=cold)
             if self.history.settings.required > required and engine.tokens > self.budget:
                 first = report
                 report, rendered = self._fitted(history, body, extra, cold=cold)
-                report = None if first is None or report is None else _joined(first, report)
+                if first is not None and report is not None:
+                    report = _joined(first, report)
             reminder = self.history.remind()
             evicted = engine.evicted - self.history.settings.required
         finally:
@@ -201,8 +207,9 @@ class Session:
         return RequestView(rendered, history.messages, self.history.drain(), report, evicted, reminder)
 
     def shortfall(self, report: FitReport | None) -> str:
-        """Return how far a request with this report is over the budget and why, whatever the strategy; or nothing."""
-        engine, budget = self.engine, self.budget
+        """Return how far a request with this report is over the budget and why, for any strategy; empty if it fits."""
+        engine = self.engine
+        budget = self.budget
         if engine.tokens <= budget or not engine.traits.bounded:
             return ""
         if report is not None and report.shortfall:
@@ -211,64 +218,72 @@ class Session:
         return f"{over}, and the strategy {engine.name} takes no more."
 
     def room(self, model: str) -> Room | None:
-        """Return the room that the budget leaves in a model's window, as far as that is known."""
-        room, prices = self.engine.room, prices_of(model)
-        return room if room is None or prices is None else replace(room, window=prices.window)
+        """Return the room that the budget leaves, with the size of the model's window if that is known."""
+        room = self.engine.room
+        prices = prices_of(model)
+        if room is None or prices is None:
+            return room
+        return replace(room, window=prices.window)
 
     def _fitted(
         self, history: FullHistory, body: Body, extra: int, *, cold: bool
     ) -> tuple[FitReport | None, list[ViewMessage]]:
         """Run a pass if one is due; return its report, and the messages of the view.
 
-        They include evicted content that the provider demands. If it would take much of the budget it is left out; a
-        correction then makes the request valid.
+        They include evicted content that the provider requires, unless that would take much of the budget; a correction
+        then makes the request valid.
         """
         self._weigh(extra)
         fitted = self.history.fit(cold=cold)
         assert isinstance(fitted, Fitted)  # none of the proxy's strategies needs summaries
         slots = fitted.view
-        rendered, tokens = history.render(slots), 0
+        rendered = history.render(slots)
+        tokens = 0
         if self.engine.evicted and self.wire.must_open_with_reasoning(body):
             opened, added = history.opened(slots, rendered)
             if len(opened) > len(slots) and added <= self.budget * 0.1:
-                rendered, tokens = history.render(opened), added
+                rendered = history.render(opened)
+                tokens = added
         self.history.configure(replace(self.history.settings, required=tokens))
         self._weigh(extra)
         return fitted.report, rendered
 
     def _weigh(self, extra: int) -> None:
-        """Count further tokens as overhead: those of rounds that are not in the history yet."""
+        """Count further tokens as overhead, for rounds that are not in the history yet."""
         settings = self.history.settings
         self.engine.overhead = settings.overhead + settings.required + extra
 
     def full_history(self, arrivals: Sequence[Arrival]) -> FullHistory:
-        """Return the whole history, made from all messages of the client, which were taken in.
+        """Return the whole history, from all messages of the client after they were taken in.
 
         Raises:
             HistoryError: if an edited message now stands for another number of messages.
         """
         history: list[Message] = []
-        edited, inserted = set[int](), set[int]()
-        insertions = self.rounds.insertions
+        edited: set[int] = set()
+        inserted: set[int] = set()
         for number, arrival in enumerate(arrivals):
-            insertion = insertions.get(number)
+            insertion = self.rounds.insertions.get(number)
             messages = [arrival.message] if insertion is None else self.rounds.expand(number, arrival.message)
             recorded = self.entries.messages(number)
             if len(messages) != recorded:
                 raise HistoryError(f"message {number} stood for {recorded} messages, and now for {len(messages)}")
-            if number in self._edited:
-                edited.update(range(len(history), len(history) + len(messages)))
-            if insertion is not None:
-                # Behind the rounds ahead of it, the client's own message follows.
-                inserted.update(range(len(history), len(history) + len(messages) - insertion.ahead))
+            start = len(history)
             history += messages
-        name, items = self.engine.name, self.engine.item_count
-        return FullHistory(self.wire.format, name, history, self._outline, items, edited, inserted)
+            if number in self._edited:
+                edited.update(range(start, len(history)))
+            if insertion is not None:
+                inserted.update(range(start, len(history)))
+                if insertion.ahead:
+                    inserted.discard(len(history) - 1)  # the client's own message
+        return FullHistory(
+            self.wire.format, self.engine.name, history, self._outline, self.engine.item_count, edited, inserted
+        )
 
     # Replies
 
     def observe(self, usage: TokenUsage, model: str) -> list[Record]:
-        """Take in the usage of a request, without input if the provider reported none; return the record of it."""
+        """Take in the usage of a request, which has no input if the provider reported none; return the record of it."""
         anchors = self._take_usage(usage, model)
         if anchors:
             self.engine.sent()
@@ -276,9 +291,9 @@ class Session:
         return self.history.drain()
 
     def paid(self, usage: TokenUsage, model: str) -> list[Record]:
-        """Take in the usage of a request after which another one has added to the session; return the record of it.
+        """Take in the usage of a request that is no longer the session's latest; return the record of it.
 
-        It does not tell the size of the view any more.
+        This usage does not tell the size of the present view.
         """
         self._pay(usage, model, replied=False)
         return [spent_note(_usage_record(usage, model, 0))]
@@ -297,28 +312,28 @@ class Session:
         )
         return answer(call.arguments, archive)
 
-    def keep(self, rounds: Sequence[Round], answered: Sequence[AnsweredRound], position: int) -> list[Record]:
+    def keep(self, rounds: Sequence[Round], answered: Sequence[AnsweredRound], number: int) -> list[Record]:
         """Take in a reply to the client; return the record of it.
 
         Args:
             rounds: its rounds.
             answered: its rounds with the results of own calls.
-            position: position of the client's message for it; another request may have continued the session since.
+            number: the number of the client's message for it; another request may have continued the session since.
         """
         shape = shape_of(self.wire.shaped(self.wire.visible(rounds)))
-        own = any(round_.own for round_ in rounds)
-        reply = GivenReply(shape, position, tuple(answered) if own else ())
+        has_own_calls = any(round_.own for round_ in rounds)
+        reply = GivenReply(shape, number, tuple(answered) if has_own_calls else ())
         self._given(reply)
         return [reply_note(reply)]
 
     # Records
 
     def blank(self, root: str = "", settings: ContextSettings | None = None) -> Session:
-        """Return an empty session with the same settings and root, unless others are given."""
+        """Return an empty session, with the settings and root of this one unless others are given."""
         return Session(self.wire, settings or self._settings, root or self.root, infer=self.infer)
 
     def follow(self, records: Iterable[Record]) -> None:
-        """Repeat what this process or another has recorded about this session.
+        """Repeat records of this session, which this process or another has written.
 
         Raises:
             JournalError: if the records are inconsistent.
@@ -333,7 +348,7 @@ class Session:
             elif isinstance(record, UsageRecord):
                 self._take_usage(usage_of(record), record.model)
             self.history.follow(record)
-        self.history.drain()  # they are stored
+        self.history.drain()  # these are stored already
 
     def inherit(self, source: Session, shared: Overlap) -> list[Record]:
         """Take over rounds of another session, which this new one forks or rewrites; return records of them."""
@@ -347,20 +362,21 @@ class Session:
     def _given(self, reply: GivenReply) -> None:
         self.rounds.given(reply)
         if not reply.inherited:
-            self.entries.chain.replied(reply.position, reply.shape)
+            self.entries.chain.replied(reply.number, reply.shape)
 
     def _take_usage(self, usage: TokenUsage, model: str) -> bool:
         """Count a request's usage; return whether it tells the size of the view."""
         # Further reports on the same history include rounds that are not in it yet.
         first = self._anchored != self.engine.item_count
         self._pay(usage, model, replied=first)
-        if first and usage.input > 0:
+        anchors = first and usage.input > 0
+        if anchors:
             self._anchored = self.engine.item_count
-        return first and usage.input > 0
+        return anchors
 
     def _pay(self, usage: TokenUsage, model: str, *, replied: bool) -> None:
         self.used += usage
-        self.ledger.add(usage, model, self.engine.evicted, replied=replied)
+        self.costs.add(usage, model, self.engine.evicted, replied=replied)
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == CLIENT:
@@ -374,12 +390,13 @@ class Session:
         elif (call := spent_call(note)) is not None:
             self._pay(usage_of(call), call.model, replied=False)
         elif note.topic == FORK_NOTE:
-            # The other session has paid for the calls so far; they only tell the engine the size of its requests.
-            self.used, self.ledger.money = NO_USAGE, Money()
+            # The source of the fork has paid for the calls so far; they only told the engine the size of its requests.
+            self.used = NO_USAGE
+            self.costs.money = Money()
 
     def _follow_message(self, record: MessageRecord) -> None:
         if not self._due:
-            raise JournalError("a message is recorded that is in no note on the client's messages")
+            raise JournalError("a message was recorded that no note on the client's messages mentions")
         parts = self.wire.format.parts(dict(record.message))
         self.history.follow(record, parts, answers=is_answer(parts))
         self._followed += 1
@@ -391,12 +408,14 @@ class Session:
 
 
 def _joined(first: FitReport, second: FitReport) -> FitReport:
-    """The combined report of two passes before one request."""
-    freed = first.tokens_before - first.tokens_after
-    trace = (*first.trace, *second.trace)
-    ran, overflowed = first.ran or second.ran, first.overflowed or second.overflowed
-    before = second.tokens_before + freed
-    return replace(second, ran=ran, overflowed=overflowed, trace=trace, tokens_before=before)
+    """Return the combined report of two passes before one request."""
+    return replace(
+        second,
+        ran=first.ran or second.ran,
+        overflowed=first.overflowed or second.overflowed,
+        trace=(*first.trace, *second.trace),
+        tokens_before=second.tokens_before + first.tokens_before - first.tokens_after,
+    )
 
 
 def _usage_record(usage: TokenUsage, model: str, items: int, *, anchors: bool = False) -> UsageRecord:
@@ -413,5 +432,5 @@ def _usage_record(usage: TokenUsage, model: str, items: int, *, anchors: bool = 
     )
 
 
-def _tokens(part: Part) -> int:
-    return part.item(chars, 0).tokens
+def _tokens(parts: Sequence[Part]) -> int:
+    return sum(part.item(chars, 0).tokens for part in parts)

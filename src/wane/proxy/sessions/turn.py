@@ -1,10 +1,10 @@
-"""One request of a client: rounds with the provider until the model has something for the client."""
+"""One request of a client: rounds with the provider until the reply has something for the client."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -18,12 +18,11 @@ from wane.proxy.sessions.caching import AnsweredPrefix, RewrittenPrefix, SentPre
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.memory import CachedSession
-from wane.proxy.sessions.sender import Parentage
+from wane.proxy.sessions.sender import Parentage, prompts_of
 from wane.proxy.sessions.session import RequestView
 from wane.proxy.store.base import SessionChangedError, in_thread_if
 from wane.proxy.wire.base import MAX_ROUNDS, AnsweredRound, Body, Correction, Equipped, Message, OwnCall, Round
 from wane.recall import RECALL
-from wane.tools.delegation import prompts_of
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
@@ -31,7 +30,7 @@ TRIES: Final = 10
 """Attempts to add to a session while other processes do so too."""
 
 MOST_RECALLS: Final = 4
-"""Calls of `recall` answered in one reply, because a page may take a tenth of the budget."""
+"""The most calls of `recall` that are answered in one reply, because a page may take a tenth of the budget."""
 
 TOO_MANY: Final = (
     f"Error: `recall` was called {MOST_RECALLS} times in a row, as often as it can be. Work with what these brought: "
@@ -40,53 +39,50 @@ TOO_MANY: Final = (
 """The result of any further call."""
 
 
+# Not shown, because it holds the conversation.
+@dataclass(eq=False, repr=False)
 class SessionTurn:
     """One request of a client, from the body sent upstream to the end of the reply.
 
-    Args:
-        parentage: is told the prompts of the reply's calls that start sub-agents, before it ends.
+    Attributes:
+        parentage: gets the prompts of the reply's calls that start sub-agents, before the reply ends.
         finished: called once the client's reply is complete.
         cached: the session, which has taken in the request.
-        sent: the client's body.
+        client_body: the client's body.
         equipped: the same with the proxy's own tools.
         history: the whole history, for recall.
-        view: what the request shows.
-        own: see below.
-
-    Attributes:
-        body: the first body to send upstream.
+        view: the view that the request shows.
         own: names of the proxy's own tools in it; empty if the strategy needs none.
-        asked: the latest body, which a watching proxy replaces by what it sent.
+        body: the first body to send upstream.
+        latest_body: the latest body; a watching proxy sets it to the one that it has sent.
         facts: figures of the view.
-        rewritten: what its latest round paid again; None if nothing.
+        rewritten: what its latest round paid again; None for nothing.
         large: whether its requests are so large that comparing them is worth a thread.
     """
 
-    def __init__(
-        self,
-        parentage: Parentage,
-        finished: Callable[[CachedSession], None],
-        cached: CachedSession,
-        sent: Body,
-        equipped: Equipped,
-        history: FullHistory,
-        view: RequestView,
-        own: frozenset[str],
-    ) -> None:
+    parentage: Parentage
+    finished: Callable[[CachedSession], None]
+    cached: CachedSession
+    client_body: Body
+    equipped: Equipped
+    history: FullHistory
+    view: RequestView
+    own: frozenset[str]
+
+    def __post_init__(self) -> None:
+        cached = self.cached
         assert cached.facts is not None
-        self.own = own
         self.facts: Facts = cached.facts
-        self._parentage = parentage
-        self._finished, self._cached, self._wire = finished, cached, cached.session.wire
-        self._sent, self._equipped, self._history, self._view = sent, equipped, history, view
-        self.body = cached.placed(equipped, view)
-        if view.reminder is not None and DELIMITER in own:
-            self.body = self._wire.noted(self.body, view.reminder)
-        self.asked = self.body
-        cached.caching.passes += view.changed
         self.rewritten: RewrittenPrefix | None = None
         self.large = False
-        self._position = len(cached.session.entries)  # of the client's message for the reply
+        self._wire = cached.session.wire
+        self.body = cached.placed(self.equipped, self.view)
+        if self.view.reminder is not None and DELIMITER in self.own:
+            self.body = self._wire.noted(self.body, self.view.reminder)
+        self.latest_body = self.body
+        if self.view.changed:
+            cached.caching.passes += 1
+        self._number = len(cached.session.entries)  # of the client's message for the reply
         self._rounds: list[Round] = []
         self._answered: list[AnsweredRound] = []
         self._marks: list[str] = []  # arguments of the `delimiter` calls so far
@@ -94,43 +90,41 @@ class SessionTurn:
         cached.turns.add(self)
 
     def refused(self, correction: Correction, *, elsewhere: bool = False) -> None:
-        """Apply a correction to all later requests, since the provider has refused reasoning without it.
+        """Apply a correction to all later requests, because the provider has refused reasoning without it.
 
-        The request was already sent again with it. What a second provider refuses is corrected for that one alone.
+        The request has already been sent again with it. A correction for the second provider (`elsewhere`) applies to
+        requests for that one alone.
         """
-        (self._cached.elsewhere if elsewhere else self._cached.corrections).append(correction)
-        self.asked = correction(self.asked, self._sent)
+        corrections = self.cached.elsewhere if elsewhere else self.cached.corrections
+        corrections.append(correction)
+        self.latest_body = correction(self.latest_body, self.client_body)
 
     async def sent(self, body: bytes, url: str) -> None:
-        """Record a request that is about to be sent upstream, as its bytes are.
+        """Record a request that is about to be sent upstream, byte by byte.
 
         Raises:
             StoreError: in strict mode, if it cannot be stored.
         """
-        cached = self._cached
+        cached = self.cached
         if cached.receipts is None:
             return
-        # Of a larger one only the digest is stored.
+        # For a larger request only the digest is stored.
         keep = cached.keeps_requests and len(body) <= 32 * 1024 * 1024
-        try:
-            for _ in range(TRIES):
-                with suppress(SessionChangedError):
-                    async with cached.held():
-                        make = partial(cached.receipts.of, body, url, keep=keep)
-                        await cached.append([await in_thread_if(self.large, make)])
-                    break
-        except (JournalError, HistoryError) as error:
-            # Another process has continued the session with what does not fit. The client still gets its reply.
-            _LOGGER.warning("session %s: a request was not recorded: %s", self.facts.session, error)
+
+        async def receipt() -> Sequence[Record]:
+            assert cached.receipts is not None
+            return [await in_thread_if(self.large, partial(cached.receipts.of, body, url, keep=keep))]
+
+        await self._append(receipt, "a request")
 
     def elsewhere(self, content: bytes) -> bytes:
-        """Return a request for the second provider, without the reasoning that it has refused in this session."""
-        corrections = self._cached.elsewhere
+        """Return a request corrected for the second provider, as its refusals in this session require."""
+        corrections = self.cached.elsewhere
         if not corrections:
             return content
         body = jsons.loads(content)
         for correction in corrections:
-            body = correction(body, self._sent)
+            body = correction(body, self.client_body)
         return jsons.dumps(body)
 
     async def answered(self, round_: Round, upstream: str = "") -> Body | None:
@@ -138,90 +132,116 @@ class SessionTurn:
 
         Args:
             round_: the reply.
-            upstream: the second provider's address if that one answered, which has a cache of its own.
+            upstream: the second provider's address if that one answered, which has a cache of its own; else empty.
 
         Returns:
-            The next body to send upstream, if the model called only own tools; None if the client's reply is
-            complete. It has been recorded then, so the server may close the client's reply.
+            The next body to send upstream, if the model called only own tools; None if the client's reply is complete
+            and recorded, so that the server may end it.
         """
         self._rounds.append(round_)
         results = self._wire.results(self._answers(round_.own)) if round_.own else ()
         self._answered.append(AnsweredRound(round_.message, results))
-        asked, large = self.asked, self.large
-        messages = self._wire.messages(asked)
-        prefix = await in_thread_if(large, lambda: SentPrefix.of(asked, messages, large=large))
-        answer = AnsweredPrefix(prefix, round_.usage or NO_USAGE, datetime.now(UTC), upstream, round_.cache_miss)
-        self.rewritten = self._cached.caching.answered(answer)
+        self.rewritten = await self._paid_again(round_, upstream)
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
         if over:
-            calls = (part for part in self._wire.format.parts(round_.message) if part.kind is Kind.CALL)
-            prompts = [prompt for call in calls for prompt in prompts_of(call.tool or "", call.arguments)]
-            await self._parentage.handed_over(self._cached.sender, self._cached.id, prompts)
+            await self._note_prompts(round_.message)
             return None
-        extra = [message for round_ in self._answered for message in (round_.message, *round_.results)]
+        extra: list[Message] = []
+        for answered in self._answered:
+            extra += [answered.message, *answered.results]
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
-        equipped = self._wire.equip(self._sent, [], "") if last else self._equipped
-        self.asked = self._cached.placed(equipped, self._view, extra)
-        return self.asked
+        equipped = self._wire.equip(self.client_body, [], "") if last else self.equipped
+        self.latest_body = self.cached.placed(equipped, self.view, extra)
+        return self.latest_body
+
+    async def _paid_again(self, round_: Round, upstream: str) -> RewrittenPrefix | None:
+        body = self.latest_body
+        large = self.large
+        messages = self._wire.messages(body)
+        prefix = await in_thread_if(large, lambda: SentPrefix.of(body, messages, large=large))
+        answer = AnsweredPrefix(prefix, round_.usage or NO_USAGE, datetime.now(UTC), upstream, round_.cache_miss)
+        return self.cached.caching.answered(answer)
+
+    async def _note_prompts(self, message: Message) -> None:
+        """Note the prompts of calls that start sub-agents."""
+        prompts: list[str] = []
+        for part in self._wire.format.parts(message):
+            if part.kind is Kind.CALL:
+                prompts += prompts_of(part.tool or "", part.arguments)
+        await self.parentage.handed_over(self.cached.sender, self.cached.id, prompts)
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""
-        cached = self._cached
+        cached = self.cached
         try:
             async with cached.held():
                 session = cached.session
-                if session.engine.item_count == self._history.items:
-                    view = session.fit(self._history, self._equipped.body, extra_messages=extra)
+                if session.engine.item_count == self.history.items:
+                    view = session.fit(self.history, self.equipped.body, extra_messages=extra)
                     await cached.append(view.records)
-                    cached.caching.passes += view.changed
-                    self._view = view
+                    if view.changed:
+                        cached.caching.passes += 1
+                    self.view = view
         except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session: the view stays as it is.
             _LOGGER.warning("session %s: %s", self.facts.session, error)
 
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
-        """The own calls of the latest round with their results, in order."""
-        marks = [call.arguments for call in calls if call.tool == DELIMITER]
-        judged = self._cached.session.engine.window.foresee([*self._marks, *marks])
-        verdicts = (verdict.answer(recall=RECALL in self.own) for verdict in judged[len(self._marks) :])
-        self._marks += marks
+        """Return the own calls of the latest round with their results, in order."""
+        session = self.cached.session
+        first_mark = len(self._marks)
+        self._marks += [call.arguments for call in calls if call.tool == DELIMITER]
+        verdicts = iter(session.engine.window.foresee(self._marks)[first_mark:])
         answers = []
         for call in calls:
             if call.tool != RECALL:
-                result = next(verdicts)
+                result = next(verdicts).answer(recall=RECALL in self.own)
             elif self._recalls >= MOST_RECALLS:
                 result = TOO_MANY
             else:
                 self._recalls += 1
-                result = self._cached.session.recall(call, self._history)
+                result = session.recall(call, self.history)
             answers.append((call, result))
         return answers
 
     async def _record(self, *, over: bool) -> None:
+        async def reply() -> Sequence[Record]:
+            return self._reply_records(over=over)
+
         try:
-            for _ in range(TRIES - 1):
-                with suppress(SessionChangedError):
-                    return await self._append(over=over)
-            await self._append(over=over)
-        except (JournalError, HistoryError, SessionChangedError) as error:
-            # Another process has continued the session. The client still gets its reply.
-            _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
+            await self._append(reply, "a reply")
         finally:
             if over:
-                self._finished(self._cached)
+                self.finished(self.cached)
 
-    async def _append(self, *, over: bool) -> None:
-        cached, usage = self._cached, self._rounds[-1].usage
-        async with cached.held():
-            session = cached.session
-            records: list[Record] = [] if self.rewritten is None else [self.rewritten.note()]
-            # The usage of this request does not apply once another request has added to the session.
-            if session.engine.item_count == self._history.items:
-                records += session.observe(usage or NO_USAGE, self.facts.model)
-            else:
-                records += session.paid(usage or NO_USAGE, self.facts.model)
-            if over:
-                records += session.keep(self._rounds, self._answered, self._position)
-            await cached.append(records)
+    def _reply_records(self, *, over: bool) -> Sequence[Record]:
+        session = self.cached.session
+        usage = self._rounds[-1].usage or NO_USAGE
+        records: list[Record] = []
+        if self.rewritten is not None:
+            records.append(self.rewritten.note())
+        # Once another request has added to the session, this usage no longer tells the size of the view.
+        if session.engine.item_count == self.history.items:
+            records += session.observe(usage, self.facts.model)
+        else:
+            records += session.paid(usage, self.facts.model)
+        if over:
+            records += session.keep(self._rounds, self._answered, self._number)
+        return records
+
+    async def _append(self, make: Callable[[], Awaitable[Sequence[Record]]], what: str) -> None:
+        """Append records to the session, and make them again if another process has added to it in the meantime."""
+        try:
+            for tries_left in reversed(range(TRIES)):
+                try:
+                    async with self.cached.held():
+                        await self.cached.append(await make())
+                    return
+                except SessionChangedError:
+                    if not tries_left:
+                        raise
+        except (JournalError, HistoryError, SessionChangedError) as error:
+            # Another process has continued the session differently. The client still gets its reply.
+            _LOGGER.warning("session %s: %s was not recorded: %s", self.facts.session, what, error)

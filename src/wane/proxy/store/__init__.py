@@ -12,7 +12,7 @@ from wane.proxy.store.database import parse_location, scheme_of
 from wane.proxy.store.disk import DiskStore
 
 DISK = "disk"
-"""Stands for the directory of all of Wane's sessions."""
+"""The name of the directory with all of Wane's sessions."""
 
 _CHOICES = "give 'disk', a directory (a new one here as ./name), or a URL: redis://, rediss://, unix://, postgresql://"
 
@@ -33,10 +33,12 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
         return MemoryStore()
     scheme = scheme_of(where)
     if scheme is None:
-        return DiskStore(SessionStore(default_root(os.environ) if where == DISK else _directory(where)), keep=keep)
+        directory = default_root(os.environ) if where == DISK else _directory(where)
+        return DiskStore(SessionStore(directory), keep=keep)
     if scheme not in ("redis", "rediss", "unix", "postgresql", "postgres"):
         raise ConfigError(f"sessions cannot be stored at a URL that begins with {scheme}:; {_CHOICES}")
-    location, library = parse_location(where), "postgresql" if scheme.startswith("postgres") else "redis"
+    location = parse_location(where)
+    library = "postgresql" if scheme.startswith("postgres") else "redis"
     try:
         if library == "redis":
             from wane.proxy.store.redis import RedisStore

@@ -1,4 +1,4 @@
-"""Stores: their interface, the log of a session, and the simplest store, which keeps sessions in memory only."""
+"""The interface of stores, the log of a session, and the simplest store, which keeps sessions in memory only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEEP: Final = 30 * 86_400.0
 """Seconds after its last record until a session is deleted, by default."""
 
 DELETED: Final = "deleted"
-"""Kind of the documents on sessions that were deleted from a database (`wane.journal.store.Deleted`)."""
+"""Kind of the documents about sessions that were deleted from a database (`wane.journal.store.Deleted`)."""
 
 _ROOT: Final = re.compile(r"[0-9a-f]{24}")
 _SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
@@ -36,14 +36,14 @@ class SessionBusyError(StoreError):
 
 
 class SessionChangedError(StoreError):
-    """Another process has added to the session since this one read it: read the new records, and decide again."""
+    """Another process has added to the session since this one read it; read the new records, and decide again."""
 
 
 class SessionLostError(StoreError):
-    """The store has lost the session, or its last records, since this process last had it.
+    """The store has lost the session, or its last records, since this process last held it.
 
     It expired or was deleted, or the database was emptied, failed over or restored to an earlier state. Every later
-    hold of the log fails too: continue the session in a new one.
+    hold of the log fails too, so continue the session in a new one.
     """
 
 
@@ -58,11 +58,11 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionDigests:
-    """By what a store finds a session, besides its root.
+    """Digests by which a store finds a session, besides its root.
 
     Attributes:
-        head: 32 hexadecimal digits for the history as it stands; they replace those of before.
-        keys: 16 hexadecimal digits for each further answer, with all that stands before it.
+        head: 32 hexadecimal digits for the present history; they replace the earlier head.
+        keys: 16 hexadecimal digits for each new answer, which cover everything before it too.
     """
 
     head: str
@@ -71,27 +71,29 @@ class SessionDigests:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """The history of a request whose session is unknown.
+    """What a store looks for: digests of the history in a request whose session is unknown.
 
     Attributes:
         answers: keys of its answers, the latest first.
-        openings: heads of its beginnings without an answer, the longest first.
+        openings: heads of the parts of the history that end before its first answer, the longest first.
     """
 
     answers: Sequence[str] = ()
     openings: Sequence[str] = ()
 
     def batches(self) -> Iterator[Sequence[str]]:
-        """Yield the keys of its answers in a few growing batches: usually one of the first is known."""
-        start, size = 0, 64
+        """Yield the keys of the answers in a few growing batches, since a session usually has one of the first."""
+        start = 0
+        size = 64
         while start < len(self.answers):
             yield self.answers[start : start + size]
-            start, size = start + size, 4 * size
+            start += size
+            size *= 4
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stored session that shares the latest answer of a request that any session has."""
+    """A stored session that a request may continue."""
 
     id: str
     head: str
@@ -99,22 +101,22 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What a store knows of a request.
+    """The stored sessions that a request may continue.
 
     Attributes:
-        sessions: sessions with the latest answer that any has, or those that end within its opening; the last written
-            first.
-        unmarked: ids of the root's sessions whose marks are not known, such as those of a file from elsewhere.
+        sessions: the sessions that share the latest answer of the request that any session has; if none has any, the
+            sessions that end before its first answer. The last written comes first.
+        without_digests: ids of sessions with the same root whose digests are unknown, such as of copied files.
     """
 
     sessions: Sequence[Match] = ()
-    unmarked: Sequence[str] = ()
+    without_digests: Sequence[str] = ()
 
 
 class Log:
-    """The records of one session, append-only. This class stores none; a store's own overrides `_news` and `_add`.
+    """The records of one session, append-only. This class stores none; subclasses override `_news` and `_add`.
 
-    A process has one object for each session in memory. A task waits some seconds for another one that holds it.
+    A process has one object for each session in memory.
     """
 
     def __init__(self, header: Header, wait: float = 15.0) -> None:
@@ -130,12 +132,12 @@ class Log:
         """Hold the session, so that no other task of this process can read or write it.
 
         Entering returns the records that other processes have appended since the last hold, or all records at the first
-        hold. Hold it only while a request is prepared or a reply recorded, never while a model answers.
+        hold. Hold it only while preparing a request or recording a reply, never while a model answers.
 
         Raises:
             SessionBusyError: if another task holds it for too long.
-            SessionLostError: if the session is gone, or does not continue from the end that this log knows. A store
-                that opens a session in one process only does not check its end.
+            SessionLostError: if the session is gone, or its records do not continue those that this log knows. A store
+                that opens a session in one process only does not check the latter.
             StoreError: if the store cannot be reached or read.
         """
         try:
@@ -158,23 +160,26 @@ class Log:
             self._holder = None
             self._lock.release()
 
-    async def append(self, records: Sequence[Record], marks: SessionDigests | None = None) -> None:
+    async def append(self, records: Sequence[Record], digests: SessionDigests | None = None) -> None:
         """Append records, all or none of them, while this task holds the session.
 
-        By its marks the session is found from now on, or once it was synced; None if they have not changed.
+        Args:
+            records: the records.
+            digests: the digests by which the store finds the session from now on, or after the next `sync`; None if
+                they have not changed.
 
         Raises:
             SessionChangedError: if another process has appended since the hold began; nothing is added then.
             SessionLostError: if the session is gone.
-            StoreError: if it cannot be written, such as to a full disk, or is not held. After a failed hold, its error
-                is raised again.
+            StoreError: if it cannot be written, such as to a full disk, or is not held. After a failed hold, the error
+                of the hold is raised again.
         """
         if self._failure is not None:
             raise type(self._failure)(*self._failure.args)
-        # Another task may hold it, if this one has waited too long.
+        # If this task has waited too long, another one may hold it.
         if self._holder is not asyncio.current_task():
             raise StoreError(f"the session {self.id} is not held, so nothing can be added to it")
-        await self._add(records, marks)
+        await self._add(records, digests)
 
     def rewind(self) -> None:
         """Make the next hold return all records again, like the first one, if other processes can append."""
@@ -182,7 +187,7 @@ class Log:
     async def sync(self) -> None:
         """Wait until appended records would survive a crash of the machine, if the store can tell. Needs no hold.
 
-        From then on, the session is found by its marks.
+        From then on, the store finds the session by its latest digests.
         """
 
     async def close(self) -> None:
@@ -192,17 +197,17 @@ class Log:
         """Return the records that other processes have appended since the last hold; all at the first one."""
         return ()
 
-    async def _add(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
-        """Append records and note marks while the session is held."""
+    async def _add(self, records: Sequence[Record], digests: SessionDigests | None) -> None:
+        """Append records and note digests while the session is held."""
 
 
 class Store:
-    """Sessions of any number of processes. This class stores none; a store's own overrides what needs its storage.
+    """Sessions of any number of processes. This class stores none; subclasses override what needs their storage.
 
-    All raise a StoreError if the store cannot be reached, read or written.
+    All methods raise a StoreError if the store cannot be reached, read or written.
 
     Attributes:
-        persistent: whether records are stored at all, so that a session which left memory can be restored.
+        persistent: whether records are stored, so that a session that has left memory can be restored.
         shared: whether several processes can have a session open.
     """
 
@@ -216,20 +221,20 @@ class Store:
         """Check that sessions can be stored, as far as possible without storing one."""
 
     async def find(self, root: str, sought: Sought) -> Matches:  # noqa: ARG002
-        """Return the sessions that a request may continue. This reads no records.
+        """Return the sessions that a request may continue, without reading records.
 
-        The root is 24 hexadecimal digits for how a session began; the keys of what is sought cover it.
+        The root is 24 hexadecimal digits for the beginning of a session; all digests that are sought cover it.
         """
         checked_root(root)
         return Matches()
 
-    async def mark(self, session_id: str, marks: SessionDigests) -> None:
-        """Note the marks of a session that has none."""
+    async def add_digests(self, session_id: str, digests: SessionDigests) -> None:
+        """Note the digests of a session that has none."""
 
     async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
-        """Create a session, which others can find by its root.
+        """Create a session, which other processes find by its root.
 
-        It may belong to an owner; that of a sub-agent has the id of the session that started it as its parent.
+        It may belong to an owner. The parent of a sub-agent's session is the id of the session that started it.
         """
         return Log(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent))
 
@@ -259,9 +264,9 @@ class Store:
         return self._memory.get(kind, {}).get(name)
 
     async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
-        """Replace a document; return False if it is no longer the one that was read. None stands for no document.
+        """Replace a document; return False if it is no longer `before`. None stands for no document.
 
-        It may also be False where the document was replaced, if a database's answer was lost: read it again then.
+        If the answer of a database was lost, this may return False although the document was replaced: read it again.
         """
         documents = self._memory.setdefault(kind, {})
         if documents.get(name) != before:
@@ -274,14 +279,14 @@ class Store:
     async def change_document(
         self, kind: str, name: str, change: Callable[[str | None], str | None], what: str
     ) -> str | None:
-        """Replace a document by what is made of it, and return that.
+        """Change a document by a function, and return the new one.
 
         Args:
-            kind: its kind.
+            kind: the kind of the document.
             name: its name.
-            change: returns another document for the one that is there, or the same; None stands for none. It is called
-                again if another process has changed the document meanwhile.
-            what: what the document is, for the error that other processes change it again and again.
+            change: returns the new document for the present one; None stands for no document. It is called again if
+                another process has changed the document in the meantime.
+            what: what the document is, for the error after too many changes by other processes.
         """
         for _ in range(100):
             before = await self.document(kind, name)
@@ -322,7 +327,7 @@ def new_id(root: str) -> str:
 
 
 def is_session_id(text: str) -> bool:
-    """Whether an id is that of a proxy's session."""
+    """Return whether an id is that of a proxy's session."""
     return _SESSION.fullmatch(text) is not None
 
 
@@ -342,9 +347,9 @@ def root_of(session_id: str) -> str:
 
 
 async def uninterrupted(work: Awaitable[T], undo: Callable[[T], object] | None = None) -> T:
-    """Wait for work that runs to its end even if the caller is cancelled; the cancellation is raised after it.
+    """Do work to its end even if the caller is cancelled, and raise the cancellation afterwards.
 
-    So a client that disconnects cannot make memory and store differ.
+    So a client that disconnects cannot make memory and store differ. `undo` gets the result if the caller is cancelled.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -361,12 +366,12 @@ async def uninterrupted(work: Awaitable[T], undo: Callable[[T], object] | None =
 
 
 async def in_thread_if(heavy: bool, work: Callable[[], T]) -> T:
-    """Do work in a thread if it is heavy, else at once; cancellation does not interrupt it."""
+    """Do work in a thread if it is heavy, or else at once; cancellation does not interrupt it."""
     return await uninterrupted(asyncio.to_thread(work)) if heavy else work()
 
 
 def are_heavy(records: Sequence[Record]) -> bool:
-    """Whether records are so many that writing them would block the event loop noticeably.
+    """Return whether writing so many records would block the event loop noticeably.
 
     Their sizes do not matter: a thread that encodes one record blocks the event loop too, however long it is.
     """
@@ -375,7 +380,7 @@ def are_heavy(records: Sequence[Record]) -> bool:
 
 @contextmanager
 def as_store_errors() -> Iterator[None]:
-    """Turn errors of the journal into errors of a store; their messages name the session."""
+    """Raise errors of the journal, whose messages name the session, as errors of a store."""
     try:
         yield
     except SessionLockedError as error:

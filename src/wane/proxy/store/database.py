@@ -2,9 +2,9 @@
 
 The abstract methods of `DatabaseStore` are the steps that a database must provide. All databases share the rest:
 
-- Sessions are not locked. A process appends together with the end that it read, and the database appends nothing if the
-  log has grown since; the process then reads the new lines and decides again. So a stopped, killed or disconnected
-  process blocks no other, and cannot append outdated decisions.
+- Sessions are not locked. A process that appends also sends the end that it has read. If the log has grown since then,
+  the database appends nothing, and the process reads the new lines and decides again. So a stopped, killed or
+  disconnected process blocks no other, and cannot append outdated decisions.
 - Every step is idempotent, so that it can be repeated if its answer was lost.
 - No message shows the secrets in a database's URL (`DatabaseLocation`).
 """
@@ -58,7 +58,7 @@ class DatabaseLocation:
     Attributes:
         url: the URL for the client library, with secrets.
         name: the URL to show, without user, password, options and possible secrets.
-        prefix: prefix of keys in Redis.
+        prefix: the prefix of keys in Redis.
         secrets: the secrets, both as written in the URL and decoded.
     """
 
@@ -107,8 +107,13 @@ def parse_location(url: str) -> DatabaseLocation:
         raise ConfigError(
             f"prefix={prefix!r:.80} in the store's URL must be 1 to 64 letters, digits, '_', '.', ':' or '-'"
         )
-    plain = not hosts or _PATH.fullmatch(parts.path) is not None
-    passed, secrets = list[str](), {userinfo.partition(":")[2], "" if plain else parts.path[1:]}
+    address = url.partition("?")[0]
+    shown_path = parts.path
+    secrets = {userinfo.partition(":")[2]}
+    if hosts and not _PATH.fullmatch(parts.path):
+        shown_path = "/***"
+        secrets.add(parts.path[1:])
+    passed: list[str] = []
     for option in parts.query.split("&"):
         name, _, value = option.partition("=")
         if _SECRET.search(name):
@@ -117,8 +122,8 @@ def parse_location(url: str) -> DatabaseLocation:
             passed.append(option)
     secrets |= {unquote(secret) for secret in secrets}
     return DatabaseLocation(
-        url="?".join([url.partition("?")[0], *(["&".join(passed)] if passed else [])]),
-        name=f"{scheme}://{hosts}{parts.path if plain else '/***'}",
+        url=f"{address}?{'&'.join(passed)}" if passed else address,
+        name=f"{scheme}://{hosts}{shown_path}",
         prefix=prefix,
         # The longest first, so that none is masked only in part.
         secrets=tuple(sorted(secrets - {""}, key=len, reverse=True)),
@@ -131,7 +136,7 @@ class Timeouts:
 
     Attributes:
         limit: seconds that a step may take, including connecting.
-        pause: seconds without any further step after that; more than the limit.
+        pause: seconds for which no further step is tried after that; more than the limit.
     """
 
     limit: float = 3.0
@@ -144,8 +149,8 @@ TIMEOUTS: Final = Timeouts()
 class Outage:
     """A circuit breaker for a database.
 
-    After a slow failure every step fails at once, with the same reason, until the pause is over. Then one step tries
-    again while the others keep failing, so that an outage delays only one step at a time.
+    After a slow failure every step fails at once, with the same reason, until a pause is over. Then one step tries
+    again while the others still fail, so that an outage delays only one step at a time.
     """
 
     def __init__(self, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -155,7 +160,7 @@ class Outage:
         self._until = 0.0
 
     def started(self) -> float:
-        """Note that a step starts; return the time, for `failed`. During a pause, raise a StoreError."""
+        """Note that a step starts; return the time for `failed`. During a pause, raise a StoreError."""
         now = self._clock()
         if self._reason:
             if now < self._until:
@@ -170,7 +175,8 @@ class Outage:
         if now - started < 0.5:
             self.answered()
         else:
-            self._reason, self._until = str(error), now + self._pause
+            self._reason = str(error)
+            self._until = now + self._pause
 
     def answered(self) -> None:
         """Note that the database answered, even with an error."""
@@ -178,7 +184,7 @@ class Outage:
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for work until a TimeoutError, even if the work is slow to end when it is cancelled."""
+    """Wait for work; after some seconds raise a TimeoutError at once, even if the work is slow to be cancelled."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=seconds)
@@ -206,13 +212,13 @@ class DatabaseStore(Store, ABC):
     """Stores sessions of any number of processes in a database, as logs of lines.
 
     Lines are the journal's, without newlines: printed line by line, a log is a journal file. Each step is atomic, and
-    can be repeated. All raise a StoreError if the database cannot be reached, or refuses.
+    can be repeated. All steps raise a StoreError if the database cannot be reached, or refuses.
 
     Attributes:
         name: its name in errors, without secrets.
         errors: what a failing step raises.
-        unreachable: which of these mean that the database could not be reached.
-        late: which of these mean that it did not answer in time.
+        unreachable: the errors that mean that the database could not be reached.
+        late: the errors that mean that it did not answer in time.
     """
 
     persistent = True
@@ -235,7 +241,7 @@ class DatabaseStore(Store, ABC):
 
     @abstractmethod
     async def begin(self, session_id: str, line: bytes) -> None:
-        """Create a log with the line of its header; it can be found by the root in its id."""
+        """Create a log with the line of its header. The root in its id finds it."""
 
     @abstractmethod
     async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
@@ -247,9 +253,9 @@ class DatabaseStore(Store, ABC):
 
     @abstractmethod
     async def append(
-        self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+        self, session_id: str, after: End, lines: Sequence[bytes], digests: SessionDigests | None = None
     ) -> bool:
-        """Append lines to a log that has this end, and note its marks; if it has another, do nothing, return False."""
+        """Append lines to a log that has this end, and note its digests; return False if it has another end."""
 
     @abstractmethod
     async def drop(self, session_id: str) -> bool:
@@ -297,8 +303,12 @@ class DatabaseStore(Store, ABC):
         return f"session {session_id} in {self.name}"
 
     async def _step(self, work: Callable[[], Coroutine[Any, Any, T]], own_limit: float | None = None) -> T:
-        """Do one step, unless the database is down. Exceeding a time limit of its own, in seconds, is no outage."""
-        started, limit = self._outage.started(), own_limit or self._limit
+        """Do one step, unless the database is down.
+
+        A step with a limit of its own, in seconds, may exceed it without being taken for an outage.
+        """
+        started = self._outage.started()
+        limit = own_limit or self._limit
         try:
             done = await within(limit, work())
         except self.errors as error:
@@ -345,9 +355,9 @@ class _SharedLog(Log):
         records, self._end = await uninterrupted(self._read())
         return records
 
-    async def _add(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
+    async def _add(self, records: Sequence[Record], digests: SessionDigests | None) -> None:
         if records:
-            await uninterrupted(self._append(records, marks))
+            await uninterrupted(self._append(records, digests))
 
     async def _read(self) -> tuple[Sequence[Record], End]:
         last = self._end
@@ -358,20 +368,20 @@ class _SharedLog(Log):
         if end.lines != last.lines + len(new) or (not new and end != last):
             raise SessionLostError(
                 f"the {self._store.label(self.id)} ends with line {end.lines}, but does not continue line"
-                f" {last.lines} of this process: the database lost some of it, or went back to an earlier state"
+                f" {last.lines} of this process: the database lost some of it, or was restored to an earlier state"
             )
         lines = [line + b"\n" for line in new]
         try:
             return await _records(lines, last.checksum, last.lines + 1, self._store.label(self.id)), end
         except StoreError as error:
-            # Damaged, or appended after the database went back to a state without our last line.
+            # Damaged, or appended after the database was restored to a state without our last line.
             raise SessionLostError(f"{error}; the session's new lines do not continue line {last.lines}") from None
 
-    async def _append(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
+    async def _append(self, records: Sequence[Record], digests: SessionDigests | None) -> None:
         end = self._end
         with as_store_errors():
             lines = await in_thread_if(are_heavy(records), lambda: write_lines(records, end.checksum))
-        if not await self._store.append(self.id, end, [line[:-1] for line in lines], marks):
+        if not await self._store.append(self.id, end, [line[:-1] for line in lines], digests):
             if not await self._store.fetch(self.id, 1):
                 raise self._gone()
             raise SessionChangedError(
@@ -385,7 +395,7 @@ class _SharedLog(Log):
 
 
 async def _records(lines: Sequence[bytes], after: int, first: int, source: str) -> Sequence[Record]:
-    # From there on, reading takes some tenths of a millisecond.
-    heavy = sum(map(len, lines)) >= 1 << 16
+    # With so many bytes, reading takes some tenths of a millisecond.
+    heavy = sum(len(line) for line in lines) >= 1 << 16
     with as_store_errors():
         return await in_thread_if(heavy, lambda: read_lines(lines, after, first=first, name=f"the {source}"))

@@ -54,7 +54,7 @@ class DiskStore(Store):
 
     Args:
         sessions: the directory.
-        cwd: the working directory that new sessions are filed under; the process's own if None.
+        cwd: the working directory of new sessions; None for that of the process.
         keep: seconds after its last record until a proxy's session is deleted; 0 for never.
         fsync: whether `sync` waits for the disk.
     """
@@ -93,20 +93,25 @@ class DiskStore(Store):
         folders = self._listed(f"*/{checked_root(root)}")
         if not folders:
             return Matches()
-        unmarked = await self._index.unmarked(folders)
-        matches = await self._index.find(sought)
-        there = [match for match in matches if self._paths(match.id)]
-        if len(there) < len(matches):
-            await self._index.drop([match.id for match in matches if match not in there])
-        return Matches(there, unmarked)
+        without_digests = await self._index.without_digests(folders)
+        existing = []
+        missing = []
+        for match in await self._index.find(sought):
+            if self._paths(match.id):
+                existing.append(match)
+            else:
+                missing.append(match.id)
+        if missing:
+            await self._index.drop(missing)
+        return Matches(existing, without_digests)
 
-    async def mark(self, session_id: str, marks: SessionDigests) -> None:
-        await self._index.put(session_id, marks, replace=False)
+    async def add_digests(self, session_id: str, digests: SessionDigests) -> None:
+        await self._index.put(session_id, digests, replace=False)
 
     async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
-        """Create a session, in a file that only its owner may read; now and then, delete expired sessions."""
+        """Create a session in a file that only its owner may read; once an hour, delete expired sessions."""
         with as_store_errors():
-            # Not in a thread, which takes longer to start than a file to be made.
+            # A thread would take longer to start than this takes.
             journal = Journal.create(
                 self._folder / root,
                 cwd=self._cwd,
@@ -184,7 +189,8 @@ class DiskStore(Store):
     def _unwritten(self, seconds: float) -> Sequence[StoredSession]:
         sessions = []
         for path in self._sessions.unwritten_since(utc_now() - timedelta(seconds=seconds)):
-            if is_session_id(session_id := id_of(path)):
+            session_id = id_of(path)
+            if is_session_id(session_id):
                 with suppress(FileNotFoundError):
                     status = path.stat()
                     written = datetime.fromtimestamp(status.st_mtime, UTC)
@@ -241,58 +247,61 @@ def _header(path: Path) -> Header:
 class _DiskLog(Log):
     """A session in a file that this process has open.
 
-    Its marks go into the index with `sync`, not while the client waits for the first text. If the process is killed
-    before, the index knows the session by its earlier answers; a new session is found by its file.
+    `sync` writes its digests to the index, so that the client does not wait for that. If the process is killed before,
+    the index knows the session by its earlier answers, and a new session by its file.
     """
 
     def __init__(self, journal: Journal, index: DiskIndex) -> None:
         super().__init__(journal.header)
         self._journal = journal
         self._index = index
-        # Not in the index yet; no head if that has not changed.
+        # Digests that are not in the index yet; the head is empty if there are none.
         self._head = ""
         self._keys: list[str] = []
 
     async def _news(self) -> Sequence[Record]:
-        # No other process can write while the file is open here, so only the first hold has records.
         journal = self._journal
         if not os.path.exists(journal.path):
-            # The system lets a process write to a deleted file, and drops it once the process closes it.
+            # The system lets a process write to a deleted file, and drops the file when the process closes it.
             raise SessionLostError(f"the session {journal.path} is no longer there: it was deleted or moved")
-        records, journal.contents = journal.contents.records, replace(journal.contents, records=())
+        # No other process can write while the file is open here, so only the first hold has records.
+        records = journal.contents.records
+        journal.contents = replace(journal.contents, records=())
         return records
 
-    async def _add(self, records: Sequence[Record], marks: SessionDigests | None) -> None:
+    async def _add(self, records: Sequence[Record], digests: SessionDigests | None) -> None:
         with as_store_errors():
             await in_thread_if(are_heavy(records), lambda: self._journal.extend(records))
-        if marks is not None:
-            self._head = marks.head
-            self._keys += marks.keys
+        if digests is not None:
+            self._head = digests.head
+            self._keys += digests.keys
 
     async def sync(self) -> None:
-        await self._put_marks()
+        await self._put_digests()
         with as_store_errors():
             await asyncio.to_thread(self._journal.commit)
 
     async def close(self) -> None:
         self._journal.close()
-        await self._put_marks()
+        await self._put_digests()
 
-    async def _put_marks(self) -> None:
+    async def _put_digests(self) -> None:
         if not self._head:
             return
-        marks, self._head, self._keys = SessionDigests(self._head, self._keys), "", []
+        digests = SessionDigests(self._head, self._keys)
+        self._head = ""
+        self._keys = []
         try:
-            await self._index.put(self.id, marks, replace=True)
+            await self._index.put(self.id, digests, replace=True)
         except StoreError as error:
             # The records are stored; the keys follow with the next ones.
-            self._keys = [*marks.keys, *self._keys]
+            self._keys = [*digests.keys, *self._keys]
             _LOGGER.warning("%s", error)
 
 
 def _exact(data: Any) -> bytes:
-    """JSON that reads back as it was: orjson writes null for numbers that JSON does not have, such as infinity."""
-    # Only a proxy writes; listing, showing and deleting sessions need no extra.
+    """Return JSON that reads back unchanged: orjson writes null for numbers that JSON lacks, such as infinity."""
+    # Listing, showing and deleting sessions work without the extra that this needs.
     from wane.proxy import jsons
 
     fast = jsons.dumps(data)

@@ -1,6 +1,6 @@
 """SQLite files beside the sessions on disk, which several processes may use at once.
 
-The index of the sessions is made again from them if it is missing.
+If the index of the sessions is missing, it is rebuilt from their files.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _MATCHES: Final = "SELECT id, head FROM session WHERE {} ORDER BY written DESC, 
 
 
 class FileDatabase:
-    """A SQLite database in a file that only its owner may read; it is made when something is first written.
+    """A SQLite database in a file that only its owner may read, created when it is first used.
 
-    In one that is remakable from other files, nothing waits for the disk, and a damaged one is replaced.
+    If it can be rebuilt from other files (`remakable`), writes do not wait for the disk, and a damaged one is replaced.
     """
 
     def __init__(self, path: Path, statements: str, *, remakable: bool = False) -> None:
@@ -50,7 +50,7 @@ class FileDatabase:
         self._connection: sqlite3.Connection | None = None
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work that is safe to repeat in one transaction, at once or in a thread that waits for other processes.
+        """Do work in one transaction: at once or, if another process is writing, again in a thread that waits for it.
 
         Raises:
             StoreError: if the file cannot be read or written.
@@ -62,7 +62,7 @@ class FileDatabase:
                 code = getattr(error, "sqlite_errorcode", 0) & 0xFF
                 if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) and self._remakable:
                     self.close()
-                    _LOGGER.warning("%s is damaged, and is made again from the sessions", self.path)
+                    _LOGGER.warning("%s is damaged, and is rebuilt from the sessions", self.path)
                     for suffix in ("", "-wal", "-shm"):
                         self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
                 elif code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -116,22 +116,22 @@ class FileDatabase:
 
 
 class DiskIndex:
-    """The marks of the sessions below a directory. All raise a StoreError if it cannot be read or written."""
+    """The digests of the sessions below a directory. All methods raise a StoreError if its file cannot be used."""
 
     def __init__(self, directory: Path) -> None:
         self._file = FileDatabase(directory / "index.sqlite3", _TABLES, remakable=True)
 
-    async def put(self, session_id: str, marks: SessionDigests, *, replace: bool) -> None:
-        """Note a session's marks; without `replace`, only if it has none."""
+    async def put(self, session_id: str, digests: SessionDigests, *, replace: bool) -> None:
+        """Note a session's digests; without `replace`, only if it has none."""
         statement = "INSERT INTO session (id, root, head, written) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO "
         statement += "UPDATE SET head = excluded.head, written = excluded.written" if replace else "NOTHING"
-        row = (session_id, root_of(session_id), marks.head, time.time())
+        row = (session_id, root_of(session_id), digests.head, time.time())
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(statement, row)
-            if marks.keys:
+            if digests.keys:
                 ((number,),) = connection.execute("SELECT number FROM session WHERE id = ?", (session_id,))
-                rows = ((bytes.fromhex(key), number) for key in marks.keys)
+                rows = ((bytes.fromhex(key), number) for key in digests.keys)
                 connection.executemany("INSERT OR IGNORE INTO key (key, session) VALUES (?, ?)", rows)
 
         await self._file.run(work)
@@ -140,17 +140,21 @@ class DiskIndex:
         """Return the sessions that a request may continue."""
 
         def work(connection: sqlite3.Connection) -> list[Match]:
+            with_key = _MATCHES.format("number IN (SELECT session FROM key WHERE key = ?)")
             for key in sought.answers:
-                which = _MATCHES.format("number IN (SELECT session FROM key WHERE key = ?)")
-                if rows := connection.execute(which, (bytes.fromhex(key),)).fetchall():
+                rows = connection.execute(with_key, (bytes.fromhex(key),)).fetchall()
+                if rows:
                     return [Match(*row) for row in rows]
-            heads = (connection.execute(_MATCHES.format("head = ?"), (head,)) for head in sought.openings)
-            return [Match(*row) for rows in heads for row in rows]
+            matches: list[Match] = []
+            for head in sought.openings:
+                rows = connection.execute(_MATCHES.format("head = ?"), (head,)).fetchall()
+                matches += [Match(*row) for row in rows]
+            return matches
 
         return await self._file.run(work)
 
-    async def unmarked(self, folders: Iterable[Path]) -> Sequence[str]:
-        """Return the ids of the sessions without marks in some directories, of which it reads only changed ones."""
+    async def without_digests(self, folders: Iterable[Path]) -> Sequence[str]:
+        """Return the ids of sessions without digests in some directories; skip directories that have not changed."""
 
         def work(connection: sqlite3.Connection) -> list[str]:
             missing = []
@@ -160,9 +164,9 @@ class DiskIndex:
                 if connection.execute("SELECT 1 FROM folder WHERE path = ? AND modified = ?", row).fetchone():
                     continue
                 ids = {id_of(path) for path in folder.glob("*Z-*.jsonl")}
-                marked = connection.execute("SELECT id FROM session WHERE root = ?", (folder.name,))
-                ids -= {session_id for (session_id,) in marked}
-                missing += sorted(filter(is_session_id, ids))
+                known = connection.execute("SELECT id FROM session WHERE root = ?", (folder.name,))
+                ids -= {session_id for (session_id,) in known}
+                missing += sorted(session_id for session_id in ids if is_session_id(session_id))
                 if not ids:
                     connection.execute("INSERT OR REPLACE INTO folder (path, modified) VALUES (?, ?)", row)
             return missing

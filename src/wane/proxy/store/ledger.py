@@ -1,6 +1,6 @@
-"""What has been spent, and what open requests may still cost: small documents in a store, for all its processes.
+"""The money spent, and what open requests may still cost: small documents in a store, shared by all its processes.
 
-Amounts are whole micro-dollars. A store changes the document only if it is still the one that was read.
+Amounts are whole micro-dollars. A store replaces a document only if it is still the one that was read.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from wane.proxy.settings import CostPeriod
 from wane.proxy.store.base import StoreError
 
 LEDGER: Final = "ledger"
-"""Kind of these documents: one for everyone, whose name is empty, and one for each member of a team."""
+"""Kind of these documents: one with an empty name for everyone, and one for each member of a team."""
 
 LAPSE: Final = timedelta(hours=1)
-"""After this long an open request counts as spent with all that it could cost: its process has probably died."""
+"""After this time the most that an open request could cost counts as spent: its process has probably died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,22 @@ class Ledger:
 
     def spent(self, period: CostPeriod) -> int:
         """Return what was spent in a period, up to `at`."""
-        return {"day": self.day, "month": self.month}.get(period, self.total)
+        if period == "day":
+            return self.day
+        return self.month if period == "month" else self.total
 
     @property
     def reserved(self) -> int:
-        """What the open requests may cost."""
+        """The most that the open requests may cost."""
         return sum(reservation.amount for reservation in self.open.values())
 
     def on(self, now: datetime) -> Self:
-        """Return the ledger at a later time: in a new day or month, and with what has lapsed as spent."""
+        """Return the ledger at a later time: a new day or month starts at 0, and lapsed reservations are spent."""
         ledger = self
         if now > self.at:
-            month, day = _same_month_and_day(now, self.at)
-            ledger = replace(self, at=now, month=self.month * month, day=self.day * day)
+            month = self.month if _is_same_month(now, self.at) else 0
+            day = self.day if _is_same_day(now, self.at) else 0
+            ledger = replace(self, at=now, month=month, day=day)
         for name, reservation in self.open.items():
             if now - reservation.at > LAPSE:
                 ledger = ledger.settled(name, reservation.amount)
@@ -68,13 +71,18 @@ class Ledger:
         if name not in self.open:
             return self
         still_open = dict(self.open)
-        month, day = _same_month_and_day(still_open.pop(name).at, self.at)
-        total, of_month, of_day = self.total + cost, self.month + cost * month, self.day + cost * day
-        return replace(self, open=still_open, total=total, month=of_month, day=of_day)
+        began = still_open.pop(name).at
+        month = self.month + cost if _is_same_month(began, self.at) else self.month
+        day = self.day + cost if _is_same_day(began, self.at) else self.day
+        return replace(self, open=still_open, total=self.total + cost, month=month, day=day)
 
     @classmethod
     def read(cls, document: str | None) -> Self:
-        """Return the ledger in a document, an empty one for None; a StoreError if `write` did not make it."""
+        """Return the ledger in a document, or an empty one for None.
+
+        Raises:
+            StoreError: if `write` did not make the document.
+        """
         if document is None:
             return cls()
         try:
@@ -91,8 +99,12 @@ class Ledger:
         return json.dumps(data, separators=(",", ":"))
 
 
-def _same_month_and_day(one: datetime, other: datetime) -> tuple[bool, bool]:
-    return (one.year, one.month) == (other.year, other.month), one.date() == other.date()
+def _is_same_month(one: datetime, other: datetime) -> bool:
+    return (one.year, one.month) == (other.year, other.month)
+
+
+def _is_same_day(one: datetime, other: datetime) -> bool:
+    return one.date() == other.date()
 
 
 def _time(text: str) -> datetime:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 _LOGGER: Final = logging.getLogger(__name__)
 _PURGED_AT_ONCE: Final = 50
-"""Sessions deleted at a time, few enough for one request. If there are more, the next request continues."""
+"""Sessions to delete at a time, few enough for one request. If there are more, the next request continues."""
 
 Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -94,7 +94,7 @@ DELETE_DOCUMENT: Final = """
 DELETE FROM wane_document WHERE kind = %(kind)s AND name = %(name)s AND document = %(before)s RETURNING 1
 """
 
-# The process that waited may not see the new table yet.
+# A process that waited may not see the new table yet.
 SET_VERSION: Final = "INSERT INTO wane_schema (version) VALUES (%(version)s) ON CONFLICT DO NOTHING"
 
 FIND_KEYS: Final = """
@@ -218,7 +218,7 @@ class PostgresStore(DatabaseStore):
         return End(count, int(tail, 16)), [line.encode("ascii") for line in lines]
 
     async def append(
-        self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+        self, session_id: str, after: End, lines: Sequence[bytes], digests: SessionDigests | None = None
     ) -> bool:
         values = {
             "id": session_id,
@@ -227,8 +227,8 @@ class PostgresStore(DatabaseStore):
             "lines": [line.decode("ascii") for line in lines],
             "count": len(lines),
             "tail": _tail(lines[-1]),
-            "head": None if marks is None else marks.head,
-            "keys": [] if marks is None else [*marks.keys],
+            "head": None if digests is None else digests.head,
+            "keys": [] if digests is None else [*digests.keys],
         }
         # Added now, or before by an attempt whose answer was lost.
         return bool(await self._rows(APPEND, values) or await self._rows(APPENDED, values))
@@ -242,9 +242,13 @@ class PostgresStore(DatabaseStore):
 
     async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
         values = {"kind": kind, "name": name, "before": before, "after": after}
-        if before is None:
-            return bool(await self._rows(FIRST_DOCUMENT, values)) if after else await self.document(kind, name) is None
-        return bool(await self._rows(DELETE_DOCUMENT if after is None else REPLACE_DOCUMENT, values))
+        if before is not None:
+            statement = DELETE_DOCUMENT if after is None else REPLACE_DOCUMENT
+        elif after is not None:
+            statement = FIRST_DOCUMENT
+        else:
+            return await self.document(kind, name) is None
+        return bool(await self._rows(statement, values))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         return [StoredSession(*row) for row in await self._rows(UNWRITTEN, {"seconds": seconds})]
@@ -349,13 +353,13 @@ class Pool:
     """A few connections of one process, opened when they are needed.
 
     psycopg's own pool connects in the background. If the server is down, requests wait for a timeout and learn no
-    reason, and when it is back, the pool notices only at its next attempt, each later than the last.
+    reason; when it is back, the pool notices only at its next attempt, and the pauses between attempts grow.
     """
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         self._parameters = parameters
         self._free = asyncio.Semaphore(10)  # each is used for one statement at a time
-        # The last used first, so that few stay busy and the server can close the others.
+        # The last used is taken first, so that few stay busy and the server can close the others.
         self._idle: list[Connection] = []
 
     async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
@@ -381,12 +385,9 @@ class Pool:
 
     async def _work(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
         try:
-            done = await work(connection)
-        except BaseException:
-            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                await connection.close()
-            else:
+            return await work(connection)
+        finally:
+            if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
                 self._idle.append(connection)
-            raise
-        self._idle.append(connection)
-        return done
+            else:
+                await connection.close()

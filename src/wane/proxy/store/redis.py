@@ -2,10 +2,10 @@
 
     <prefix>:{<root>}:ids            sorted set: ids of the root's sessions, by the time of their last record (ms)
     <prefix>:{<root>}:keys           sorted set: `<key> <id>` for each answer of a session
-    <prefix>:{<root>}:heads          sorted set: `<head> <id>` for each session with marks
+    <prefix>:{<root>}:heads          sorted set: `<head> <id>` for each session with digests
     <prefix>:{<root>}:<id>:lines     list: the line of the header, and one for each record
     <prefix>:documents:<kind>        hash: small texts that all processes share, such as what they have spent
-    <prefix>:{<root>}:<id>:marks     list: the session's head, and its keys, by which its marks are deleted
+    <prefix>:{<root>}:<id>:marks     list: the session's head, and its keys, to delete them from these sets
 
 The braces are part of the keys: a cluster keeps keys with the same text in braces on one node.
 """
@@ -46,7 +46,7 @@ local function checksum_at(place)
 end
 """
 
-# The marks of a session outlive it, so that they can be taken out of the sets when it has expired.
+# This list outlives its session, so that the sets can be cleaned up after the session has expired.
 _UNMARK: Final = """
 local function unmark(marks, id)
   for number, key in ipairs(redis.call('LRANGE', marks, 0, -1)) do
@@ -133,7 +133,7 @@ if head then mark(head, last + 2) end
 {_WRITTEN}
 """
 """Append lines to a log. Arguments: id, expiry, the number of its lines and the checksum of the last one, the number of
-new lines, these lines, and if it has new marks its head and its further keys. 1 if the lines are in it now, 0 if the
+new lines, these lines, and if it has new digests its head and its further keys. 1 if the lines are in it now, 0 if the
 log ends differently."""
 
 FIND: Final = f"""
@@ -157,8 +157,8 @@ for _, id in ipairs(all(ARGV[1] == 'keys' and keys or heads, 2)) do
 end
 return matched
 """
-"""Find sessions: those with the first of some keys that any has, or those with one of some heads. Arguments: `keys` or
-`heads`, and these. Returns id, head and time of each."""
+"""Find sessions: those with the first of some keys that any session has, or those with one of some heads. Arguments:
+`keys` or `heads`, and these. Returns id, head and time of each."""
 
 DELETE: Final = f"""
 {_KEYS}
@@ -174,8 +174,8 @@ if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
 if ARGV[3] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end
 return 1
 """
-"""Replace a document. Key: that of its kind. Arguments: its name, the known one and the new one, each empty for none. 1
-if it was replaced, 0 if it was another than the known one."""
+"""Replace a document. Key: that of its kind. Arguments: its name, the known and the new text, each empty for none. 1 if
+it was replaced, 0 if it had another text."""
 
 
 class RedisStore(DatabaseStore):
@@ -184,7 +184,7 @@ class RedisStore(DatabaseStore):
     Args:
         location: where the database is.
         keep: seconds after its last record until a session is deleted; 0 for never.
-        timeouts: how long to wait for it; the option `socket_timeout` in the URL overrides its limit.
+        timeouts: how long to wait for the database; the option `socket_timeout` in the URL overrides the limit.
 
     Raises:
         ConfigError: for an option that the client library does not know.
@@ -206,12 +206,16 @@ class RedisStore(DatabaseStore):
 
     async def find(self, root: str, sought: Sought) -> Matches:
         checked_root(root)
-        for kind, keys in [*(("keys", batch) for batch in sought.batches()), ("heads", sought.openings)]:
-            matched = await self._run(FIND, f"{root}-{'0' * 16}", kind, *keys)
-            if matched:
+        any_id = f"{root}-{'0' * 16}"
+        rows: list[Any] = []
+        for keys in sought.batches():
+            rows = await self._run(FIND, any_id, "keys", *keys)
+            if rows:
                 break
-        matched.sort(key=lambda row: -float(row[2]))
-        return Matches([Match(row[0].decode(), (row[1] or b"").decode()) for row in matched])
+        if not rows:
+            rows = await self._run(FIND, any_id, "heads", *sought.openings)
+        rows.sort(key=lambda row: float(row[2]), reverse=True)
+        return Matches([Match(row[0].decode(), (row[1] or b"").decode()) for row in rows])
 
     async def begin(self, session_id: str, line: bytes) -> None:
         if not await self._run(BEGIN, session_id, session_id, self._expiry, line):
@@ -228,11 +232,11 @@ class RedisStore(DatabaseStore):
         return (End(count, int(checksum, 16)), lines) if count else None
 
     async def append(
-        self, session_id: str, after: End, lines: Sequence[bytes], marks: SessionDigests | None = None
+        self, session_id: str, after: End, lines: Sequence[bytes], digests: SessionDigests | None = None
     ) -> bool:
         end = (after.lines, f"{after.checksum:08x}", len(lines))
-        marked = () if marks is None else (marks.head, *marks.keys)
-        return bool(await self._run(APPEND, session_id, session_id, self._expiry, *end, *lines, *marked))
+        written = () if digests is None else (digests.head, *digests.keys)
+        return bool(await self._run(APPEND, session_id, session_id, self._expiry, *end, *lines, *written))
 
     async def documents(self, kind: str) -> Mapping[str, str]:
         documents = await self._query(lambda: self._client.hgetall(self._documents_key(kind)))
@@ -243,22 +247,28 @@ class RedisStore(DatabaseStore):
         return None if document is None else document.decode()
 
     async def replace_document(self, kind: str, name: str, before: str | None, after: str | None) -> bool:
-        keys, args = [self._documents_key(kind)], (name, before or "", after or "")
+        keys = [self._documents_key(kind)]
+        args = (name, before or "", after or "")
         return bool(await self._query(lambda: self._scripts[REPLACE](keys=keys, args=args)))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         now_seconds, microseconds = await self._query(self._client.time)
-        sessions, now = [], now_seconds + microseconds / 1_000_000
-        roots = f"{self._location.prefix}:{{*}}:ids"
+        latest = now_seconds + microseconds / 1_000_000 - seconds
+        pattern = f"{self._location.prefix}:{{*}}:ids"
 
         async def keys() -> Sequence[bytes]:
-            return sorted([key async for key in self._client.scan_iter(roots, 1000)])
+            return sorted([key async for key in self._client.scan_iter(pattern, 1000)])
 
+        sessions = []
         for key in await self._query(keys):
             for raw, milliseconds in await self._query(partial(self._client.zrange, key, 0, -1, withscores=True)):
-                session_id, written = raw.decode(), milliseconds / 1000
+                session_id = raw.decode()
+                written = milliseconds / 1000
+                if written >= latest:
+                    continue
                 lines = self._key(root_of(session_id), session_id, "lines")
-                if now - written > seconds and (size := await self._query(partial(self._client.memory_usage, lines))):
+                size = await self._query(partial(self._client.memory_usage, lines))
+                if size:  # else it has expired
                     sessions.append(StoredSession(session_id, datetime.fromtimestamp(written, UTC), size))
         return sorted(sessions, key=lambda session: session.written)
 

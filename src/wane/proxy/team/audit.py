@@ -1,4 +1,4 @@
-"""The log of who did what: one document for each event, in a kind for each month. Nothing changes or deletes one."""
+"""The log of who did what: a document for each event, in a kind for each month. Events are never changed or deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOGGER: Final = logging.getLogger("wane.proxy")
 Action = Literal[
     "token made", "token revoked", "limits changed", "session begun", "sessions shown", "deletion", "refused"
 ]
-"""What was done."""
+"""Kinds of events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Event:
     """An entry of the log.
 
     Attributes:
-        at: when, in UTC.
-        by: who: a name, `operator`, the user and machine of a command, or `?` for a request without a valid token.
-        action: what.
-        of: the name, the session or the reason that it is about.
+        at: the time, in UTC.
+        by: a name, `operator`, the user and machine of a command, or `?` for a request without a valid token.
+        action: what was done.
+        of: the name, the sessions or the reason of the event.
     """
 
     at: datetime
@@ -47,7 +47,7 @@ class Event:
             data = json.loads(document)
             return cls(datetime.fromisoformat(data["at"]), str(data["by"]), str(data["action"]), str(data["of"]))
         except (ValueError, LookupError, TypeError) as error:
-            raise StoreError(f"an entry of the log cannot be read: {type(error).__name__}") from error
+            raise StoreError(f"an event in the log cannot be read: {type(error).__name__}") from error
 
     def write(self) -> str:
         """Return the event as a document."""
@@ -58,7 +58,8 @@ class AuditLog:
     """The log of a store."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._store, self._clock = store, clock
+        self._store = store
+        self._clock = clock
 
     async def write(self, by: str, action: Action, of: str) -> None:
         """Append an event.
@@ -67,12 +68,12 @@ class AuditLog:
             StoreError: if it cannot be stored.
         """
         event = Event(self._clock(), by, action, of)
-        # The time first, so that names are in order.
+        # The name begins with the time, so that sorting by name is sorting by time.
         name = f"{event.at:%Y%m%dT%H%M%S.%f}-{secrets.token_hex(4)}"
         await self._store.replace_document(_kind(event.at), name, None, event.write())
 
     async def note(self, by: str, action: Action, of: str) -> None:
-        """Append an event if the store can be reached; else it is in the proxy's own log only."""
+        """Append an event, or write it to the proxy's own log if the store cannot be reached."""
         try:
             await self.write(by, action, of)
         except StoreError as error:
@@ -87,7 +88,8 @@ class AuditLog:
         Raises:
             StoreError: if they cannot be read.
         """
-        events, now = list[Event](), self._clock()
+        events: list[Event] = []
+        now = self._clock()
         month = start.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         while month <= now:
             documents = await self._store.documents(_kind(month))

@@ -1,4 +1,4 @@
-"""Deletes all that belongs to a name, except its entries in the log."""
+"""Deletes everything that belongs to a name, except its events in the log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wane.proxy.store.ledger import LEDGER
 from wane.proxy.team.members import MEMBERS, Member
 from wane.proxy.team.roster import RATES
 
-_SETTLED: Final = 2.0  # seconds after its end in which a token may still have begun sessions
+_SETTLED: Final = 2.0  # seconds for which a revoked token may still begin sessions
 
 
 async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSession], int]:
-    """Delete the sessions of a name; return those that were deleted, and the number of those that a process has open.
+    """Delete the sessions of a name; return the deleted ones, and the number of those that a process has open.
 
     Raises:
         ConfigError: if there is no such name, or it has a token.
@@ -33,7 +33,8 @@ async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSessi
     if member.digest:
         raise ConfigError(f"{name} has a token; revoke it first (wane proxy tokens revoke {name})")
     await asyncio.sleep(max(0.0, _SETTLED - (datetime.now(UTC) - member.since).total_seconds()))
-    deleted, busy = list[StoredSession](), 0
+    deleted: list[StoredSession] = []
+    busy = 0
     for session in await store.unwritten(0):
         try:
             if (await store.header(session.id)).owner == name:
@@ -42,13 +43,14 @@ async def delete_sessions(store: Store, name: str) -> tuple[Sequence[StoredSessi
         except SessionBusyError:
             busy += 1
         except StoreError:
-            if any(left.id == session.id for left in await store.unwritten(0)):
+            # A session that is gone has been deleted, or has expired, in the meantime.
+            if any(remaining.id == session.id for remaining in await store.unwritten(0)):
                 raise
     return deleted, busy
 
 
 async def delete_name(store: Store, name: str) -> None:
-    """Delete the spend, requests, limits and sub-agents of a name, and what processes have published of its sessions.
+    """Delete the spend, requests, limits and sub-agents of a name, and published figures of its sessions.
 
     Raises:
         StoreError: if the store cannot be reached.
@@ -58,7 +60,8 @@ async def delete_name(store: Store, name: str) -> None:
     for digest, document in (await store.documents(AGENTS)).items():
         if jsons.loads(document.encode()).get("owner") == name:
             await store.replace_document(AGENTS, digest, document, None)
-    # Those that live publish again, without the sessions of a revoked token.
+    # Running processes publish their figures again, without the sessions of a revoked token.
     for process, document in (await store.documents(WORKERS)).items():
-        if any(session.get("owner") == name for session in jsons.loads(document.encode()).get("sessions", ())):
+        sessions = jsons.loads(document.encode()).get("sessions", ())
+        if any(session.get("owner") == name for session in sessions):
             await store.replace_document(WORKERS, process, document, None)

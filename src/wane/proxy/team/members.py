@@ -1,4 +1,4 @@
-"""The names that a proxy admits: each with a token, of which only the digest is stored, and with limits."""
+"""The names that a proxy admits, each with limits and a token, of which only the digest is stored."""
 
 from __future__ import annotations
 
@@ -16,29 +16,28 @@ from wane.proxy.settings import CostPeriod
 from wane.proxy.store.base import Store, StoreError
 
 MEMBERS: Final = "member"
-"""Kind of the documents with a name each."""
+"""Kind of the documents about names."""
 
 OPERATOR: Final = "operator"
-"""Stands for whoever has the proxy's own token, WANE_PROXY_TOKEN; nobody else can have this name."""
+"""The name of whoever has the proxy's own token, WANE_PROXY_TOKEN; no member can have it."""
 
 PREFIX: Final = "wane_"
-"""Beginning of a name's token, by which scanners of leaked secrets can find it."""
+"""The beginning of all tokens of names, by which scanners of leaked secrets can find them."""
 
 MOST_REQUESTS: Final = 100_000
-"""Requests a minute that a limit may allow at most."""
+"""The most requests a minute that a limit may allow."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _PERIODS: Final = ("day", "month", "total")
-_TRIES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a name may use, over all processes of a store.
+    """The limits of a name, over all processes of a store.
 
     Attributes:
         max_cost: dollars; None for no limit.
-        cost_period: what `max_cost` is for.
+        cost_period: the period of `max_cost`.
         requests: requests to a model a minute; None for no limit.
 
     Raises:
@@ -66,7 +65,7 @@ class Member:
         name: the name.
         digest: SHA-256 of its token in hexadecimal; empty once the token is revoked.
         since: when the token was made or revoked, in UTC.
-        limits: what it may use.
+        limits: its limits.
     """
 
     name: str
@@ -99,10 +98,10 @@ def digest_of(token: bytes) -> str:
 
 
 def checked_name(name: str) -> str:
-    """Return a name that is safe in keys, logs and terminals.
+    """Return a name if it is safe in keys, logs and terminals.
 
     Raises:
-        ConfigError: for any other.
+        ConfigError: if it is not, or is reserved.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(
@@ -138,12 +137,14 @@ class Team:
             StoreError: if it cannot be stored.
         """
         token = PREFIX + secrets.token_urlsafe(32)
+        digest = digest_of(token.encode())
 
         def added(member: Member | None) -> Member:
-            if member is not None and member.digest not in ("", digest_of(token.encode())):
+            if member is None:
+                return Member(name, digest, datetime.now(UTC), limits or Limits())
+            if member.digest not in ("", digest):
                 raise ConfigError(f"{name} has a token; revoke it first (wane proxy tokens revoke {name})")
-            kept = member.limits if member is not None else Limits()
-            return Member(name, digest_of(token.encode()), datetime.now(UTC), kept if limits is None else limits)
+            return Member(name, digest, datetime.now(UTC), limits or member.limits)
 
         await self._change(checked_name(name), added)
         return token

@@ -1,8 +1,8 @@
-"""The members of a team as a running proxy knows them, and what each of them may do.
+"""The members of a team as a running proxy knows them, and the limits of each.
 
 Requests a minute are limited by a bucket that all processes of a store take from. It holds as many requests as the
-limit allows a minute, and fills again evenly. A store has only the time at which it is full (the generic cell rate
-algorithm).
+limit allows a minute, and fills again evenly. The store only has the time at which it is full again (the generic cell
+rate algorithm).
 """
 
 from __future__ import annotations
@@ -25,22 +25,24 @@ from wane.proxy.team.members import OPERATOR, Member, Team
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
 RATES: Final = "rate"
-"""Kind of the documents with a member's bucket each."""
+"""Kind of the documents with the bucket of a member."""
 
 FRESH: Final = 1.0
-"""Seconds for which the members are not read again: so long a revoked token may still be admitted."""
+"""Seconds for which the members are not read again, so that a revoked token may still be admitted."""
 
-_REPEAT: Final = 60.0  # seconds in which a refusal of one kind is noted in the log only once
+_REPEAT: Final = 60.0  # seconds in which the log notes refusals of one kind only once
 _MINUTE: Final = 60.0
-_LEAST: Final = 1e-6  # seconds worth waiting
+_LEAST: Final = 1e-6  # the shortest time to wait, in seconds
 
 
 class Roster:
     """The members of a store."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._clock = store, clock
-        self._team, self.log = Team(store), AuditLog(store)
+        self.log = AuditLog(store)
+        self._store = store
+        self._clock = clock
+        self._team = Team(store)
         self._members: Mapping[str, Member] | None = None
         self._read = float("-inf")
         self._reading = asyncio.Lock()
@@ -61,7 +63,7 @@ class Roster:
                 except StoreError as error:
                     if self._members is None:
                         raise
-                    _LOGGER.warning("the tokens are those of before: %s", error)
+                    _LOGGER.warning("the names and tokens are not up to date: %s", error)
                 self._read = self._clock()
         assert self._members is not None
         return self._members
@@ -77,13 +79,14 @@ class Roster:
         except StoreError as error:
             raise RefusedError(503, f"the tokens cannot be read: {error}") from error
         digest = sha256(token).digest()
-        # All of them are compared, so that the time says nothing about which ones are near.
+        # The token is compared with all of them, so that the time taken tells nothing about them.
         matches = [member for member in members.values() if compare_digest(digest, bytes.fromhex(member.digest))]
         return matches[0] if matches else None
 
     def allowance(self, member: Member) -> Allowance:
-        """Return what a member has spent, with the present limit."""
-        limits, allowance = member.limits, self._allowances.get(member.name)
+        """Return a member's allowance, with the present limit."""
+        limits = member.limits
+        allowance = self._allowances.get(member.name)
         if allowance is None:
             allowance = Allowance(self._store, limits.max_cost, limits.cost_period, owner=member.name)
             self._allowances[member.name] = allowance
@@ -94,7 +97,7 @@ class Roster:
         """Count a request of a member.
 
         Raises:
-            RefusedError: if there were too many in the last minute, or they cannot be counted.
+            RefusedError: if the member has sent too many in the last minute, or they cannot be counted.
         """
         allowed = member.limits.requests
         if allowed is None:
@@ -109,13 +112,13 @@ class Roster:
             )
 
     async def note_begun(self, name: str, session: str) -> None:
-        """Note a new session of someone; an empty name is the operator's."""
+        """Note a new session of a member; an empty name stands for the operator."""
         await self.log.note(name or OPERATOR, "session begun", session)
 
     async def note_refused(self, name: str, status: int, why: str) -> None:
-        """Note a refused request, unless one like it was noted within the last minute.
+        """Note a refused request, unless a similar one was noted within the last minute.
 
-        An empty name is the operator's, `?` that of a request without a valid token.
+        An empty name stands for the operator, and `?` for a request without a valid token.
         """
         now = self._clock()
         self._refused = {key: at for key, at in self._refused.items() if now - at < _REPEAT}
@@ -124,7 +127,7 @@ class Roster:
             await self.log.note(name or OPERATOR, "refused", why)
 
     async def note_shown(self, name: str, sessions: list[str]) -> None:
-        """Note sessions that someone reads about, unless this process has noted it already."""
+        """Note the sessions on a status page that a member has read, except those that this process noted before."""
         fresh = [session for session in sessions if (name, session) not in self._shown]
         if fresh:
             self._shown |= {(name, session) for session in fresh}
@@ -132,7 +135,7 @@ class Roster:
 
 
 async def wait_before(store: Store, name: str, requests: int, clock: Callable[[], float] = time.time) -> int:
-    """Take a request from a bucket; return the whole seconds to wait if it is empty, and 0 if the request may go.
+    """Take a request from a bucket; return 0, or the whole seconds to wait if the bucket is empty.
 
     Raises:
         StoreError: if the store cannot be reached.
@@ -147,7 +150,7 @@ async def wait_before(store: Store, name: str, requests: int, clock: Callable[[]
             stored = float(document or 0)
         except ValueError:
             stored = 0.0
-        # A clock that was ahead must not close the bucket for longer than it takes to fill.
+        # If another machine's clock is ahead, the bucket must not be closed for longer than it takes to fill.
         full_at = min(max(stored, now), now + _MINUTE)
         wait = full_at + interval - _MINUTE - now
         return document if wait > _LEAST else repr(full_at + interval)
