@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -225,3 +226,29 @@ def test_no_arguments_raise(arguments: str) -> None:
 def test_the_schema_is_the_paper_s() -> None:
     assert set(SCHEMA["properties"]) == {"action", "name", "type", "dependencies", "description"}
     assert SCHEMA["required"] == ["action"]
+
+
+@pytest.mark.parametrize(
+    ("state", "arguments", "lesson"),
+    [
+        ("explored", call(action="start", name="look", type="expl"), {"name": "look-2", "type": "expl"}),
+        ("new", call(action="start", name="fix", type="plan"), {"name": "fix", "type": "expl"}),
+        ("new", call(action="start", type="act"), {"name": "<task-and-object>", "type": "act", "dependencies": []}),
+        (
+            "explored",
+            call(action="start", name="fix", type="act", dependencies=["nope"]),
+            {"name": "fix", "type": "act", "dependencies": ["<an expl it will use>"]},
+        ),
+    ],
+)
+def test_the_call_that_is_shown_is_closest_to_what_the_model_meant(
+    state: str, arguments: str, lesson: dict[str, Any]
+) -> None:
+    text = STATES[state]().judge(arguments).text
+    assert json.loads(text.split("A right call: ")[1]) == {"action": "start", **lesson}
+
+
+def test_an_act_that_needs_explorations_is_shown_the_latest_closed_ones() -> None:
+    act = call(action="start", name="fix", type="act", dependencies=["nope"])
+    assert 'Closed explorations, latest first: "look". ' in explored().judge(act).text
+    assert "Closed explorations" not in Protocol().judge(act).text
