@@ -68,7 +68,7 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A model call was answered: what the session took so far, the tokens in the view, and those that it may hold."""
+    """A model call was answered: the session's account so far, the tokens in the view, and the budget."""
 
     account: Account
     view: int

@@ -165,10 +165,10 @@ def check_whole(model_name: str, response: ModelResponse) -> None:
 
 
 def fitting_budget(message: str, tokens: int) -> int:
-    """Return a budget with which a view of that many tokens, which the provider called too long, fits.
+    """Return a budget under which a view fits that the provider called too long; `tokens` is the view's size.
 
-    If its message names the tokens that it counted and those that it takes, these two calibrate the budget; else it is
-    four fifths of the view.
+    If the provider's message gives its count and its limit, they calibrate the budget. Otherwise the budget is four
+    fifths of the view.
     """
     counted, limit = _counts(message.replace(",", ""))
     if not 0 < limit < counted:
@@ -177,7 +177,7 @@ def fitting_budget(message: str, tokens: int) -> int:
 
 
 def _counts(message: str) -> tuple[int, int]:
-    """The tokens that a provider counted, and those that it takes; 0 for both if it does not say."""
+    """The tokens that a provider counted, and its limit; 0 for both if it does not say."""
     if match := _SUM.search(message):  # input and the longest answer together
         return int(match[1]), int(match[3]) - int(match[2])
     if match := _REST.search(message):  # the longest answer, and what the input leaves of the limit
@@ -325,7 +325,7 @@ def _now() -> float:
 
 
 def pause(tries: int, fault: Fault) -> float:
-    """Return the seconds to wait after so many failed tries: growing, with jitter, and at least what was asked for."""
+    """Return the seconds to wait after a number of failed tries. They grow, with jitter, and heed `retry_after`."""
     grown = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(tries - 1, 10)) * uniform(0.5, 1)  # noqa: S311 - not a secret
     demanded = fault.retry_after or 0.0
     return max(grown, demanded + uniform(0, min(1.0, demanded)))  # noqa: S311

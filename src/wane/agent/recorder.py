@@ -123,7 +123,7 @@ class Recorder:
             raise
 
     def broke_off(self, answer: ModelResponse) -> None:
-        """Record a call whose answer broke off: what of it was reported, at a cost that nobody tells."""
+        """Record a call whose answer broke off, with the usage reported so far; its cost is not known."""
         record = _call_record(replace(answer, state="interrupted"), 0, answer.usage.input_tokens)
         self.account += Account.of([record])
         self._add(spent_note(record))

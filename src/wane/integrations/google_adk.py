@@ -72,7 +72,7 @@ _AUTHOR: Final = re.compile(r"^\[([^\]\n]+)\] (?:said: |called tool `|`)", re.MU
 
 
 class _Adapter(Adapter[types.Content]):
-    """Reads of which step of a workflow a content tells."""
+    """Tells which step of a workflow a content belongs to."""
 
     def __init__(self, steps: str | None) -> None:
         self._steps = steps

@@ -76,7 +76,7 @@ def new_header(
 
 
 def write_line(record: Header | Record, after: int = 0) -> bytes:
-    """Return a header, or a record after a line with a checksum, as a line with its newline.
+    """Return a header or a record as a line; `after` is the checksum of the line before it, 0 for a header.
 
     Raises:
         ValueError: for a value that JSON cannot hold, or that is nested too deeply.
@@ -89,7 +89,13 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
 
 
 def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now, dumps: Dumps = dumped) -> list[bytes]:
-    """Return records after a line with a checksum as lines with newlines, stamped with the time unless they have one.
+    """Return records as lines, each stamped with the time unless it has one.
+
+    Args:
+        records: the records.
+        after: checksum of the line before the first of them.
+        clock: tells the time.
+        dumps: writes JSON.
 
     Raises:
         JournalError: if a record cannot be written as JSON.
@@ -136,7 +142,7 @@ def read_header(line: bytes, name: str) -> Header:
 
 
 def read_record(line: bytes, after: int, name: str = "the line") -> Record:
-    """Return the record of a line, with its newline, after a line with a checksum; the name is for errors.
+    """Return the record in a line; `after` is the checksum of the line before it, and the name is for errors.
 
     Raises:
         CorruptJournalError: if the line is not as it was written.
@@ -151,9 +157,13 @@ def read_record(line: bytes, after: int, name: str = "the line") -> Record:
 
 
 def read_lines(lines: Sequence[bytes], after: int, *, first: int, name: str) -> list[Record]:
-    """Return the records of lines, with their newlines, after a line with a checksum.
+    """Return the records in lines.
 
-    For errors, `first` is the number of the first line (the header's is 1), and `name` that of the session.
+    Args:
+        lines: the lines, each with its newline.
+        after: checksum of the line before the first of them.
+        first: number of the first line, for errors; the header is line 1.
+        name: name of the session, for errors.
 
     Raises:
         CorruptJournalError: if a line is damaged, or does not continue the one before it.

@@ -139,7 +139,7 @@ class PassRecord(Record):
 
     @classmethod
     def of(cls, report: FitReport, items: int) -> PassRecord:
-        """Return the record of a pass that ran when the history had so many items."""
+        """Return the record of a pass; `items` is the number of items in the history when it ran."""
         return cls(
             items=items,
             budget=report.budget,
@@ -235,7 +235,7 @@ class ConfigRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class ReminderRecord(Record):
-    """A note to the model at the end of one request, which is not in the history; it had so many items then."""
+    """A note to the model at the end of one request. It is not in the history, which had `items` items then."""
 
     kind: ClassVar[str] = "reminder"
 
@@ -249,9 +249,9 @@ class RequestRecord(Record):
 
     Attributes:
         url: where it went, without query, user name and password.
-        layer: what the bytes are: `http`, the body as it went to the provider, or `model`, what Wane handed over to a
+        layer: what the bytes are: `http` for the body that went to the provider; `model` for what Wane handed to a
             model whose client shows no body, as JSON.
-        size: their number.
+        size: number of bytes.
         digest: SHA-256 of the salt and the bytes, in hex.
         salt: a random text, so that nobody can find out deleted content by trying; empty once content was deleted.
         chain: SHA-256 of the chain of the request before it and of its digest, in hex.

@@ -1,8 +1,8 @@
 """Finds and lists session files.
 
 They live in `<root>/<directory's name and hash>/<time>-<id>.jsonl`: one directory per working directory, so that
-listing the sessions of a project opens no others. Sessions that are looked up by how they began, as a proxy's are, have
-one more directory for those that began alike, so that finding one does not list all others.
+listing the sessions of a project opens no others. A proxy
+looks its sessions up by how they began, so those that began alike share one more directory.
 """
 
 from __future__ import annotations

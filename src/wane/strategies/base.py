@@ -32,7 +32,7 @@ def resolved(choice: AnnotateChoice, parts: Iterable[Part], marks: Collection[in
     Args:
         choice: what was chosen.
         parts: the session's content.
-        marks: the items ahead of which the program around the model made marks (R18).
+        marks: the items before which the program around the model made marks (R18).
     """
     if choice != "auto":
         return choice

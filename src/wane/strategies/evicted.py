@@ -30,7 +30,7 @@ _RECALLED: Final = "; `recall` brings it back, by an episode's name (in brackets
 _LONGEST_NAME: Final = 120  # characters
 _LONGEST_COMMAND: Final = 60
 _LONGEST_DESCRIPTION: Final = 160
-# Of those that have left, to be kept in memory; no index has room for more.
+# How much of what has left is kept in memory; no index has room for more.
 _MOST_NAMES: Final = 4_096
 _MOST_TOPICS: Final = 1_024
 _OUTCOME: Final = re.compile(r"(?:exit(?:ed)?(?: with)?|return)[ _-]?(?:code|status)?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
@@ -275,7 +275,7 @@ def _about(call: Part) -> Iterator[tuple[str, str]]:
 
 
 def _cut(text: str, length: int) -> str:
-    """The first line of a text, or what of it has at most this many characters."""
+    """The first line of a text, cut to `length` characters."""
     line = text.partition("\n")[0]
     return line if len(line) <= length else f"{line[: length - 1]}…"
 

@@ -21,14 +21,14 @@ CLOSING: Final = "</system-reminder>"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Work of which the host makes an episode or a task.
+    """Work that the host makes an episode or a task.
 
     Attributes:
         id: tells it from other work of the same name.
         name: the name. If the history has used it before, a number is added.
         type: whether the work explores or acts, or is a task.
-        dependencies: for an act, names of the explorations that it builds on; those that the history does not have are
-            left out.
+        dependencies: for an act, names of the explorations that it builds on; names unknown to the history are left
+            out.
     """
 
     id: str

@@ -104,7 +104,7 @@ class Summarised(Cutting):
 
     @abstractmethod
     def _tail_start(self, summary: int) -> int:
-        """Return the number of the tail's first group, for a summary of so many tokens."""
+        """Return the number of the tail's first group beside a summary of this size in tokens."""
 
     def _kept_question(self) -> Sequence[int]:
         return self._question if self.keeps_question else ()
@@ -129,7 +129,7 @@ class Summarised(Cutting):
         self._held = sum(groups.tokens[slot] if isinstance(slot, int) else slot.tokens for slot in self._view)
 
     def _tail(self, tail_tokens: float, summary: int) -> int:
-        """Return the first group of the longest tail of so many tokens; the latest assistant message is always in it.
+        """Return the first group of the longest tail within `tail_tokens`; it holds the latest assistant message.
 
         Beside a summary of `summary` tokens it takes no more than there is room for.
         """

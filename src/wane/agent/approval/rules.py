@@ -276,7 +276,7 @@ def _runs_unknown(words: Sequence[str | None]) -> bool:
 
 
 def _risky_word(words: Sequence[str | None]) -> str | None:
-    """Return the word because of which only the exact text of a command is remembered; None if there is none."""
+    """Return the word that makes a rule remember a command's exact text alone; None if there is none."""
     first = words[0] if words else None
     if first is None:
         return None

@@ -201,7 +201,7 @@ class Client:
 
 
 async def read_body(client: Client, most: int) -> bytes:
-    """Read a request's body, of at most so many bytes.
+    """Read a request's body, up to `most` bytes.
 
     Raises:
         RefusedError: if it is longer, or takes too long.

@@ -99,7 +99,7 @@ class RefusedError(Exception):
 
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Collection[bytes] = ()) -> Headers:
-    """Return a client's headers for the provider at `host`, without those that frame the body, and some others."""
+    """Return a client's headers for the provider at `host`, without Wane's own and those about framing and the hop."""
     received = list(headers)
     dropped = {*_REQUEST, *drop, *tokens(every(received, b"connection"))}
     kept = [(name, value) for name, value in received if not (name in dropped or name.startswith(OWN))]

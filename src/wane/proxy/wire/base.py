@@ -365,8 +365,8 @@ class Wire(ABC):
         """Return the provider's messages that a client's assistant message stands for.
 
         The client's contents take precedence: its changes are sent, and what it left out (usually reasoning) stays out,
-        except in rounds of which the client kept nothing recognisable. For an unchanged message of the client, the
-        result is exactly the rounds.
+        except in rounds that it kept nothing recognisable of. If the client changed nothing, the result is exactly the
+        rounds.
 
         Args:
             message: the client's message, known to be the reply of these rounds.

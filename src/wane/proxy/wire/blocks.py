@@ -48,8 +48,8 @@ class BlockReader(PieceReader):
 
     Attributes:
         ends_in_reasoning: whether the provider takes a message whose last block is reasoning.
-        keeps_unseen: whether a round of which the client sent nothing back stays as it was. Otherwise only its own
-            calls stay, as Anthropic and Gemini take blocks of any kind alone.
+        keeps_unseen: whether a round stays as it was if the client sent nothing of it back. Otherwise only its own
+            calls stay, as Anthropic and Gemini accept blocks of any kind alone.
     """
 
     ends_in_reasoning = False
@@ -81,7 +81,7 @@ def expanded(message: Message, rounds: Sequence[AnsweredRound], reader: BlockRea
 
     Reasoning is kept in full or not at all. A client that leaves out all of it may have turned it off, and Anthropic
     then refuses any in the current turn. With thinking on, the turn must begin with it, and none may be missing in
-    between. So the reasoning of a round of which nothing else is left stays only if the client has kept other
+    between. So if nothing else is left of a round, its reasoning stays only if the client has kept other
     reasoning.
     """
     if not rounds:

@@ -270,7 +270,7 @@ class StreamedReply(Reply):
         return self._obscure() if self._may_hide(event.raw) else self._pass(event.raw)
 
     def _obscure(self) -> bytes:
-        """Hide an event that may be part of an own call, of which an earlier event was not understood."""
+        """Hide an event that may belong to an own call with an earlier event that was not understood."""
         self._obscured = True
         self._failure = self._failure or self._lost
         return b""
@@ -297,7 +297,7 @@ class StreamedReply(Reply):
 
 
 class WholeReply(Reply):
-    """A reply in one piece, of which nothing is sent before the end."""
+    """A reply in one piece; nothing of it is sent before its end."""
 
     def __init__(self, rounds: Rounds) -> None:
         super().__init__(rounds)
