@@ -109,7 +109,7 @@ class TestSources:
         (folder / "chat.json").unlink()
         with pytest.raises(RecordingError, match=r"there is no folder .*nothing.*--sources"):
             check_recordings(sources, folder / "nothing")
-        with pytest.raises(RecordingError, match=r"not the file .*pi\.jsonl; missing in .*chat\.json.*--sources"):
+        with pytest.raises(RecordingError, match=r"different .*pi\.jsonl; missing in .*chat\.json.*--sources"):
             measured(folder, sources)
 
 
@@ -218,13 +218,13 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("change", "why"),
         [
-            ({"benchmark": "another"}, "it is no result of wane lab bench"),
+            ({"benchmark": "another"}, "it is not a result of wane lab bench"),
             ({"format": 2}, "its format is 2"),
             ({"prices": {"model": "m", "copied": "d"}}, "its prices are not those"),
             ({"rows": []}, "it has no row of none"),
             ({"rows": [{"strategy": "none", "budget": None, "figures": {}}]}, "figures are not the"),
-            ({"versions": None}, "versions no table"),
-            ({"recordings": 1}, "no whole result"),
+            ({"versions": None}, "versions is not a table"),
+            ({"recordings": 1}, "not a complete result"),
         ],
     )
     def test_what_is_no_result_is_refused(
@@ -244,7 +244,7 @@ class TestCommand:
             measured(folder, sources, source="chatt")
         path = tmp_path / "r.json"
         measured(folder, sources[:1], strategy="none", author="Ada", output=path)
-        with pytest.raises(ConfigError, match=r"recordings that are none here: chat\.json"):
+        with pytest.raises(ConfigError, match=r"recordings that this version does not know: chat\.json"):
             measured(folder, sources[1:], strategy=None, budgets=None, check=path)
         with pytest.raises(ConfigError, match="has no row of cwl"):
             measured(folder, sources, strategy="cwl", check=path)
