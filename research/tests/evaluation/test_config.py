@@ -149,7 +149,7 @@ def test_a_sample_is_drawn_by_its_own_seed() -> None:
     assert sample == drawn(tasks, Sample(3, 1)) != drawn(tasks, Sample(3, 2))
     assert list(sample) == sorted(sample)
     assert drawn(tasks, None) == tasks
-    with pytest.raises(ConfigError, match="sample: 9 of 8 tasks cannot be drawn"):
+    with pytest.raises(ConfigError, match="sample: count is 9, but there are only 8 tasks"):
         drawn(tasks, Sample(9, 1))
 
 

@@ -141,7 +141,7 @@ def test_what_is_known_in_part_is_a_bound_in_all_three_forms(tmp_path: Path) -> 
     assert (least["model_calls"], least["input_tokens"], least["cost_usd"], least["passes"]) == (8, 6_000, 0.75, 2)
     assert (it["known_trials"]["input_tokens"], it["known_trials"]["cost"], it["timed_trials"]) == (2, 1, 1)
     assert "| ≥8 | ≥6,000 | ≥1,000 | ≥200 | ≥$0.75 | - | 30 (1 of 4) | ≥2.0 |" in to_markdown(found)
-    assert any("known of 1 of 4 trials alone: " in it and "cost" in it for it in found.remarks)
+    assert any("known only for 1 of 4 trials: " in it and "cost" in it for it in found.remarks)
     facts = dict(page._facts(found))
     assert facts["Cost"] == "at least $0.75 (cost known of 1 of 4 trials)"
     assert facts["Input tokens"] == "at least 6,000"
@@ -225,7 +225,7 @@ def test_no_interval_is_without_a_width(tmp_path: Path, tasks: int, runs: int, r
     # Two tries of one task that came out the same prove nothing.
     verdicts = {apart["verdict"] for it in found.to_dict()["rows"] if (apart := it["difference"])}
     assert verdicts == {"undecided"}
-    assert (tasks == 1) == ("With one task, nothing is known of others." in found.cannot[0].text)
+    assert (tasks == 1) == ("With one task, nothing is known about other tasks." in found.cannot[0].text)
     assert "±0.0 points" not in to_markdown(found)
     assert "nan" not in to_markdown(found).lower()
 
@@ -395,7 +395,7 @@ class TestJournals:
             journal = str(save(tmp_path / f"journals-{budget}", cwd=tmp_path, budget=budget))
             write(tmp_path / f"runs-{budget}", SINGLE, lambda *_: 1.0, runs=1, journal=journal)
         lowered, kept = (report([tmp_path / f"runs-{budget}"]).remarks for budget in (3_000, 80_000))
-        assert "did not take views of its budget, which was lowered to 3,000 tokens" in " ".join(lowered)
+        assert "refused views of its budget, so it was lowered, to 3,000 tokens" in " ".join(lowered)
         assert "lowered" not in " ".join(kept)
 
     def test_a_journal_that_is_gone_costs_no_report(self, tmp_path: Path) -> None:

@@ -128,6 +128,12 @@ class Arm:
     annotate: Annotate | None = None  # who marks episodes: `model`, `infer` or `host`; None for the strategy's default
 
     @property
+    def words(self) -> str:
+        """Its settings except the benchmark, in short."""
+        budget = "" if self.budget is None else f" {self.budget}"
+        return f"{self.model} {self.strategy_text}{budget} {self.protocol}".lstrip()
+
+    @property
     def strategy_text(self) -> str:
         """The strategy, and who marks episodes if that was chosen: `cwl, marks by infer`."""
         return self.strategy if self.annotate is None else f"{self.strategy}, marks by {self.annotate}"
