@@ -1,4 +1,4 @@
-"""Which recorded sessions thrash, by budget, and how often passes run in them and in the others.
+"""Which recorded sessions thrash, by budget, and how often passes run in them and in the others: docs/lab/thrashing.md.
 
     python research/benchmarks/thrashing.py SESSIONS… [--strategy NAME]
 
@@ -26,14 +26,14 @@ class Run:
     """A session at a budget."""
 
     name: str
-    states: Sequence[Thrashing | None]  # what was found at each request
+    states: Sequence[Thrashing | None]  # the state at each request; None if it did not thrash
     passes: int  # requests before which content left the view
     room: Room | None  # the room at the last request
 
     @classmethod
     def of(cls, material: Material, strategy: str, budget: int) -> Run:
         engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer", strategy=strategy))
-        taken, passes = 0, 0
+        taken = passes = 0
         states: list[Thrashing | None] = []
         for call in material.session.calls:
             while taken < call.first:
@@ -55,12 +55,13 @@ class Run:
         return 100 * self.passes / max(1, len(self.states))
 
     def __str__(self) -> str:
-        """Return a line with its figures, and what was said first."""
+        """Return a line with its figures, and the first warning."""
         fixed = 0 if self.room is None else self.room.fixed / self.room.budget
-        first = next(filter(None, self.states), None)
-        return f"  {self.name:28.28} fixed {fixed:4.0%}, thrashes {self.held:4.0%}, passes {self.rate:5.1f} of 100" + (
-            f": {first.warning}" if first else ""
-        )
+        line = f"  {self.name:28.28} fixed {fixed:4.0%}, thrashes {self.held:4.0%}, passes {self.rate:5.1f} of 100"
+        for state in self.states:
+            if state is not None:
+                return f"{line}: {state.warning}"
+        return line
 
 
 def main() -> None:

@@ -127,7 +127,7 @@ def test_there_is_an_arm_for_each_marker_where_anybody_marks() -> None:
 def test_reference_solutions_need_no_model() -> None:
     (arm,) = config(models=[], strategies=["agent:oracle"]).arms()
     assert (arm.model, arm.budget, arm.protocol) == ("", None, "isolated")
-    with pytest.raises(ConfigError, match="protocols: another agent than Wane runs in isolated sessions alone"):
+    with pytest.raises(ConfigError, match="protocols: agents other than Wane run only in isolated sessions"):
         config(strategies=["agent:oracle"], protocols=["single"]).arms()
 
 
