@@ -136,13 +136,13 @@ async def all_live(url: str, them: Sequence[Client], turns: int, *, paced: bool 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What came of one run."""
+    """The figures of one run."""
 
     rate: float  # requests a second at full load
-    processor: float  # of all workers then, in milliseconds a request
+    processor: float  # processor time of all workers at full load, in milliseconds a request
     busiest: float  # the busiest worker's share of that
-    # Milliseconds that the proxy adds to a request of a known session, at a rate that one worker bears: median, 95th
-    # percentile
+    # Milliseconds that the proxy adds to a request of a known session, at a rate that one worker can serve: median and
+    # 95th percentile
     added: tuple[float, float]
 
 
@@ -184,13 +184,13 @@ def checked(them: Sequence[Client], *, managed: bool = True) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """What came of a load during which a worker was killed."""
+    """The figures of a load during which a worker was killed."""
 
-    requests: int  # sent, without those sent again
-    answered: int  # answered whole
-    retried: int  # that broke off, and were sent once more
+    requests: int  # requests, without retries
+    answered: int  # complete answers
+    retried: int  # requests that broke off and were sent again
     sessions: int  # clients
-    whole: int  # sessions whose history in the store is what their client sent and was answered
+    whole: int  # sessions whose history in the store is the one that their client sent and received
 
 
 def kill(store: str, effort: Effort) -> Killed:

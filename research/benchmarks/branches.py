@@ -258,8 +258,8 @@ def longest_files(folder: Path) -> Iterator[Path]:
 
 def tables(families: Sequence[Family]) -> None:
     """Print the effect of sharing one history on the parents' views."""
-    runs = {budget: [_run(family, budget) for family in families] for budget in sorted({*BUDGETS, *ROOM})}
-    alone = {budget: [_run(family, budget, alone=True) for family in families] for budget in BUDGETS}
+    runs = {budget: _runs(families, budget) for budget in sorted({*BUDGETS, *ROOM})}
+    alone = {budget: _runs(families, budget, alone=True) for budget in BUDGETS}
     print("", table_head(COLUMNS, words=0), sep="\n")
     for budget in BUDGETS:
         shares = _shares(alone[budget], runs[budget])
@@ -273,11 +273,15 @@ def tables(families: Sequence[Family]) -> None:
         print(table_row(cells), flush=True)
 
 
-def _run(family: Family, budget: int, *, alone: bool = False) -> Shared:
-    history = family.history()
-    if alone:
-        history = [exchange for exchange in history if not exchange.branch]
-    return Shared(budget, family.parent.overhead).run(history)
+def _runs(families: Sequence[Family], budget: int, *, alone: bool = False) -> list[Shared]:
+    """Run the families at a budget: parents with their sub-agents, or the parents alone."""
+    runs: list[Shared] = []
+    for family in families:
+        history = family.history()
+        if alone:
+            history = [exchange for exchange in history if not exchange.branch]
+        runs.append(Shared(budget, family.parent.overhead).run(history))
+    return runs
 
 
 def _shares(alone: Sequence[Shared], shared: Sequence[Shared]) -> list[float]:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from frame import parser_of_sessions, print_table, recorded_sessions
+from wane.lab.session import RecordedSession
 from wane_research.validation import Validation, validate
 
 COLUMNS = (
@@ -34,8 +35,11 @@ def row(validation: Validation) -> list[str]:
 
 def main() -> None:
     sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
-    caching = [session for session in sessions if any(call.usage and call.usage.cache_read for call in session.calls)]
-    print_table(COLUMNS, (row(validate(session)) for session in caching), words=2)
+    print_table(COLUMNS, (row(validate(session)) for session in sessions if reads_cache(session)), words=2)
+
+
+def reads_cache(session: RecordedSession) -> bool:
+    return any(call.usage and call.usage.cache_read for call in session.calls)
 
 
 if __name__ == "__main__":

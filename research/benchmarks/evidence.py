@@ -20,7 +20,7 @@ from wane import Policy
 from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import count
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
+from wane.strategies.base import Settings, Slot, Strategy, SummaryNeeded
 from wane.strategies.registry import get_strategy
 from wane_research.bench.figures import Evidence
 
@@ -86,7 +86,8 @@ def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
         while isinstance(outcome, SummaryNeeded):
             outcome = strategy.summarised("", 2_000)
         view = [*outcome.view]
-        sizes = [(slot if isinstance(slot, Substitute) else items[slot]).tokens for slot in view]
+        shown = [items[slot] if isinstance(slot, int) else slot for slot in view]
+        sizes = [entry.tokens for entry in shown]
         same, last = common_prefix(last, view), view
         recall = evidence.recall(number, view)
         if recall is not None:

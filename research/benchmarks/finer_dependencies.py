@@ -243,7 +243,8 @@ class Way:
         if self.edges is None:
             return [Job(subject, "cwl", settings, pricing)]
         job = DeclaredJob(subject, "cwl", settings, pricing, edges=self.edges, share=self.share)
-        return [replace(job, seed=seed) for seed in range(SEEDS if self.share else 1)]
+        seeds = SEEDS if self.share else 1
+        return [replace(job, seed=seed) for seed in range(seeds)]
 
 
 NOTHING, TODAY = Way("none"), Way(None)

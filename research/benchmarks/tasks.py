@@ -150,7 +150,7 @@ def _subject(
     script.say("I know them.", mark("end", look, description=f"Read {', '.join(ground)}."))
     for way, paths in enumerate(others, 1):
         dead = way < len(others)
-        needs = [look] if declares or not dead else []
+        needs = [] if dead and not declares else [look]
         _way(script, f"s{number}-w{way}", paths, needs, dead=dead, abandoned=dead and kind == "abandoned")
         # The next approach, and the end of the subject, need the first exploration.
         script.fetch(ground, "I need them again.")

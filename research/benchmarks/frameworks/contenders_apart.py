@@ -1,4 +1,4 @@
-"""The frameworks in `comparison.py` that have an environment of their own."""
+"""The frameworks of `comparison.py` that run in an environment of their own."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def google_adk() -> Iterator[Contender]:
 
 
 def inspect_ai() -> Iterator[Contender]:
-    """Yield the ways of Inspect AI: a sample, whose user goes on when the agent has answered."""
+    """Yield the ways of Inspect AI: a sample whose user continues when the agent has answered."""
     os.environ["INSPECT_DISPLAY"] = "none"
     from inspect_ai import Task, eval_async
     from inspect_ai.agent import react
@@ -194,10 +194,10 @@ def openhands() -> Iterator[Contender]:
         name = tool.__name__
         if name not in kinds:
             types = get_type_hints(tool)
-            fields: Any = {
-                it.name: (types[it.name], ... if it.default is it.empty else it.default)
-                for it in signature(tool).parameters.values()
-            }
+            fields: Any = {}
+            for parameter in signature(tool).parameters.values():
+                default = ... if parameter.default is parameter.empty else parameter.default
+                fields[parameter.name] = (types[parameter.name], default)
             action = create_model(f"{name}_action", __base__=Action, __module__=__name__, **fields)
             kinds[name] = action, type(f"{name}_tool", (Offered,), {"__qualname__": f"{name}_tool", "name": name})
         action, kind = kinds[name]
