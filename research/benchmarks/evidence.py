@@ -17,6 +17,7 @@ from statistics import fmean
 
 from frame import parser_of_sessions, recorded_sessions, table_head, table_row
 from wane import Policy
+from wane.core import Item
 from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import count
 from wane.lab.session import RecordedSession
@@ -86,12 +87,15 @@ def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
         while isinstance(outcome, SummaryNeeded):
             outcome = strategy.summarised("", 2_000)
         view = [*outcome.view]
-        shown = [items[slot] if isinstance(slot, int) else slot for slot in view]
-        sizes = [entry.tokens for entry in shown]
+        sizes = [_size(slot, items) for slot in view]
         same, last = common_prefix(last, view), view
         recall = evidence.recall(number, view)
         if recall is not None:
             yield Step(recall, sum(sizes), total, sum(sizes[:same]))
+
+
+def _size(slot: Slot, items: Sequence[Item]) -> int:
+    return items[slot].tokens if isinstance(slot, int) else slot.tokens
 
 
 def measure(job: tuple[RecordedSession, Arm]) -> list[Step]:

@@ -36,9 +36,8 @@ from wane_research.cli.lab.commands import BenchOptions
 ROOT = Path(bench_doc.__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "sessions"
 
-COUNTS = st.integers(0, 10**9)
-SUMS = st.floats(0, 1e6)
-FIGURES = st.builds(Figures, **{field.name: SUMS if field.type == "float" else COUNTS for field in fields(Figures)})
+STRATEGIES = {"int": st.integers(0, 10**9), "float": st.floats(0, 1e6)}
+FIGURES = st.builds(Figures, **{field.name: STRATEGIES[field.type] for field in fields(Figures)})
 
 
 @pytest.fixture(autouse=True)
@@ -97,9 +96,10 @@ class TestSources:
         spaced = folder.rename(folder.parent / "my recordings")
         (spaced / "pi.jsonl").write_text("{}", encoding="utf-8")
         commands = [shlex.split(line) for line in script(sources, spaced) if not line.startswith("#")]
+        url = f"https://raw.githubusercontent.com/o/r/{'0' * 40}/a"
         assert [command[-2:] for command in commands] == [
-            [str(spaced / name), f"https://raw.githubusercontent.com/o/r/{'0' * 40}/a/{name}"]
-            for name in ("chat.json", "pi.jsonl")
+            [str(spaced / "chat.json"), f"{url}/chat.json"],
+            [str(spaced / "pi.jsonl"), f"{url}/pi.jsonl"],
         ]
 
     def test_another_file_is_refused_by_name(self, folder: Path, sources: list[Source]) -> None:
@@ -116,14 +116,21 @@ class TestSources:
 def naive(studied: Studied, call: int, view: Sequence[Slot]) -> float | None:
     """Evidence recall by its definition, without an index."""
     session = studied.recording.session
-    parts, made = session.parts, session.calls[call]
-    fixed = (Kind.SYSTEM, Kind.USER, Kind.NOTICE)
-    history = set().union(*(names(rendered(part)) for part in parts[: made.first]))
-    pinned = set().union(*(names(rendered(part)) for part in parts[: made.first] if part.kind in fixed))
-    acted = (part for part in parts[made.first : made.stop] if part.kind is Kind.CALL)
-    needed = (set().union(*(names(rendered(part)) for part in acted)) & history) - pinned
-    texts = (slot.text if isinstance(slot, Substitute) else rendered(parts[slot]) for slot in view)
-    held = set().union(*(names(text) for text in texts))
+    model_call = session.calls[call]
+    history: set[str] = set()
+    pinned: set[str] = set()
+    for part in session.parts[: model_call.first]:
+        history |= names(rendered(part))
+        if part.kind in (Kind.SYSTEM, Kind.USER, Kind.NOTICE):
+            pinned |= names(rendered(part))
+    used: set[str] = set()
+    for part in session.parts[model_call.first : model_call.stop]:
+        if part.kind is Kind.CALL:
+            used |= names(rendered(part))
+    needed = (used & history) - pinned
+    held: set[str] = set()
+    for slot in view:
+        held |= names(slot.text if isinstance(slot, Substitute) else rendered(session.parts[slot]))
     return len(needed & held) / len(needed) if needed else None
 
 

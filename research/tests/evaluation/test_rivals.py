@@ -74,11 +74,11 @@ def test_the_command_in_the_place_of_each_program(python: str) -> None:
         check=True,
         env={**os.environ, "PYTHONPATH": SOURCES},
     )
-    assert done.stdout.splitlines() == [
+    command = (
         "/opt/wane/bin/wane run --quiet --store /logs/agent/wane --log /logs/agent/wane-proxy.log --strategy mask "
-        f"--budget 40000 --max-cost 2.5 /opt/wane-agent/{program}"
-        for program in ("claude", "codex", "pi")
-    ]
+        "--budget 40000 --max-cost 2.5 /opt/wane-agent"
+    )
+    assert done.stdout.splitlines() == [f"{command}/{program}" for program in ("claude", "codex", "pi")]
 
 
 SETUPS = """

@@ -139,9 +139,9 @@ def _steps(rows: Sequence[Row]) -> Iterator[str]:
     first = 1 if len(models) > 1 else 2
     heads = ["Benchmark", "Task", "Step", *(", ".join(_arm(row)[first:]) for row in stepped)]
     lines: list[list[str]] = []
-    for step, by_arm in rewards.items():
+    for names, by_arm in rewards.items():
         cells = [by_arm.get(row.arm, _NONE) for row in stepped]
-        lines.append([*step, *cells])
+        lines.append([*names, *cells])
     yield "## Steps"
     yield _table(heads, lines)
     yield "Mean rewards of the steps of a task, from 0 to 1."

@@ -223,8 +223,10 @@ def read(data: object, path: Path) -> Config:
     try:
         config = decode(Config, data)
     except SchemaError as error:
-        hint = "" if "benchmark" in data and "path" in data else f". {_LEAST}"
-        raise ConfigError(f"{path}: {error}{hint}") from None
+        message = f"{path}: {error}"
+        if "benchmark" not in data or "path" not in data:
+            message += f". {_LEAST}"
+        raise ConfigError(message) from None
     folder = path.resolve().parent
     tasks = folder / Path(config.path).expanduser()
     output = folder / Path(config.output or f"{path.stem}-results").expanduser()

@@ -247,7 +247,8 @@ class Evaluation:
                     )
             again = self._again if run.arm.protocol == "isolated" else ()
             run.done = {trial.task: trial for trial in results.trials if trial.ended_by not in again}
-            run.spent = Total.cost(trial.usage for trial in (*run.done.values(), *results.abandoned))
+            paid = [trial.usage for trial in run.done.values()] + [trial.usage for trial in results.abandoned]
+            run.spent = Total.cost(paid)
         else:
             begin(run.file, header)
         for attempt in run.missing():

@@ -276,14 +276,17 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
 def _seconds(timing: TimingInfo) -> float | None:
     if timing.started_at is None or timing.finished_at is None:
         return None
-    return (timing.finished_at - timing.started_at).total_seconds()
+    return float((timing.finished_at - timing.started_at).total_seconds())
 
 
 def _total(values: Iterable[float | None]) -> float | None:
     """Return the sum of some figures; None if there are none, or one is unknown."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return sum(known) if known and len(known) == len(listed) else None
+    total: float | None = None
+    for value in values:
+        if value is None:
+            return None
+        total = (total or 0.0) + value
+    return total
 
 
 def _error(result: TrialResult, metadata: Mapping[str, Any]) -> tuple[str, str, Phase | None]:
