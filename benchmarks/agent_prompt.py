@@ -72,7 +72,6 @@ def missing(page: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the tokens of each part, or check a page; return the exit code."""
     if arguments:
         wrong = missing(Path(arguments[1]))
         print(*(f"{arguments[1]} does not tell {line}" for line in wrong), sep="\n", end="\n" if wrong else "")

@@ -95,7 +95,6 @@ def chat(messages: int, first: int = 0) -> Iterator[Message]:
 
 
 def written(name: str, message: Message) -> Message:
-    """A chat message in another format."""
     if name == "openai":
         return message
     calls = message.get("tool_calls") or ()
@@ -165,7 +164,6 @@ def copied(conversation: Conversation[Any], messages: list[Message], stop: int) 
 
 
 def turn_table() -> Table:
-    """Time of a turn, by length of the history."""
     table = Table(
         title=f"A turn at a budget of {BUDGET:,} tokens: an answer and its result come in, a request goes out"
     )
@@ -187,7 +185,6 @@ class Timed(ContextLifecycle):
     """Measures its own part of each model request."""
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
-        """Send the view."""
         start = time.process_time()
         prepared = await super().prepare_model_request(ctx, request_context)
         TIMES.append(time.process_time() - start)
@@ -228,7 +225,6 @@ def steps(size: int) -> list[float]:
 
 
 def step_table() -> Table:
-    """Time of a step of a Pydantic AI agent."""
     table = Table(title="What ContextLifecycle adds to a step of a Pydantic AI run")
     for size in SIZES:
         table.add_column(f"{size:,} messages", justify="right")
@@ -239,7 +235,6 @@ def step_table() -> Table:
 
 
 def history_table() -> Table:
-    """Taking in a whole history, going on elsewhere, and the size of the state."""
     table = Table(title="A whole history of chat messages")
     table.add_column("what")
     for size in SIZES:
@@ -288,7 +283,6 @@ def bare_pass(regex: re.Pattern[str], texts: list[str]) -> None:
 
 
 def search_table() -> Table:
-    """A search of the whole history, and of texts that are hard to search."""
     messages = history("openai", SIZES[-1])[: SIZES[-1]]
     messages[3_002] = {**messages[3_002], "content": f"{messages[3_002]['content']}\nTOKEN-4711 at port 8443\n"}
     conversation = settled("openai", messages, len(messages))

@@ -76,7 +76,6 @@ def evicting_turns(window: ContextWindow, agent: Session, turns: int = TURNS) ->
 
 
 def turn_table() -> Table:
-    """Time of a turn that evicts, by what the agent does and length of the history."""
     table = Table(title=f"A turn that evicts, near a budget of {BUDGET:,} tokens: add an exchange, fit, list the view")
     table.add_column("an agent")
     for column in ("messages", "median", "p99", "median, ratio to smallest", "visible items"):
@@ -100,7 +99,6 @@ def turn_table() -> Table:
 
 
 def ingest_table() -> Table:
-    """Items per second, without and with a fit before every model call, and bytes that the window keeps."""
     items = [item for message in session(INGESTED) for item in message]
     start = time.process_time()
     ContextWindow(10**12).extend(items)
@@ -122,7 +120,6 @@ def ingest_table() -> Table:
 
 
 def import_table() -> Table:
-    """Time that `import wane` takes on top of a bare interpreter."""
     bare = min(_python("pass") for _ in range(IMPORTS))
     ours = min(_python("import wane") for _ in range(IMPORTS))
     table = Table(title="Import, in processor time")

@@ -95,7 +95,6 @@ def claude_code() -> Iterator[Line]:
 
 
 def codex() -> Iterator[Line]:
-    """Lines as Codex writes them."""
     yield {"timestamp": STAMP, "type": "session_meta", "payload": {"id": "s", "cwd": "/w"}}
     for number in range(1, sys.maxsize):
         usage = {
@@ -117,7 +116,6 @@ def codex() -> Iterator[Line]:
 
 
 def pi() -> Iterator[Line]:
-    """Lines as pi writes them."""
     yield {"type": "session", "version": 3, "id": "s", "cwd": "/w", "timestamp": STAMP}
     parent = None
     for number in range(sys.maxsize):
@@ -134,7 +132,6 @@ def pi() -> Iterator[Line]:
 
 
 def reading() -> Table:
-    """Seconds and memory for a large file of each format."""
     table = Table(
         "format", "MB", "parts", "calls", "seconds", "MB/s", "peak memory MB", title="Reading one session file"
     )
@@ -228,7 +225,6 @@ SECTIONS: dict[str, Callable[[], Table]] = {"reading": reading, "replay": replay
 
 
 def main(names: list[str]) -> None:
-    """Print the tables of some sections, by default of all."""
     console = Console()
     for name in names or SECTIONS:
         console.print(SECTIONS[name]())

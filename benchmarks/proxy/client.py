@@ -44,12 +44,10 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What the model said."""
         return b"".join(dict.fromkeys(found[0] for found in _STAMP.finditer(self.data))).decode()
 
     @property
     def call(self) -> str:
-        """The id of the model's call."""
         found = _CALL.search(self.data)
         assert found is not None, self.data
         return found[0].decode()
@@ -74,7 +72,6 @@ class Connection:
         self._writer: asyncio.StreamWriter | None = None
 
     async def post(self, path: str, body: bytes, more: str = "") -> Answer:
-        """Send a request, and return the answer."""
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port, limit=1 << 22)
         head = _HEAD.format(path=path, host=f"{self._host}:{self._port}", length=len(body), more=more)
@@ -123,7 +120,6 @@ class Load:
 
 
 def middle(values: list[float]) -> tuple[float, float]:
-    """Return the median and the 95th percentile."""
     if len(values) < 2:
         return (values[0], values[0]) if values else (0.0, 0.0)
     return statistics.median(values), statistics.quantiles(values, n=20)[18]

@@ -163,7 +163,6 @@ def table_of(title: str, words: Sequence[str], figures: Sequence[str]) -> Table:
 
 
 def new(effort: Effort) -> Table:
-    """What a new session takes of the processor, by part."""
     title = "Processor time of a new session of 20,000 tokens, in ms"
     table = table_of(title, ["part"], [NAMES[wire] for wire in SHAPES])
     columns: dict[str, dict[str, float]] = {}
@@ -259,13 +258,11 @@ def growth(effort: Effort) -> Table:
 
 
 def load(effort: Effort) -> Table:
-    """Many sessions that stream at once, directly and through the proxy."""
     title = f"{effort.sessions} sessions at once, 2 replies each of {PIECES} pieces of text in 2 s; times in ms"
     return crowd(effort, title, turns=2, spread=4)
 
 
 def burst(effort: Effort) -> Table:
-    """Many sessions that begin at the same moment, directly and through the proxy."""
     title = f"{effort.sessions} sessions that begin at the same moment, with a reply of {PIECES} pieces in 2 s; in ms"
     return crowd(effort, title, turns=1, spread=0)
 
@@ -369,7 +366,6 @@ def status_of(pid: int, field_: str) -> float:
 
 
 def resident(pid: int) -> float:
-    """Return the memory of a process in MB; 0 if the system does not report it."""
     return status_of(pid, "VmRSS")
 
 
@@ -403,7 +399,6 @@ def shadow(effort: Effort) -> Table:
 
 
 def in_memory(proxy: str) -> int:
-    """Return how many sessions a proxy has in memory."""
     with urlopen(f"{proxy}/wane/status", timeout=10) as answer:
         return int(json.load(answer)["sessions_in_memory"])
 
@@ -421,7 +416,6 @@ SECTIONS: dict[str, Callable[[Effort], Table]] = {
 
 
 def main() -> None:
-    """Print the tables of some sections, by default of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--quick", action="store_true", help="measure less of each")

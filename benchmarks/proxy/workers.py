@@ -114,7 +114,6 @@ def answers(place: str) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -147,7 +146,6 @@ class Figures:
 
 
 def measure(store: str, workers: int, effort: Effort) -> Figures:
-    """Measure the proxy with some workers."""
     with parties("--store", store, "--keep", "1h", "--workers", str(workers)) as (direct, proxy, pid):
         processes = ready(pid, workers)
         asyncio.run(all_live(proxy, clients(4 * workers), 2))
@@ -235,7 +233,6 @@ async def is_whole(store: Store, it: Client) -> bool:
 
 
 def session_of(answer: Answer) -> str:
-    """Return the id of the session of an answer."""
     return answer.head.partition(b"x-wane-session: ")[2].partition(b"\r\n")[0].decode()
 
 

@@ -223,7 +223,6 @@ class Family:
         return cls(count(session), sides, parallel)
 
     def history(self) -> list[Exchange]:
-        """The parent's exchanges and those of its branches."""
         shared = list(exchanges(self.parent, 0))
         for branch, side in enumerate(self.sides, 1):
             shared += exchanges(side, branch)
@@ -299,21 +298,13 @@ def row(budget: int, alone: Collection[Shared], shared: Collection[Shared], shar
         tokens += run.tokens
     requests = sum(run.requests for run in shared)
     of_parents = sum(run.requests for run in alone)
+    broken, over = sum(run.broken for run in shared), sum(run.over for run in shared)
     whole = sum(share == 1 for share in shares)
-    cells = [
-        f"{budget:,}",
-        f"{requests:,}, {requests - of_parents:,}",
-        f"{sum(run.broken for run in shared):,}",
-        f"{sum(run.over for run in shared):,}",
-        f"{sum(run.over for run in alone):,}",
-        f"{fmean(shares):.3f} ({min(shares):.3f})",
-        f"{whole:,} of {len(shares):,}",
-        f"{sum(run.read for run in shared):,}",
-        f"{repeats.total():,}",
-        *(f"{repeats[where]:,}" for where in ("in view", "named by the index", "gone")),
-        f"{tokens.total() - tokens['gone']:,}",
-    ]
-    return table_row(cells)
+    cells = [f"{budget:,}", f"{requests:,}, {requests - of_parents:,}", f"{broken:,}", f"{over:,}"]
+    cells += [f"{sum(run.over for run in alone):,}", f"{fmean(shares):.3f} ({min(shares):.3f})"]
+    cells += [f"{whole:,} of {len(shares):,}", f"{sum(run.read for run in shared):,}", f"{repeats.total():,}"]
+    cells += [f"{repeats[where]:,}" for where in ("in view", "named by the index", "gone")]
+    return table_row([*cells, f"{tokens.total() - tokens['gone']:,}"])
 
 
 def main() -> None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
 
-from frame import parser_of_sessions, recorded_sessions, table_head, table_row
+from frame import parser_of_sessions, print_table, recorded_sessions
 from wane import Policy
 from wane.core import Item
 from wane.lab.cache.prefix import common_prefix
@@ -74,7 +73,6 @@ ARMS = [
 
 
 def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
-    """Yield the steps of a session under an arm."""
     strategy, items, evidence = arm.start(), count(session, calibrate=False).items, Evidence(session)
     added = total = 0
     last: list[Slot] = []
@@ -98,13 +96,8 @@ def _size(slot: Slot, items: Sequence[Item]) -> int:
     return items[slot].tokens if isinstance(slot, int) else slot.tokens
 
 
-def measure(job: tuple[RecordedSession, Arm]) -> list[Step]:
-    """Return the steps of one session under one arm, in a process of its own."""
-    return list(steps(*job))
-
-
-def row(arm: Arm, listed: Sequence[Step]) -> str:
-    cells = [
+def cells(arm: Arm, listed: Sequence[Step]) -> list[str]:
+    return [
         arm.name,
         f"{arm.budget:,}" if arm.strategy != "none" else "",
         f"{fmean(step.view for step in listed):,.0f}",
@@ -113,20 +106,15 @@ def row(arm: Arm, listed: Sequence[Step]) -> str:
         f"{fmean(step.recall == 1 for step in listed):.1%}",
         f"{sum(step.same for step in listed) / sum(step.view for step in listed):.0%}",
     ]
-    return table_row(cells)
 
 
 def main() -> None:
     sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
-    print(table_head(COLUMNS, words=1))
-    with ProcessPoolExecutor(1) as pool:
-        done = pool.map(measure, product(sessions, ARMS))
-        scored: dict[Arm, list[Step]] = {arm: [] for arm in ARMS}
-        for (session, arm), listed in zip(product(sessions, ARMS), done, strict=True):
-            scored[arm] += listed
-            print(f"{session.name}: {arm.name} {arm.budget:,}", file=sys.stderr, flush=True)
-    for arm, listed in scored.items():
-        print(row(arm, listed))
+    scored: dict[Arm, list[Step]] = {}
+    for session, arm in product(sessions, ARMS):
+        scored.setdefault(arm, []).extend(steps(session, arm))
+        print(f"{session.name}: {arm.name} {arm.budget:,}", file=sys.stderr, flush=True)
+    print_table(COLUMNS, (cells(arm, listed) for arm, listed in scored.items()), words=1)
     print(f"\n{len(sessions)} sessions, {len(scored[ARMS[0]]):,} steps.")
 
 

@@ -345,15 +345,13 @@ def sessions(subjects: Sequence[Subject], curves: Mapping[Way, list[Curve]]) -> 
 
 
 def main() -> None:
-    command = parser_of_folder(__doc__)
-    command.add_argument("--workers", type=int, default=1, help="processes to use")
-    options = command.parse_args()
-    subjects = [subject for group in sets(options.sessions).values() for subject in group]
+    by_set = sets(parser_of_folder(__doc__).parse_args().sessions)
+    subjects = [subject for group in by_set.values() for subject in group]
     structure(subjects)
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)
         print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(chosen)}", flush=True)
-        curves = curves_of(chosen, {way: partial(way.jobs, budget) for way in WAYS}, options.workers)
+        curves = curves_of(chosen, {way: partial(way.jobs, budget) for way in WAYS})
         table(curves)
         sessions(chosen, curves)
 

@@ -44,7 +44,6 @@ def recorded_sessions(paths: Iterable[Path]) -> list[RecordedSession]:
 
 
 def table_row(cells: Iterable[object]) -> str:
-    """Return a row of a Markdown table."""
     return f"| {' | '.join(map(str, cells))} |"
 
 

@@ -72,7 +72,6 @@ def ours(share: float) -> Contender:
 
 
 def tables(name: str, subjects: Sequence[Subject], contenders: Sequence[Contender], *, with_rivals: bool) -> None:
-    """Print a table for each budget."""
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)
         others = [Contender(base, base) for base in ("paper", "none")]

@@ -38,7 +38,6 @@ def spread(values: Sequence[int]) -> str:
 
 
 def print_rows(label: str, sessions: Sequence[RecordedSession]) -> None:
-    """Print one group's lines of the table."""
     episodes = [entry for session in sessions for entry in inferred(session)]
     for kind, word in ((EpisodeType.EXPL, "explorations"), (EpisodeType.ACT, "acts")):
         of_kind = [(episode, calls) for episode, calls in episodes if episode.type is kind]

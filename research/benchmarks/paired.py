@@ -44,7 +44,6 @@ class Figures:
 
     @classmethod
     def averaged(cls, several: Sequence[Figures], weights: Sequence[float] | None = None) -> Figures:
-        """Return the weighted mean of several."""
         shares = weights or [1 / len(several)] * len(several)
         columns = zip(*map(astuple, several), strict=True)
         return cls(*(sumprod(shares, column) for column in columns))
@@ -65,7 +64,7 @@ Curve = dict[float, Figures]  # figures of one session by low water
 
 
 def curves_of(
-    subjects: Sequence[Subject], ways: Mapping[W, Callable[[int, Policy], Sequence[Job]]], workers: int = 1
+    subjects: Sequence[Subject], ways: Mapping[W, Callable[[int, Policy], Sequence[Job]]]
 ) -> dict[W, list[Curve]]:
     """Return the curve of each session, by way, from the replays of a session under a policy."""
     jobs: list[Job] = []
@@ -75,9 +74,10 @@ def curves_of(
             for job in make(number, policy):
                 jobs.append(replace(job, label=str(len(jobs))))
                 keys.append((way, number, low))
+    results = {int(job.label): Figures.of(result.totals) for job, result in Processes().run(subjects, jobs)}
     figures: dict[tuple[W, int, float], list[Figures]] = {}
-    for job, result in Processes(workers).run(subjects, jobs):
-        figures.setdefault(keys[int(job.label)], []).append(Figures.of(result.totals))
+    for number, key in enumerate(keys):
+        figures.setdefault(key, []).append(results[number])
     curves: dict[W, list[Curve]] = {}
     for way in ways:
         curves[way] = [{} for _ in subjects]

@@ -189,7 +189,6 @@ def table(subjects: Sequence[Subject], budget: int) -> None:
 
 
 def difference(condition: str, bounded: Sequence[Figures], inferred: Sequence[Figures]) -> None:
-    """Print the differences between two ways."""
     recall = points(interval(bounded, inferred, attrgetter("recall")))
     grounding = points(interval(bounded, inferred, attrgetter("grounding")))
     ratio = geometric_mean([one.dollars / other.dollars for one, other in zip(bounded, inferred, strict=True)])

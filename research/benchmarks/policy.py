@@ -128,7 +128,6 @@ def fitting(subjects: Sequence[Subject], budget: int) -> list[Subject]:
 
 
 def counted(subjects: Sequence[Subject]) -> str:
-    """Return the number of sessions, and of their calls."""
     calls = sum(len(subject.material.session.calls) for subject in subjects)
     return f"{len(subjects)} {'session' if len(subjects) == 1 else 'sessions'}, {calls:,} calls"
 
@@ -249,7 +248,6 @@ def summary(case: Case) -> list[str]:
 
 
 def report(case: Case) -> None:
-    """Print the default against the others."""
     ours = case.rows[OURS.name]
     print(f"\n### {case.name}: τ = {case.budget:,}, {case.price}, {counted(case.subjects)}\n\n{HEAD}")
     for contender in LISTED:

@@ -89,7 +89,6 @@ def demo_column(it: Data) -> dict[str, str]:
 
 
 def closed_loop(arguments: Sequence[str]) -> None:
-    """Print the page's tables, and the figures below them."""
     runs = wane("lab", "closed-loop", *FULL_RUN, *arguments)["runs"]
     runs.sort(key=lambda it: it["name"] != "isolated")
     head = (

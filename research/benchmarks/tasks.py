@@ -61,7 +61,6 @@ class Script:
         self._before: list[Message] = []
 
     def hear(self, words: str) -> None:
-        """Take in a turn of the user."""
         self.conversation.append({"role": "user", "content": words})
 
     def say(self, words: str, *calls: tuple[str, Mapping[str, Any]], results: Mapping[str, str] | None = None) -> None:

@@ -1,6 +1,6 @@
 """Which recorded sessions thrash, by budget, and how often passes run in them and in the others: docs/lab/thrashing.md.
 
-    python research/benchmarks/thrashing.py SESSIONS… [--strategy NAME]
+    python research/benchmarks/thrashing.py SESSIONS…
 
 An engine takes in each session as it was recorded, with inferred episodes, and prepares each of its requests.
 """
@@ -31,8 +31,8 @@ class Run:
     room: Room | None  # the room at the last request
 
     @classmethod
-    def of(cls, material: Material, strategy: str, budget: int) -> Run:
-        engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer", strategy=strategy))
+    def of(cls, material: Material, budget: int) -> Run:
+        engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
         taken = passes = 0
         states: list[Thrashing | None] = []
         for call in material.session.calls:
@@ -65,13 +65,10 @@ class Run:
 
 
 def main() -> None:
-    """Print the sessions by budget, and a line about each budget."""
-    command = parser_of_sessions(__doc__)
-    command.add_argument("--strategy", default="cwl", help="the strategy (default: %(default)s)")
-    arguments = command.parse_args()
-    materials = [count(session) for session in recorded_sessions(arguments.sessions)]
+    sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
+    materials = [count(session) for session in sessions]
     for budget in BUDGETS:
-        runs = [Run.of(material, arguments.strategy, budget) for material in materials]
+        runs = [Run.of(material, budget) for material in materials]
         print(*runs, sep="\n")
         thrash = sorted(run.rate for run in runs if run.held)
         others = sorted(run.rate for run in runs if not run.held)

@@ -307,7 +307,6 @@ def _start(window: ContextWindow, act: Episode, counts: Recorded) -> set[str]:
 
 
 def recorded(paths: Sequence[Path]) -> None:
-    """Print the figures of recorded sessions."""
     materials = [count(session) for session in recorded_sessions(paths)]
     columns = ["budget", "sessions", "acts", "declare", "all gone", "some gone"]
     print(table_head([*columns, "files edited", "to fetch", "tokens", "all to fetch"]))

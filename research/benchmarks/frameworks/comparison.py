@@ -51,7 +51,6 @@ COLUMNS = (
 
 
 def play(contender: Contender, tasks: int, budget: int, tokens: int) -> Figures:
-    """Have an agent do the tasks."""
     work = make_work(0, tasks=tasks, budget=budget, tokens=tokens)
     bench = Workbench(work)
     model = Model(bench, budget, Figures(tasks=tasks))
@@ -105,7 +104,6 @@ def environments() -> Iterator[Path]:
 
 
 def main() -> None:
-    """Run all frameworks that are installed, here or in an environment of their own, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="frameworks or ways whose names hold this")
     parser.add_argument("--tasks", type=int, default=TASKS)

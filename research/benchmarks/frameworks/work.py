@@ -79,7 +79,6 @@ class Workbench:
         return [read_file, grep, list_files, edit_file, shell]
 
     def check(self, area: str) -> str:
-        """Run the tests of an area."""
         tests = 0
         failed: list[str] = []
         for module in self.modules.values():
@@ -153,7 +152,6 @@ class Model:
     parts_before: Sequence[Part] = ()
 
     def answer(self, request: Request) -> Reply:
-        """Answer a request, and count it."""
         if not request.tools:
             self.figures.summaries += 1
             self.figures.summary_tokens += request.tokens

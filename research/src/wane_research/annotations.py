@@ -66,7 +66,6 @@ class Annotations:
 
     @property
     def episodes(self) -> int:
-        """Episodes that the agent marked."""
         return self.explorations + self.acts
 
     @property

@@ -98,7 +98,6 @@ def prepare(sources: Sequence[Source], folder: Path, progress: Callable[[int, in
 
 
 def cells_of(sources: Sequence[Source], strategies: Sequence[str], budgets: Sequence[int]) -> list[Cell]:
-    """Return all cells, those of BASELINE first."""
     digests = [recording.sha256 for source in sources for recording in source.recordings]
     pairs = [(BASELINE, 0)]
     for budget in budgets:

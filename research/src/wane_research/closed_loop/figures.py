@@ -58,7 +58,6 @@ class Witness(scripted.Witness):
         self._last = ids
 
     def _compare(self, ids: list[int], request: Request) -> None:
-        """Compare the first request after a restart with the last one before it."""
         before = self._last
         same = ids[: len(before)] == before
         # A pass was due if the earlier view and everything since exceed the budget. The agent itself counts the content

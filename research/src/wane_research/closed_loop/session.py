@@ -207,7 +207,6 @@ class Session:
         return how
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Give the process an order, and take in what it reports."""
         if self._stopped:
             raise ScriptedError("the run was stopped")
         answer = self._agent.ask(order)

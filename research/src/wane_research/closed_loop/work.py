@@ -167,8 +167,6 @@ def make_work(seed: int, *, tasks: int, budget: int, tokens: int) -> Work:
 
 @dataclass(slots=True)
 class _Draft:
-    """A task in the making."""
-
     gives: list[Tie] = field(default_factory=list)
     uses: list[Tie] = field(default_factory=list)
     changes: bool = False

@@ -105,7 +105,6 @@ class Difference:
 
     @property
     def errors(self) -> list[Error]:
-        """The known errors."""
         return [error for error in (self.by_task, self.by_run) if error is not None]
 
     @property

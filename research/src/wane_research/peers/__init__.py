@@ -86,7 +86,6 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """Its text, without calls and reasoning."""
         return "\n\n".join(part.text for part in self.parts if part.kind not in (Kind.CALL, Kind.REASONING))
 
     @property

@@ -31,7 +31,6 @@ NOTES: Final = (
 
 
 def run_closed_loop(options: ClosedLoopOptions) -> int:
-    """Run the closed loop, print its figures, and return the exit code."""
     from wane.scripted.witness import MODEL
     from wane_research.closed_loop.figures import NO_MODEL, LoopOptions, to_json
     from wane_research.closed_loop.play import loops, play_all

@@ -64,8 +64,6 @@ class PausedError(WaneError, RuntimeError):
 
 @dataclass(slots=True)
 class _OneRun:
-    """A run: its folder, its tasks in order, and their trials."""
-
     arm: Arm
     number: int
     folder: Path
