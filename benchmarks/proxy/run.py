@@ -404,14 +404,7 @@ def in_memory(proxy: str) -> int:
 
 
 SECTIONS: dict[str, Callable[[Effort], Table]] = {
-    "new": new,
-    "added": added,
-    "shadow": shadow,
-    "growth": growth,
-    "load": load,
-    "burst": burst,
-    "memory": memory,
-    "large": large,
+    section.__name__: section for section in (new, added, shadow, growth, load, burst, memory, large)
 }
 
 

@@ -19,18 +19,10 @@ COLUMNS = (
 
 def row(validation: Validation) -> list[str]:
     outliers = [f"{count} {kind}" for kind, count in validation.outliers.items()]
-    return [
-        validation.name,
-        validation.model,
-        f"{len(validation.rows)}",
-        f"{validation.recorded:,}",
-        f"{validation.simulated:,}",
-        f"{validation.mean_error:,.0f}",
-        f"{validation.mean_share:.2%}",
-        f"{validation.mean_share_of_kept:.2%}",
-        f"{validation.close:.1%}",
-        ", ".join(outliers) or "none",
-    ]
+    cells = [validation.name, validation.model, f"{len(validation.rows)}"]
+    cells += [f"{validation.recorded:,}", f"{validation.simulated:,}", f"{validation.mean_error:,.0f}"]
+    cells += [f"{validation.mean_share:.2%}", f"{validation.mean_share_of_kept:.2%}", f"{validation.close:.1%}"]
+    return [*cells, ", ".join(outliers) or "none"]
 
 
 def main() -> None:

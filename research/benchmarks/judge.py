@@ -19,7 +19,7 @@ from pathlib import Path
 from frame import parser, print_table, recorded_sessions, table_head, table_row
 from wane.core.errors import WaneError
 from wane_research.judge.figures import Row, complete, pair, rows
-from wane_research.judge.judging import ALL, USERS, Arm, Excerpts, Judgement, arm
+from wane_research.judge.judging import ALL, USERS, Arm, Judgement, arm, excerpts
 from wane_research.judge.model import Model, weights
 
 FOLDERS = ("claude-code", "codex", "copilot-cli", "pi", "terminal-bench-2")
@@ -42,7 +42,7 @@ def judge(arguments: argparse.Namespace, arms: Sequence[Arm]) -> list[Judgement]
     sessions = recorded_sessions(arguments.sessions / name for name in FOLDERS)
     model = Model(weights(), arguments.window + 1_024, flash=arguments.flash)
     gone = arm(arguments.reference) if arguments.gone else None
-    sampled = Excerpts(sessions, model, arguments.window, arguments.budget, arguments.seed, gone)
+    sampled = excerpts(sessions, model, arguments.window, arguments.budget, arguments.seed, gone)
     calls = 0
     sample = set()
     with arguments.output.open("a", encoding="utf-8") as file:

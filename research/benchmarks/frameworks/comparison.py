@@ -36,17 +36,8 @@ TASKS = 30
 TOKENS = 4_200_000  # input tokens for which the tasks are sized; more tokens mean more files to read in each
 
 COLUMNS = (
-    "framework",
-    "context kept by",
-    "tasks done",
-    "model calls",
-    "over budget",
-    "largest request",
-    "requests that lack a user turn",
-    "prefix reused",
-    "priced input",
-    "summary calls",
-    "files read again",
+    *("framework", "context kept by", "tasks done", "model calls", "over budget", "largest request"),
+    *("requests that lack a user turn", "prefix reused", "priced input", "summary calls", "files read again"),
 )
 
 
@@ -79,22 +70,11 @@ def play(contender: Contender, tasks: int, budget: int, tokens: int) -> Figures:
 
 def row(framework: str, way: str, it: Figures) -> str:
     reuse = it.reused / it.tokens if it.tokens else 0.0
+    calls = f"{it.calls:,}, {it.refused} refused" if it.refused else f"{it.calls:,}"
     summaries = f"{it.summaries} ({it.summary_tokens / 1e3:,.0f}k)" if it.summaries else "0"
-    cells = [
-        framework,
-        way,
-        f"{it.done} of {it.tasks}",
-        f"{it.calls:,}",
-        f"{it.over:,}",
-        f"{it.largest / 1e3:.1f}k",
-        f"{it.missing:,}",
-        f"{reuse:.0%}",
-        f"{it.priced / 1e3:,.0f}k",
-        summaries,
-        f"{it.again} ({it.again_tokens / 1e3:,.0f}k)",
-    ]
-    if it.refused:
-        cells[3] += f", {it.refused} refused"
+    cells = [framework, way, f"{it.done} of {it.tasks}", calls, f"{it.over:,}", f"{it.largest / 1e3:.1f}k"]
+    cells += [f"{it.missing:,}", f"{reuse:.0%}", f"{it.priced / 1e3:,.0f}k"]
+    cells += [summaries, f"{it.again} ({it.again_tokens / 1e3:,.0f}k)"]
     return f"| {' | '.join(cells)} |"
 
 

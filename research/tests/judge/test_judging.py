@@ -22,10 +22,10 @@ from wane_research.judge.judging import (
     LONGEST,
     USERS,
     Excerpt,
-    Excerpts,
     Judgement,
     arm,
     excerpt,
+    excerpts,
     rendered,
     shortened,
 )
@@ -113,7 +113,7 @@ class TestExcerpts:
         sessions = [session(f"{source}-{number}", source=source) for source in ("codex", "pi") for number in range(5)]
 
         def order(seed: int) -> list[str]:
-            return [excerpt.name for excerpt in Excerpts(sessions, Words(), SIZE, BUDGET, seed)]
+            return [excerpt.name for excerpt in excerpts(sessions, Words(), SIZE, BUDGET, seed)]
 
         assert order(0) == order(0) != order(1)
         assert [name.split("-")[0] for name in order(0)] == ["codex", "pi"] * 5
@@ -143,7 +143,7 @@ class TestJudging:
         assert prepared.judged == [29]
         assert [it.missing for it in prepared.judge(gone)] == [1]
         assert [it.missing for it in prepared.judge(arm(ALL))] == [0]
-        assert [it.judged for it in Excerpts([made], Words(), SIZE, BUDGET, 0, arm(ALL))] == []
+        assert [it.judged for it in excerpts([made], Words(), SIZE, BUDGET, 0, arm(ALL))] == []
 
     def test_the_users_words_alone(self) -> None:
         users, judge = self.judged(USERS)

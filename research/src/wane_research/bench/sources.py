@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from wane.core.errors import ConfigError, WaneError
@@ -57,6 +57,20 @@ class Source:
     def url(self, recording: SourceFile) -> str:
         """Return the URL of one of its files, at its commit."""
         return _URL.format(repository=self.repository, commit=self.commit, path=quote(recording.path))
+
+    def to_dict(self, recording: SourceFile, state: State) -> dict[str, Any]:
+        """Return one of its recordings as JSON data."""
+        return {
+            "name": recording.name,
+            "state": state,
+            "repository": self.repository,
+            "commit": self.commit,
+            "path": recording.path,
+            "licence": self.licence,
+            "url": self.url(recording),
+            "bytes": recording.size,
+            "sha256": recording.sha256,
+        }
 
 
 def load_sources() -> tuple[Source, ...]:

@@ -207,9 +207,8 @@ def _kind_of(error: str, phase: Phase | None) -> ErrorKind:
 
 def _named_kind(error: str) -> ErrorKind:
     for kind, words in _ERROR_WORDS.items():
-        for word in words:
-            if word in error:
-                return kind
+        if any(word in error for word in words):
+            return kind
     return "agent"
 
 

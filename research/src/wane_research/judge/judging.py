@@ -106,52 +106,35 @@ class Judgement:
         return self.loss / self.tokens
 
 
-class Excerpts:
-    """Excerpts of sessions in the order in which they are judged.
-
-    Sources take turns, so that a few excerpts are of all agents; within a source a seed decides.
+def excerpts(
+    sessions: Iterable[RecordedSession], judge: Judge, size: int, budget: int, seed: int, gone: Arm | None = None
+) -> Iterator[Excerpt]:
+    """Yield excerpts of sessions. Sources take turns, so that the first few are of all agents.
 
     `judge`: counts tokens.
     `size`: tokens of an excerpt, at most.
     `budget`: tokens that a view may hold; a call is judged only if the history before it is longer.
-    `seed`: decides order and places.
+    `seed`: decides the order within a source, and the places of excerpts.
     `gone`: judge only calls that use a name that has left this arm's view; None for any.
     """
-
-    def __init__(
-        self,
-        sessions: Iterable[RecordedSession],
-        judge: Judge,
-        size: int,
-        budget: int,
-        seed: int,
-        gone: Arm | None = None,
-    ) -> None:
-        self._judge = judge
-        self._size = size
-        self._budget = budget
-        self._seed = seed
-        self._gone = gone
-        by_source: dict[str, list[RecordedSession]] = {}
-        for session in sorted(sessions, key=lambda session: session.name):
-            by_source.setdefault(session.source, []).append(session)
-        for listed in by_source.values():
-            Random(seed).shuffle(listed)  # noqa: S311 - a sample, no secret
-        self._order: list[RecordedSession] = []
-        for turn in zip_longest(*by_source.values()):
-            self._order += [session for session in turn if session is not None]
-
-    def __iter__(self) -> Iterator[Excerpt]:
-        for session in self._order:
-            random = Random(f"{self._seed} {session.name}")  # noqa: S311 - a sample, no secret
-            for _ in range(1 if self._gone is None else TRIES):
-                stretch = excerpt(session, self._size, lambda part: len(self._judge.tokens(rendered(part))), random)
-                if stretch is None:
-                    break
-                prepared = Excerpt(session.name, stretch, self._judge, self._budget, self._gone)
-                if prepared.judged:
-                    yield prepared
-                    break
+    by_source: dict[str, list[RecordedSession]] = {}
+    for session in sorted(sessions, key=lambda session: session.name):
+        by_source.setdefault(session.source, []).append(session)
+    for listed in by_source.values():
+        Random(seed).shuffle(listed)  # noqa: S311 - a sample, no secret
+    order: list[RecordedSession] = []
+    for turn in zip_longest(*by_source.values()):
+        order += [session for session in turn if session is not None]
+    for session in order:
+        random = Random(f"{seed} {session.name}")  # noqa: S311 - a sample, no secret
+        for _ in range(1 if gone is None else TRIES):
+            stretch = excerpt(session, size, lambda part: len(judge.tokens(rendered(part))), random)
+            if stretch is None:
+                break
+            prepared = Excerpt(session.name, stretch, judge, budget, gone)
+            if prepared.judged:
+                yield prepared
+                break
 
 
 class Excerpt:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import platformdirs
 
@@ -43,16 +43,7 @@ from wane_research.bench.running import (
     run_cells,
     versions,
 )
-from wane_research.bench.sources import (
-    Source,
-    SourceFile,
-    State,
-    check_recordings,
-    load_sources,
-    pick_sources,
-    script,
-    states,
-)
+from wane_research.bench.sources import Source, check_recordings, load_sources, pick_sources, script, states
 from wane_research.cli.lab.commands import BenchOptions
 
 BUDGETS: Final = "60k,80k,120k"
@@ -159,25 +150,11 @@ def _measure(
 def _print_sources(sources: Sequence[Source], folder: Path, *, as_json: bool) -> int:
     entries = list(states(sources, folder))
     if as_json:
-        write_json([_source_data(source, recording, state) for source, recording, state in entries])
+        write_json([source.to_dict(recording, state) for source, recording, state in entries])
     else:
         print("\n".join(script(sources, folder)))
     complete = all(state == "present" for _, _, state in entries)
     return failure.OK if complete else failure.FAILED
-
-
-def _source_data(source: Source, recording: SourceFile, state: State) -> dict[str, Any]:
-    return {
-        "name": recording.name,
-        "state": state,
-        "repository": source.repository,
-        "commit": source.commit,
-        "path": recording.path,
-        "licence": source.licence,
-        "url": source.url(recording),
-        "bytes": recording.size,
-        "sha256": recording.sha256,
-    }
 
 
 def _print_result(result: Result, view: int) -> None:
