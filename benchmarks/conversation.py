@@ -261,7 +261,6 @@ def history_table() -> Table:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the seconds that something takes, and its result."""
     gc.collect()
     start = time.process_time()
     outcome = work()

@@ -159,7 +159,6 @@ def written(path: Path, lines: Iterator[Line]) -> int:
 
 
 def replay() -> Table:
-    """Seconds of the whole command, and what each strategy itself takes a model call."""
     table = Table("strategy", "ms per call", "cost", title="Replaying one long session")
     if not SESSIONS.is_dir():
         table.caption = f"there are no sessions in {SESSIONS}"
@@ -177,7 +176,6 @@ def replay() -> Table:
 
 
 def driving() -> Table:
-    """Processor time of replays that drive a strategy, and of replays that drive an engine."""
     table = Table("strategy", "by itself", "in an engine", "ratio", title="Replaying sessions one by one")
     if not SESSIONS.is_dir():
         table.caption = f"there are no sessions in {SESSIONS}"
@@ -202,7 +200,6 @@ def driving() -> Table:
 
 
 def long() -> Table:
-    """Seconds of the whole command under one strategy, and under none beside it."""
     table = Table("strategy", "calls", "passes", "over the budget", title=f"Replaying {MESSAGES:,} short messages")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "long.jsonl"

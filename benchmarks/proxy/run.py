@@ -61,7 +61,6 @@ MANY = 400  # further pieces of a long reply
 
 @contextmanager
 def started(*command: str) -> Iterator[tuple[int, str]]:
-    """Run a Python program; gives its process id and the first line that it prints."""
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE
     )
@@ -202,7 +201,6 @@ async def begin(wire: str, proxy: str, seeds: range, more: str = "") -> None:
 
 
 def added(effort: Effort) -> Table:
-    """What the proxy adds to a request, by protocol, whole and streamed."""
     figures = ("direct", "processor", "whole reply", "first text", "first token", "a token")
     table = table_of("Added by the proxy to a request of 80,000 tokens, in ms", ("API", "reply"), figures)
     with parties() as both_ways:
@@ -226,7 +224,6 @@ def added(effort: Effort) -> Table:
 
 
 def growth(effort: Effort) -> Table:
-    """What the proxy adds, by length of the client's history, against a request that it passes on unread."""
     figures = ("tokens", "messages", "MB", "processor", "added", "per MB", "unmanaged", "unknown", "view")
     table = table_of("Added to the first text by length of the history, in ms (Anthropic)", (), figures)
     with parties() as both_ways:
@@ -268,7 +265,6 @@ def burst(effort: Effort) -> Table:
 
 
 def crowd(effort: Effort, title: str, *, turns: int, spread: int) -> Table:
-    """Many sessions, which begin within some seconds."""
     figures = ("replies", "errors", "at once", "first text", "on the way", "CPU", "CPU a reply")
     table = table_of(title, ("API", "way"), figures)
     problems: list[str] = []
@@ -295,7 +291,6 @@ def crowd(effort: Effort, title: str, *, turns: int, spread: int) -> Table:
 
 
 def memory(effort: Effort) -> Table:
-    """What sessions take in memory, and what is left of them once they are idle."""
     figures = ("in memory", "resident MB", "kB a session more")
     table = table_of("Memory of the proxy, with sessions of 80,000 tokens", ["requests of"], figures)
     done, last = 0, 0.0
@@ -328,7 +323,6 @@ async def remembered(proxy: str, seeds: range) -> None:
 
 
 def large(effort: Effort) -> Table:
-    """The largest body that the proxy takes."""
     table = table_of(f"A body of {effort.megabytes} MB", ["way"], ("seconds", "peak MB", "other requests, ms"))
     session = Session("anthropic", effort.megabytes * 250_000, stream=True)
     body = session.body()
@@ -379,7 +373,6 @@ def cpu(pid: int) -> float:
 
 
 def shadow(effort: Effort) -> Table:
-    """What a watching proxy adds, compared with a managing one."""
     figures = ("processor", "whole reply", "first text", "a token")
     table = table_of("Added to a streamed request of 80,000 tokens, in ms", ("API", "proxy"), figures)
     with parties() as managing, parties("--shadow") as watching:

@@ -87,9 +87,6 @@ def topics(part: Part) -> set[tuple[str, str]]:
 class Shared:
     """One history of several branches, kept within a budget, with figures of its views.
 
-    `budget`: tokens that a view may hold.
-    `overhead`: tokens of every request besides the view.
-
     Attributes:
         broken: calls in view without their result, and results without their call, over all requests.
         over: requests over the budget.

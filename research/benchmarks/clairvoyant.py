@@ -55,10 +55,7 @@ class BoundJob(OwnJob):
 
 
 class Future:
-    """What is needed of a session's items, and when.
-
-    `index`: the session.
-    """
+    """What is needed of a session's items, and when."""
 
     def __init__(self, index: Index) -> None:
         self._postings = index.postings
@@ -92,13 +89,7 @@ class Future:
 
 
 class Clairvoyant(Strategy):
-    """Evicts when the default does, to the size that it does, in an order that knows the future.
-
-    Args:
-        subject: the session.
-        settings: budget, overhead, and the policy whose passes it shares.
-        bound: its order.
-    """
+    """Evicts when the default does, to the size that it does, in an order that knows the future."""
 
     name = "clairvoyant"
 

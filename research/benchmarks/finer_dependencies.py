@@ -155,13 +155,7 @@ class Declared(Annotator):
     """Marks these episodes, with dependencies of one grain.
 
     `only` couples the calls of an act with the reads that it declares (R12): these leave with the last call of the act,
-    and the rest of the exploration leaves in its turn.
-
-    Args:
-        subject: the session.
-        edges: the grain.
-        share: share of the dependencies that are wrong.
-        seed: selects the wrong ones.
+    and the rest of the exploration leaves in its turn. A seed selects the share of dependencies that are wrong.
     """
 
     def __init__(self, subject: Subject, edges: Edges, share: float = 0.0, seed: int = 0) -> None:

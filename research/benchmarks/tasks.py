@@ -44,13 +44,7 @@ class Counts:
 
 
 class Script:
-    """An agent whose model is a script.
-
-    Args:
-        budget: of its conversation, in tokens.
-        tasks: whether it has tasks.
-        world: the modules that it reads.
-    """
+    """An agent whose model is a script."""
 
     def __init__(self, budget: int, world: World, *, tasks: bool) -> None:
         self.conversation = wane.Conversation(budget=budget, tasks=tasks, recall=True)

@@ -16,7 +16,6 @@ from contender import INSTRUCTIONS, MOST, SHARE, Begin, Contender, Ended, Tools,
 
 
 def google_adk() -> Iterator[Contender]:
-    """Yield the ways of Google's Agent Development Kit."""
     from anthropic import AsyncAnthropic
     from google.adk.agents import LlmAgent
     from google.adk.agents.run_config import RunConfig
@@ -161,7 +160,6 @@ def inspect_ai() -> Iterator[Contender]:
 
 
 def openhands() -> Iterator[Contender]:
-    """Yield the ways of the OpenHands SDK."""
     os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENHANDS_SUPPRESS_BANNER": "1"}
     from openhands.sdk import LLM, Action, Agent, Conversation, Observation, Tool, ToolDefinition, register_tool
     from openhands.sdk.context.condenser import LLMSummarizingCondenser, default_condenser

@@ -87,11 +87,7 @@ class Evidence:
 
 
 class Watched(Strategy):
-    """Wraps a strategy and measures its views.
-
-    `material`: the session that is replayed.
-    `evidence`: what its calls needed.
-    """
+    """Wraps a strategy and measures its views."""
 
     def __init__(self, strategy: Strategy, material: Material, evidence: Evidence) -> None:
         self.name = strategy.name

@@ -157,10 +157,7 @@ def code_digest() -> str:
 
 
 class Finished:
-    """The finished cells in a file, one line of JSON each. A line cut off by an interruption is ignored.
-
-    `path`: the file; need not exist.
-    """
+    """The finished cells in a file, which need not exist: a line of JSON each. A line that was cut off is ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

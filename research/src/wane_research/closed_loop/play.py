@@ -32,11 +32,7 @@ OnTask: TypeAlias = Callable[[TaskResult], None]  # called with each task that h
 
 
 class Owner(Repository):
-    """The owner of the repository that the agent works in.
-
-    `directory`: see `Repository`, for the errors too.
-    `world`: its files.
-    """
+    """The owner of the repository that the agent works in."""
 
     def __init__(self, directory: Path, world: World) -> None:
         super().__init__(directory, world.files(), name=PACKAGE, run="closed loop")
@@ -227,13 +223,7 @@ def play_all(
 ) -> list[Figures]:
     """Do all runs, each with an agent process of its own, and return the figures in order.
 
-    The first error ends all of them, and so does Ctrl-C.
-
-    Args:
-        chosen: the options of each run.
-        on_task: called with each task that has ended, from the thread of its run.
-        on_run: called with each run that has ended.
-        workers: number of concurrent runs.
+    `on_task` is called from the thread of its run. The first error ends all runs, and so does Ctrl-C.
     """
     runs = [ClosedLoop(option, on_task) for option in chosen]
     with ThreadPoolExecutor(workers) as pool:

@@ -101,10 +101,8 @@ class Life:
 class Session:
     """One session for its user, spread over any number of processes.
 
-    Args:
-        order: where and how the agent works; see `Worker`.
-        restart_every: approximate number of model calls between two restarts; 0 for none.
-        seed: decides when and how restarts happen.
+    `order`: where and how the agent works; see `Worker`.
+    `restart_every`: approximate number of model calls between two restarts; 0 for none.
     """
 
     def __init__(self, order: dict[str, Any], *, restart_every: int, seed: int) -> None:

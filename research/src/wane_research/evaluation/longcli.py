@@ -51,11 +51,7 @@ cp -r /app/test_output /logs/verifier/
 
 
 def write_longcli(source: Path, target: Path) -> tuple[str, ...]:
-    """Write the tasks of a copy of the benchmark into a folder, and return their names.
-
-    `source`: a clone of the benchmark, or a folder of its tasks.
-    `target`: folder for the new tasks.
-    """
+    """Write the tasks of a clone of the benchmark, or of a folder of its tasks, and return their names."""
     folder = source / TASKS if (source / TASKS).is_dir() else source
     folders = sorted(path.parent for path in folder.glob("*/task.yaml"))
     if not folders:

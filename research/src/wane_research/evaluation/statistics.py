@@ -155,10 +155,7 @@ def score(table: Table) -> Score:
 def difference(first: Table, second: Table, margin: float) -> Difference | None:
     """Return the difference of the first arm's score to the second's; None if they have no task in common.
 
-    Args:
-        first: scores of an arm.
-        second: scores of the arm that it is compared with.
-        margin: smaller differences count as none. Set it before the first trial.
+    `margin`: smaller differences count as none. Set it before the first trial.
     """
     tasks = [task for task in first if task in second]
     if not tasks:
@@ -184,13 +181,7 @@ def difference(first: Table, second: Table, margin: float) -> Difference | None:
 
 
 def bootstrap(first: Table, second: Table, *, seed: int = 0) -> Interval:
-    """Return the percentile interval of a difference paired by task, by resampling tasks and the runs of each.
-
-    Args:
-        first: scores of an arm.
-        second: scores of the arm that it is compared with.
-        seed: selects the samples.
-    """
+    """Return the percentile interval of a difference paired by task, by resampling tasks and the runs of each."""
     random = np.random.default_rng(seed)
     tasks = [task for task in first if task in second]
     drawn = random.integers(len(tasks), size=(_RESAMPLES, len(tasks)))
@@ -368,13 +359,7 @@ def _sandwich(sums: Sequence[float], spread: float) -> Error | None:
 
 
 def _redrawn(rows: Sequence[Sequence[float]], drawn: NDArray[np.int64], random: np.random.Generator) -> Floats:
-    """Return the mean of each drawn task over a resample of its runs.
-
-    Args:
-        rows: the scores of each task's runs.
-        drawn: by sample and place, the task drawn.
-        random: draws the runs.
-    """
+    """Return the mean of each drawn task over a resample of its runs; `drawn` has the tasks of each sample."""
     counts = np.array([len(row) for row in rows])
     padded = np.zeros((len(rows), counts.max()))
     for task, row in enumerate(rows):

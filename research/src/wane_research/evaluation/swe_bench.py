@@ -83,13 +83,7 @@ def instances(path: Path) -> tuple[Instance, ...]:
 
 
 def write_tasks(source: Path, target: Path, sample: Sample | None) -> tuple[str, ...]:
-    """Write instances as tasks into a folder, and return their names.
-
-    Args:
-        source: file of instances.
-        target: folder for the tasks.
-        sample: write only so many, drawn by a seed.
-    """
+    """Write the instances in a file, or a sample of them, as tasks into a folder, and return their names."""
     by_id = {instance.instance_id: instance for instance in instances(source)}
     names = drawn(tuple(by_id), sample)
     for name in names:

@@ -21,11 +21,7 @@ FILE: Final = "trajectory.json"
 
 
 def trajectory(journal: Path, skip: int, trial: str) -> dict[str, Any]:
-    """Return the trajectory of a session's records after the first `skip`, as JSON data.
-
-    `journal`: the session file.
-    `skip`: number of records of earlier tasks.
-    """
+    """Return the trajectory of a session as JSON data, without the first `skip` records, which are of earlier tasks."""
     file = read(journal)
     format_ = get_format(file.header.format)
     steps = _Steps()

@@ -140,16 +140,7 @@ def excerpts(
 class Excerpt:
     """An excerpt as the model reads it.
 
-    Args:
-        name: name of the session.
-        session: the excerpt.
-        judge: the model.
-        budget: tokens that a view may hold.
-        gone: judge only calls that use a name that has left this arm's view; None for any.
-
-    Attributes:
-        name: name of the session.
-        judged: numbers of the calls that are judged.
+    `gone`: judge only calls that use a name that has left this arm's view; None for any.
     """
 
     def __init__(self, name: str, session: RecordedSession, judge: Judge, budget: int, gone: Arm | None = None) -> None:
@@ -169,7 +160,7 @@ class Excerpt:
         if gone is not None:
             lacking = {number for number, view in self._views(gone) if self._names(number, view)[1]}
             numbers = [number for number in numbers if number in lacking]
-        self.judged = numbers[-CALLS:]
+        self.judged = numbers[-CALLS:]  # numbers of the calls that are judged
 
     def judge(self, arm: Arm) -> Iterator[Judgement]:
         """Yield the judgement of each judged call, given the arm's view."""
@@ -311,8 +302,6 @@ def excerpt(
     Long texts are cut in the middle first, so that an excerpt has as many steps as a real window.
 
     `size`: its tokens, at most.
-    `counter`: counts the tokens of a part.
-    `random`: draws where it begins.
     """
     parts = [shortened(part) for part in session.parts]
     grown = [0, *accumulate(counter(part) for part in parts)]

@@ -55,10 +55,6 @@ def libraries(name: str) -> tuple[str, ...]:
 
 
 def get_peer(name: str, settings: Settings) -> Strategy:
-    """Return a new strategy for one session.
-
-    `name`: one of `PEERS`.
-    """
     module, maker_name, _ = _PEERS[name]
     try:
         # Loaded only on demand: the libraries are large.

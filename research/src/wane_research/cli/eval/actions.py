@@ -45,7 +45,6 @@ from wane_research.evaluation.swe_bench import grader_command, take_grades, writ
 
 
 def check(options: CheckOptions) -> int:
-    """Print the problems of a configuration and an estimate of its cost; return the exit code."""
     config = load(options.config)
     tasks = tasks_of(config)
     wrong, planned = problems(config, tasks), estimates(config, len(tasks))
@@ -81,7 +80,6 @@ def estimate_lines(planned: tuple[Estimate, ...]) -> Iterator[str]:
 
 
 def show_power(options: PowerOptions) -> int:
-    """Print the runs that a margin needs, and return the exit code."""
     experiment = power(options.places, options.margin, options.tasks)
     if options.as_json:
         write_json(experiment.to_dict())
@@ -125,7 +123,6 @@ def run_config(options: RunConfigOptions) -> int:
 
 
 def resume(options: ResumeOptions) -> int:
-    """Continue the evaluation in a folder, and return the exit code."""
     folder = options.folder
     try:
         data = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
@@ -231,7 +228,6 @@ def _print_line(trial: Trial, done: int, total: int) -> None:
 
 
 def list_tasks(options: TasksOptions) -> int:
-    """Print the known benchmarks, or the tasks of a configuration; return the exit code."""
     if options.config is None:
         if options.as_json:
             write_json([asdict(benchmark) for benchmark in BENCHMARKS])
@@ -261,14 +257,12 @@ def write_long_cli(options: LongCliOptions) -> int:
 
 
 def predictions(options: PredictionsOptions) -> int:
-    """Write the predictions of runs, print the grader's command, and return the exit code."""
     for run, path, filled in write_predictions(options.places):
         sys.stdout.write(f"{path}: {filled} of {len(run.trials)} have a change\n  {grader_command(path, run)}\n")
     return failure.OK
 
 
 def grade(options: GradeOptions) -> int:
-    """Read the grader's report into the results, and return the exit code."""
     passed, graded = take_grades(options.folder, options.report)
     sys.stdout.write(f"{passed} of {graded} resolved\n")
     return failure.OK

@@ -26,7 +26,6 @@ VALIDATE_NOTES: Final = (
 
 
 def run_validate(options: ValidateOptions) -> int:
-    """Print how well the simulation matches recorded cache reads, and return the exit code."""
     with Bar() as bar:
         gathered = gathered_from(options.sessions, options.format, bar, sidechains=True)
         silent = [recording for recording in gathered.recordings if not _reads(recording)]
@@ -89,7 +88,6 @@ ANNOTATIONS_NOTES: Final = (
 
 
 def run_annotations(options: AnnotationsOptions) -> int:
-    """Print how well agents marked their work, and return the exit code."""
     with Bar() as bar:
         gathered = gathered_from(options.sessions, options.format, bar, sidechains=options.sidechains)
         recordings = gathered.recordings

@@ -59,10 +59,7 @@ class Estimate:
 
 
 def estimates(config: Config, tasks: int) -> tuple[Estimate, ...]:
-    """Return the estimate of each arm of a configuration.
-
-    `config`: the configuration; results in its output folder are used.
-    """
+    """Return the estimate of each arm of a configuration, from results in its output folder if there are any."""
     files = sorted(Path(config.output).rglob(FILE_NAME)) if config.output else []
     trials = [trial for path in files for trial in read(path).trials]
     return tuple(_estimate(config, arm, tasks * config.runs, trials) for arm in config.arms())

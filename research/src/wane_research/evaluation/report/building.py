@@ -165,10 +165,7 @@ class Report:
 
 
 def report(places: Iterable[Path]) -> Report:
-    """Return the report of all runs in some folders.
-
-    `places`: folders, or files of results.
-    """
+    """Return the report of all runs in some folders or files of results."""
     all_runs = [read(path) for path in find(places)]
     remarks = [run.remark for run in all_runs if run.remark]
     remarks += [_empty(run) for run in all_runs if not _counts(run)]

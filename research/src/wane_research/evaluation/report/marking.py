@@ -46,10 +46,7 @@ class MarkingEffect:
 
 
 def marking_effects(arms: Mapping[Arm, Sequence[RunResults]]) -> tuple[MarkingEffect, ...]:
-    """Return all measures of all arms that have a counterpart with another marker.
-
-    `arms`: the runs of each arm.
-    """
+    """Return all measures of all arms that have a counterpart with another marker."""
     pairs = list(_pairs(arms))
     tables = {arm: _tables(arms[arm]) for pair in pairs for arm in pair}
     known: list[tuple[Arm, Arm, str]] = []

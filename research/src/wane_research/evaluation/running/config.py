@@ -241,12 +241,8 @@ def _budget_text(budget: object) -> object:
 def in_order(tasks: tuple[str, ...], seed: int | None, run: int) -> tuple[str, ...]:
     """Return the tasks in the order of a run.
 
-    The order is by a hash, so it is the same everywhere, and leaving a task out does not reorder the others.
-
-    Args:
-        tasks: their names.
-        seed: of the order; None for the order given.
-        run: number of the run, from 1: each has an order of its own.
+    The order is by a hash of seed and run, so it is the same everywhere, and leaving a task out does not reorder the
+    others. Without a seed it is the order given.
     """
     if seed is None:
         return tasks

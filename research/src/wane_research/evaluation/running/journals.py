@@ -168,10 +168,7 @@ def figures_of(*journals: Path) -> JournalFigures:
 
 
 def usage_of(*journals: Path) -> Usage:
-    """Return the usage of all model calls of some sessions; it is unknown if a journal cannot be read.
-
-    `journals`: the session files.
-    """
+    """Return the usage of all model calls of some sessions; it is unknown if a journal cannot be read."""
     calls: list[UsageRecord] = []
     try:
         for journal in journals:

@@ -108,12 +108,9 @@ class _OneRun:
 class Evaluation:
     """All runs of a configuration, in one folder. Use it as a context manager: it locks the folder.
 
-    Args:
-        config: the configuration.
-        tell: called with each trial that has ended.
-        try_task: does a trial; by default with Harbor.
-        again: kinds of errors; isolated trials that ended in one are done again. In a single session they stand,
-            because later tasks build on them.
+    `try_task`: does a trial; by default with Harbor.
+    `again`: kinds of errors; isolated trials that ended in one are done again. In a single session they stand, because
+    later tasks build on them.
     """
 
     def __init__(self, config: Config, tell: Tell, try_task: Try = try_task, again: Collection[ErrorKind] = ()) -> None:

@@ -116,8 +116,6 @@ def keep(*places: str) -> Never:
     Standard input is a pipe from the process that owns the namespace. When the owner dies, even by SIGKILL, the pipe
     ends; then the first process ends, and with it the namespace. A parent-death signal would not work: the kernel drops
     it when a process enters a user namespace.
-
-    `places`: the root, its layers, and for each mount its source, target and `ro` or `rw`.
     """
     import subprocess
 
@@ -141,12 +139,8 @@ def keep(*places: str) -> Never:
 def enter(pid: str, namespaces: str, user: str, variables: str, *words: str) -> Never:
     """Run a shell in a namespace, and end as it ends.
 
-    Args:
-        pid: its first process.
-        namespaces: their kinds, with commas between.
-        user: name or number of the shell's user.
-        variables: number of its environment's variables.
-        words: these variables, and the arguments of the shell.
+    `variables`: number of its environment's variables.
+    `words`: these variables, and the arguments of the shell.
     """
     own = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in namespaces.split(",")]
     root = os.open(f"/proc/{pid}/root", os.O_RDONLY)

@@ -256,11 +256,7 @@ def base_folder(bases: Path, image: str) -> Path:
 async def build(context: Path, bases: Path, cache: Path, *, force: bool = False) -> Layer:
     """Return the image of the Dockerfile in a folder; build it if it is not in the cache.
 
-    Args:
-        context: the folder, whose files it may copy.
-        bases: folder with a root file system for each base image.
-        cache: folder for layers.
-        force: build it even if it is in the cache.
+    `force`: build it even if it is in the cache.
 
     Raises:
         DockerfileError: for a Dockerfile that is not supported.
