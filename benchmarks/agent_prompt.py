@@ -1,8 +1,8 @@
-"""Counts the tokens that every request of Wane's agent carries besides the conversation, on a real request.
+"""Counts the tokens of a request of Wane's agent besides the conversation, at four characters a token.
 
 python benchmarks/agent_prompt.py [--check PAGE]
 
-With --check it prints what a page tells otherwise, by the `chars` count, and fails if there is anything.
+With --check it prints the counts that a page lacks, and fails if there are any.
 """
 
 from __future__ import annotations
@@ -19,24 +19,14 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from wane.agent.assembly import system_prompt
 from wane.agent.config import Settings
 from wane.agent.session import AgentSession, SessionConfig
-from wane.core import Counter
-from wane.core.errors import CounterError, MissingExtraError
-from wane.counters import get_counter
+from wane.core import chars
 from wane.integrations.pydantic_ai import definitions_text
 
 
-def available() -> tuple[str, Counter]:
-    """Return tiktoken if it works here, and else the `chars` count, with a name."""
-    try:
-        return "tiktoken (o200k_base)", get_counter("tiktoken:o200k_base")
-    except (CounterError, MissingExtraError):
-        return "chars (a token for every four characters)", get_counter("chars")
-
-
-def measured(counter: Counter) -> list[tuple[str, int]]:
+def measured() -> list[tuple[str, int]]:
     info = first_request()
-    own, total = counter(system_prompt()), counter(info.instructions or "")
-    tools = {tool.name: counter(definitions_text([tool])) for tool in info.function_tools}
+    own, total = chars(system_prompt()), chars(info.instructions or "")
+    tools = {tool.name: chars(definitions_text([tool])) for tool in info.function_tools}
     return [
         ("the agent's own instructions", own),
         ("the protocol's guidance", total - own),
@@ -65,21 +55,19 @@ def first_request() -> AgentInfo:
 
 
 def missing(page: Path) -> list[str]:
-    """Return the labels whose tokens a page does not tell. It tells no schema on its own."""
+    """Return the counts that a page lacks. It has no schema on its own."""
     text = page.read_text(encoding="utf-8")
-    rows = measured(get_counter("chars"))
-    return [f"{label}: {tokens:,}" for label, tokens in rows if "schema of" not in label and f"{tokens:,}" not in text]
+    rows = [(label, f"{tokens:,}") for label, tokens in measured() if "schema of" not in label]
+    return [f"{label}: {tokens}" for label, tokens in rows if tokens not in text]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the tokens of each part, or check a page; return the exit code."""
     if arguments:
-        wrong = missing(Path(arguments[1]))
-        print(*(f"{arguments[1]} does not tell {line}" for line in wrong), sep="\n", end="\n" if wrong else "")
-        return int(bool(wrong))
-    name, counter = available()
-    print(f"counted with {name}")
-    for label, tokens in measured(counter):
+        lines = missing(Path(arguments[1]))
+        for line in lines:
+            print(f"{arguments[1]} lacks {line}")
+        return int(bool(lines))
+    for label, tokens in measured():
         print(f"{tokens:>6,}  {label}")
     return 0
 

@@ -14,6 +14,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from pydantic_ai import Agent
@@ -94,7 +95,6 @@ def chat(messages: int, first: int = 0) -> Iterator[Message]:
 
 
 def written(name: str, message: Message) -> Message:
-    """A chat message in another format."""
     if name == "openai":
         return message
     calls = message.get("tool_calls") or ()
@@ -109,26 +109,22 @@ def written(name: str, message: Message) -> Message:
         return {"role": "user", "content": [block]}
     if message["role"] == "user":
         return message
-    uses = [
-        {
-            "type": "tool_use",
-            "id": c["id"],
-            "name": c["function"]["name"],
-            "input": json.loads(c["function"]["arguments"]),
-        }
-        for c in calls
-    ]
-    return {"role": "assistant", "content": [{"type": "text", "text": message["content"]}, *uses]}
+    blocks = [{"type": "text", "text": message["content"]}]
+    for call in calls:
+        function = call["function"]
+        arguments = json.loads(function["arguments"])
+        blocks.append({"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments})
+    return {"role": "assistant", "content": blocks}
 
 
 def history(name: str, messages: int) -> list[Message]:
-    """So many messages, and some more for the turns that are measured."""
-    found = [written(name, message) for message in chat(messages + 3 * TURNS)]
-    return found[: messages + 3 * TURNS]
+    """Return this many messages, and more for the measured turns."""
+    size = messages + 3 * TURNS
+    return [written(name, message) for message in islice(chat(size), size)]
 
 
 def settled(name: str, messages: list[Message], count: int) -> Conversation[Any]:
-    """A conversation that has taken in so many messages and made its request."""
+    """Return a conversation that has taken in some messages and made its request."""
     conversation: Conversation[Any] = Conversation(name, budget=BUDGET, remind_at=None)
     conversation.host.ingest(messages[:count])
     conversation.request()
@@ -136,7 +132,7 @@ def settled(name: str, messages: list[Message], count: int) -> Conversation[Any]
 
 
 def turns(name: str, size: int, feed: Callable[[Conversation[Any], list[Message], int], None]) -> list[float]:
-    """Seconds of turns: an answer and its result come in, and a request goes out."""
+    """Return the seconds of turns: an answer and its result come in, and a request goes out."""
     messages = history(name, size)
     count = size + 1  # the first one is the user's, then answers and results take turns
     conversation = settled(name, messages, count)
@@ -152,23 +148,22 @@ def turns(name: str, size: int, feed: Callable[[Conversation[Any], list[Message]
 
 
 def appended(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
-    """The host gives what is new."""
+    """The host appends the new messages."""
     for message in messages[stop - 2 : stop]:
         conversation.append(message, input_tokens=1)
 
 
 def ingested(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
-    """A framework gives all it has, in a list of its own."""
+    """A framework passes its whole list of messages."""
     conversation.host.ingest(messages[:stop])
 
 
 def copied(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
-    """A framework gives all it has, each message another object."""
+    """A framework passes all messages, each as a new object."""
     conversation.host.ingest([dict(message) for message in messages[:stop]])
 
 
 def turn_table() -> Table:
-    """Time of a turn, by length of the history."""
     table = Table(
         title=f"A turn at a budget of {BUDGET:,} tokens: an answer and its result come in, a request goes out"
     )
@@ -187,10 +182,9 @@ def turn_table() -> Table:
 
 
 class Timed(ContextLifecycle):
-    """Takes the time of its own part of each model request."""
+    """Measures its own part of each model request."""
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
-        """Send the view."""
         start = time.process_time()
         prepared = await super().prepare_model_request(ctx, request_context)
         TIMES.append(time.process_time() - start)
@@ -201,17 +195,18 @@ TIMES: list[float] = []
 
 
 def steps(size: int) -> list[float]:
-    """Seconds of the capability in the steps of a run that goes on with a history."""
+    """Return the seconds that the capability takes in the steps of a run that continues a history."""
     history: list[ModelMessage] = []
-    for message in list(chat(size))[: size + 1]:  # it ends with a result
+    for message in islice(chat(size), size + 1):  # it ends with a result
         if message["role"] == "tool":
             history.append(ModelRequest([ToolReturnPart("read", message["content"], message["tool_call_id"])]))
         elif message["role"] == "user":
             history.append(ModelRequest([UserPromptPart(message["content"])]))
         else:
-            calls = [(each["id"], each["function"]) for each in message["tool_calls"]]
-            parts = [ToolCallPart(made["name"], made["arguments"], call_id) for call_id, made in calls]
-            history.append(ModelResponse([TextPart(message["content"]), *parts]))
+            (call,) = message["tool_calls"]
+            function = call["function"]
+            use = ToolCallPart(function["name"], function["arguments"], call["id"])
+            history.append(ModelResponse([TextPart(message["content"]), use]))
     given = iter(range(TURNS // 5))
 
     def answer(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
@@ -230,7 +225,6 @@ def steps(size: int) -> list[float]:
 
 
 def step_table() -> Table:
-    """Time of a step of a Pydantic AI agent."""
     table = Table(title="What ContextLifecycle adds to a step of a Pydantic AI run")
     for size in SIZES:
         table.add_column(f"{size:,} messages", justify="right")
@@ -241,30 +235,32 @@ def step_table() -> Table:
 
 
 def history_table() -> Table:
-    """Taking in a whole history, going on elsewhere, and the size of the state."""
     table = Table(title="A whole history of chat messages")
     table.add_column("what")
     for size in SIZES:
         table.add_column(f"{size:,} messages", justify="right")
-    rows: dict[str, list[str]] = {"take it in, each request passed through": [], "state()": [], "restore()": []}
-    rows["size of the state"] = []
+    rows: dict[str, list[str]] = {}
     for size in SIZES:
         messages = history("openai", size)[:size]
-        taken, conversation = timed(lambda m=messages: settled("openai", m, len(m)))
-        first, state = timed(conversation.state)
+        taking, conversation = timed(lambda m=messages: settled("openai", m, len(m)))
+        exporting, state = timed(conversation.state)
         other: Conversation[Any] = Conversation(budget=BUDGET)
-        back, done = timed(lambda o=other, s=state, m=messages: o.restore(s, m))
+        restoring, done = timed(lambda o=other, s=state, m=messages: o.restore(s, m))
         assert done
-        for row, seconds in zip(rows.values(), (taken, first, back), strict=False):
-            row.append(f"{seconds * 1e3:,.1f} ms")
-        rows["size of the state"].append(f"{len(json.dumps(state)) / 1e3:,.1f} kB")
-    for what, cells in rows.items():
-        table.add_row(what, *cells)
+        cells = {
+            "take it in, each request passed through": f"{taking * 1e3:,.1f} ms",
+            "state()": f"{exporting * 1e3:,.1f} ms",
+            "restore()": f"{restoring * 1e3:,.1f} ms",
+            "size of the state": f"{len(json.dumps(state)) / 1e3:,.1f} kB",
+        }
+        for label, cell in cells.items():
+            rows.setdefault(label, [label]).append(cell)
+    for row in rows.values():
+        table.add_row(*row)
     return table
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds that something takes, and what comes of it."""
     gc.collect()
     start = time.process_time()
     outcome = work()
@@ -272,29 +268,20 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def lines_of_words() -> list[str]:
-    """Texts in whose lines nearly every pattern's beginning stands: 10,000 of 9 MB in all."""
-    words = (
-        "line",
-        "error",
-        "warning",
-        "foo",
-        "bar",
-        "handler",
-        "value",
-        "return",
-        "import",
-        "class",
-        "port",
-        "the",
-        "of",
-    )
+    """Return texts whose lines have the beginning of nearly every pattern: 10,000 texts of 9 MB in all."""
+    words = re.findall(r"\w+", "line error warning foo bar handler value return import class port the of")
     chosen = random.Random(1)
     every = [*words * 5, *map(str, range(1_000, 1_015))]
-    return ["\n".join(" ".join(chosen.choices(every, k=8)) for _ in range(20)) for _ in range(10_000)]
+    lines = [" ".join(chosen.choices(every, k=8)) for _ in range(200_000)]
+    return ["\n".join(lines[start : start + 20]) for start in range(0, len(lines), 20)]
+
+
+def bare_pass(regex: re.Pattern[str], texts: list[str]) -> None:
+    for text in texts:
+        regex.search(text)
 
 
 def search_table() -> Table:
-    """A search of the whole history, and of texts that are hard to search."""
     messages = history("openai", SIZES[-1])[: SIZES[-1]]
     messages[3_002] = {**messages[3_002], "content": f"{messages[3_002]['content']}\nTOKEN-4711 at port 8443\n"}
     conversation = settled("openai", messages, len(messages))
@@ -309,7 +296,7 @@ def search_table() -> Table:
     for pattern in PATTERNS:
         slow = min(timed(lambda p=pattern: search(p, hard))[0] for _ in range(5))
         regex = re.compile(pattern, re.MULTILINE)
-        bare = min(timed(lambda r=regex: [r.search(text) for text in hard])[0] for _ in range(3))
+        bare = min(timed(lambda r=regex: bare_pass(r, hard))[0] for _ in range(3))
         seconds, answer = min((timed(lambda p=pattern: conversation.search(p)) for _ in range(5)), key=lambda it: it[0])
         said = escape(answer.split("\n", 1)[0][:40])
         table.add_row(

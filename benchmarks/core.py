@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -37,7 +37,7 @@ AGENTS: dict[str, Session] = {
 
 
 def filled(messages: int, policy: Policy, agent: Session = session) -> ContextWindow:
-    """A window that has lived through a session, with a fit before every model call."""
+    """Return a window after a session, with a fit before every model call."""
     window = ContextWindow(BUDGET, policy)
     for items in agent(messages):
         if items[0].kind in (Kind.TEXT, Kind.CALL):
@@ -47,7 +47,7 @@ def filled(messages: int, policy: Policy, agent: Session = session) -> ContextWi
 
 
 def exchanges(messages: Iterable[list[Item]]) -> Iterator[list[Item]]:
-    """Put each message of the model together with all that comes before its next one."""
+    """Yield each message of the model with everything before its next one."""
     items: list[Item] = []
     for message in messages:
         if message[0].kind in (Kind.TEXT, Kind.CALL):
@@ -57,7 +57,7 @@ def exchanges(messages: Iterable[list[Item]]) -> Iterator[list[Item]]:
 
 
 def evicting_turns(window: ContextWindow, agent: Session, turns: int = TURNS) -> list[float]:
-    """Seconds for each of some further turns that had an eviction to do; the view is within the budget after each."""
+    """Return the seconds of each of some further turns that evicted; the view is within the budget after each."""
     times: list[float] = []
     upcoming = exchanges(agent(sys.maxsize, first_episode=window.item_count))
     next(upcoming)  # the system prompt's, which this window has
@@ -76,7 +76,6 @@ def evicting_turns(window: ContextWindow, agent: Session, turns: int = TURNS) ->
 
 
 def turn_table() -> Table:
-    """Time of a turn that evicts, by what the agent does and length of the history."""
     table = Table(title=f"A turn that evicts, near a budget of {BUDGET:,} tokens: add an exchange, fit, list the view")
     table.add_column("an agent")
     for column in ("messages", "median", "p99", "median, ratio to smallest", "visible items"):
@@ -89,18 +88,12 @@ def turn_table() -> Table:
             times = evicting_turns(window, agent)
             median, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
             smallest = smallest or median
-            row = (
-                f"{median * 1e6:,.0f} µs",
-                f"{p99 * 1e6:,.0f} µs",
-                f"{median / smallest:.2f}",
-                f"{len(window.visible):,}",
-            )
-            table.add_row(name if size == SIZES[0] else "", f"{size:,}", *row)
+            row = [name if size == SIZES[0] else "", f"{size:,}", f"{median * 1e6:,.0f} µs", f"{p99 * 1e6:,.0f} µs"]
+            table.add_row(*row, f"{median / smallest:.2f}", f"{len(window.visible):,}")
     return table
 
 
 def ingest_table() -> Table:
-    """Items per second, without and with a fit before every model call, and bytes that the window keeps."""
     items = [item for message in session(INGESTED) for item in message]
     start = time.process_time()
     ContextWindow(10**12).extend(items)
@@ -112,23 +105,27 @@ def ingest_table() -> Table:
     window = filled(INGESTED, Policy())
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    table = Table(title=f"Ingesting {len(items):,} items")
-    table.add_column("what")
-    table.add_column("figure", justify="right")
-    table.add_row("items a second, add only", f"{bare:,.0f}")
-    table.add_row("items a second, with a fit before every model call, and making the items", f"{living:,.0f}")
-    table.add_row("bytes that the window keeps for an item of the history", f"{kept / window.item_count:,.0f}")
-    return table
+    rows = {
+        "items a second, add only": f"{bare:,.0f}",
+        "items a second, with a fit before every model call, and making the items": f"{living:,.0f}",
+        "bytes that the window keeps for an item of the history": f"{kept / window.item_count:,.0f}",
+    }
+    return figures(f"Ingesting {len(items):,} items", rows)
 
 
 def import_table() -> Table:
-    """Time that `import wane` takes on top of a bare interpreter."""
     bare = min(_python("pass") for _ in range(IMPORTS))
     ours = min(_python("import wane") for _ in range(IMPORTS))
-    table = Table(title="Import, in processor time")
+    name = "import wane, on top of a bare interpreter"
+    return figures("Import, in processor time", {name: f"{(ours - bare) * 1e3:.0f} ms"})
+
+
+def figures(title: str, rows: Mapping[str, str]) -> Table:
+    table = Table(title=title)
     table.add_column("what")
     table.add_column("figure", justify="right")
-    table.add_row("import wane, on top of a bare interpreter", f"{(ours - bare) * 1e3:.0f} ms")
+    for name, figure in rows.items():
+        table.add_row(name, figure)
     return table
 
 
@@ -139,7 +136,7 @@ def _python(code: str) -> float:
 
 
 def _children() -> float:
-    """Processor time of all processes that have been started and have ended."""
+    """Return the processor time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

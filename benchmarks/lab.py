@@ -95,7 +95,6 @@ def claude_code() -> Iterator[Line]:
 
 
 def codex() -> Iterator[Line]:
-    """Lines as Codex writes them."""
     yield {"timestamp": STAMP, "type": "session_meta", "payload": {"id": "s", "cwd": "/w"}}
     for number in range(1, sys.maxsize):
         usage = {
@@ -117,7 +116,6 @@ def codex() -> Iterator[Line]:
 
 
 def pi() -> Iterator[Line]:
-    """Lines as pi writes them."""
     yield {"type": "session", "version": 3, "id": "s", "cwd": "/w", "timestamp": STAMP}
     parent = None
     for number in range(sys.maxsize):
@@ -134,7 +132,6 @@ def pi() -> Iterator[Line]:
 
 
 def reading() -> Table:
-    """Seconds and memory for a large file of each format."""
     table = Table(
         "format", "MB", "parts", "calls", "seconds", "MB/s", "peak memory MB", title="Reading one session file"
     )
@@ -162,7 +159,6 @@ def written(path: Path, lines: Iterator[Line]) -> int:
 
 
 def replay() -> Table:
-    """Seconds of the whole command, and what each strategy itself takes a model call."""
     table = Table("strategy", "ms per call", "cost", title="Replaying one long session")
     if not SESSIONS.is_dir():
         table.caption = f"there are no sessions in {SESSIONS}"
@@ -180,7 +176,6 @@ def replay() -> Table:
 
 
 def driving() -> Table:
-    """Processor time of replays that drive a strategy, and of replays that drive an engine."""
     table = Table("strategy", "by itself", "in an engine", "ratio", title="Replaying sessions one by one")
     if not SESSIONS.is_dir():
         table.caption = f"there are no sessions in {SESSIONS}"
@@ -205,7 +200,6 @@ def driving() -> Table:
 
 
 def long() -> Table:
-    """Seconds of the whole command under one strategy, and under none beside it."""
     table = Table("strategy", "calls", "passes", "over the budget", title=f"Replaying {MESSAGES:,} short messages")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "long.jsonl"
@@ -228,7 +222,6 @@ SECTIONS: dict[str, Callable[[], Table]] = {"reading": reading, "replay": replay
 
 
 def main(names: list[str]) -> None:
-    """Print the tables of some sections, by default of all."""
     console = Console()
     for name in names or SECTIONS:
         console.print(SECTIONS[name]())

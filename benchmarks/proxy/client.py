@@ -1,4 +1,4 @@
-"""A client for measurements: HTTP over a bare socket, so that what is measured is not the client.
+"""A client for measurements: HTTP over a bare socket, so that the client itself costs little.
 
 As a program, it runs many streaming sessions at once, in a process of its own:
 
@@ -33,23 +33,21 @@ PACE = f"x-bench-pace: {PIECES}/0.05\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, and when; in seconds."""
+    """A reply and its times, in seconds."""
 
     status: int  # the HTTP status
     head: bytes  # the head of the reply, in lower case
     data: bytes  # its body
     first: float  # from sending to the first piece of text, or to the whole of a reply that is not streamed
     whole: float  # from sending to the end
-    ways: tuple[float, ...]  # how long each piece of text was on its way
+    ways: tuple[float, ...]  # time of each piece of text from the provider to the client
 
     @property
     def text(self) -> str:
-        """What the model said."""
         return b"".join(dict.fromkeys(found[0] for found in _STAMP.finditer(self.data))).decode()
 
     @property
     def call(self) -> str:
-        """The id of the model's call."""
         found = _CALL.search(self.data)
         assert found is not None, self.data
         return found[0].decode()
@@ -74,7 +72,6 @@ class Connection:
         self._writer: asyncio.StreamWriter | None = None
 
     async def post(self, path: str, body: bytes, more: str = "") -> Answer:
-        """Send a request, and return the answer."""
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port, limit=1 << 22)
         head = _HEAD.format(path=path, host=f"{self._host}:{self._port}", length=len(body), more=more)
@@ -112,18 +109,17 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What came of many sessions at once; times in seconds."""
+    """The figures of many concurrent sessions; times in seconds."""
 
-    requests: int  # replies that came whole
-    errors: list[str]  # what went wrong instead
+    requests: int  # complete replies
+    errors: list[str]  # errors of the others
     seconds: float  # from the first request to the last reply
     first: tuple[float, float]  # to the first piece of text: median and 95th percentile
     way: tuple[float, float]  # of a piece of text from the provider to the client: the same
-    most: int  # replies that were streaming at once
+    most: int  # most replies that streamed at once
 
 
 def middle(values: list[float]) -> tuple[float, float]:
-    """Return the median and the 95th percentile."""
     if len(values) < 2:
         return (values[0], values[0]) if values else (0.0, 0.0)
     return statistics.median(values), statistics.quantiles(values, n=20)[18]
@@ -135,7 +131,7 @@ async def load(url: str, wire: str, sessions: int, turns: int, tokens: int, spre
     `url`: the server's URL.
     `wire`: name of the protocol.
     `turns`: requests of each.
-    `tokens`: about how much the first request of each holds.
+    `tokens`: approximate size of the first request of each.
     `spread`: seconds over which they begin.
     """
     prepared = [Session(wire, tokens, seed, stream=True) for seed in range(sessions)]
@@ -166,7 +162,8 @@ async def load(url: str, wire: str, sessions: int, turns: int, tokens: int, spre
     await asyncio.gather(*(live(number, session) for number, session in enumerate(prepared)))
     seconds = time.monotonic() - start
     first = middle([answer.first for answer in answers])
-    return Load(len(answers), errors, seconds, first, middle([w for it in answers for w in it.ways]), most)
+    ways = middle([way for answer in answers for way in answer.ways])
+    return Load(len(answers), errors, seconds, first, ways, most)
 
 
 if __name__ == "__main__":

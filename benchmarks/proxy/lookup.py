@@ -40,7 +40,6 @@ def body(seed: int) -> Any:
 
 
 async def filled(sessions: int) -> SessionIndex:
-    """Return an index in memory with this many sessions."""
     index = SessionIndex(open_store(None))
     for seed in range(sessions):
         await index.turn(WIRE, body(seed))
@@ -48,7 +47,6 @@ async def filled(sessions: int) -> SessionIndex:
 
 
 async def in_memory() -> list[str]:
-    """Return the row for unknown histories."""
     indexes = [await filled(sessions) for sessions in (FEW, MANY)]
     gc.collect()
     gc.freeze()  # as the proxy does, so that no figure depends on when the sessions are visited
@@ -70,7 +68,6 @@ def alike(seed: int, sessions: int) -> Any:
 
 
 async def in_store(where: str) -> list[str]:
-    """Return the row for sessions that are resumed."""
     begun = {sessions: await begin(where, sessions) for sessions in (ALIKE_FEW, ALIKE_MANY)}
     took: list[list[float]] = [[], []]
     resumed = 0

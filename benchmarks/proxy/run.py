@@ -47,11 +47,11 @@ NAMES = {"anthropic": "Messages", "openai": "Chat", "openai_responses": "Respons
 class Effort:
     """How much to measure."""
 
-    requests: int = 40  # of one kind, after those that warm up
+    requests: int = 40  # measured requests of one kind
     begun: int = 200  # sessions that begin one after the other
-    sessions: int = 200  # that stream or begin at once
+    sessions: int = 200  # sessions that stream or begin at once
     remembered: tuple[int, ...] = (1, 100, 300)  # sessions in memory, by table row
-    megabytes: int = 100  # of the large body
+    megabytes: int = 100  # size of the large body
 
 
 QUICK = Effort(10, 50, 50, (1, 50), 20)
@@ -61,7 +61,6 @@ MANY = 400  # further pieces of a long reply
 
 @contextmanager
 def started(*command: str) -> Iterator[tuple[int, str]]:
-    """Run a Python program; gives its process id and the first line that it prints."""
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE
     )
@@ -95,7 +94,7 @@ def parties(*more: str, program: Sequence[str] = ("-m", "wane.cli.main")) -> Ite
 
 @dataclass(slots=True)
 class Compared:
-    """Requests of one session that went both ways, each time with the same body; times in seconds."""
+    """Requests of one session that were sent both directly and through the proxy, with the same bodies; in seconds."""
 
     direct: list[Answer] = field(default_factory=list)  # answers of the provider itself
     through: list[Answer] = field(default_factory=list)  # answers through the proxy
@@ -104,16 +103,17 @@ class Compared:
     used: float = 0.0  # processor time of the proxy for one request
 
     def added(self, of: Callable[[Answer], float]) -> tuple[float, float]:
-        """Return what the proxy added to a time, as milliseconds: the median and the 95th percentile.
+        """Return the milliseconds that the proxy added to a time: the median and the 95th percentile.
 
-        Each is compared with the median of the direct ones: their own noise is not the proxy's.
+        Both are compared with the direct median, as the noise of direct answers is not the proxy's.
         """
         direct, _ = middle([of(answer) for answer in self.direct])
-        return tuple(1e3 * (it - direct) for it in middle([of(it) for it in self.through]))  # type: ignore[return-value]
+        median, p95 = middle([of(answer) for answer in self.through])
+        return 1e3 * (median - direct), 1e3 * (p95 - direct)
 
 
 async def compared(parties: Parties, session: Session, requests: int, more: str = "") -> Compared:
-    """Have a session go on through the proxy, and send each of its requests directly too."""
+    """Continue a session through the proxy, and send each of its requests directly too."""
     direct, proxy, pid = parties
     both = Compared()
     straight, around = Connection(direct), Connection(proxy)
@@ -141,24 +141,32 @@ async def compared(parties: Parties, session: Session, requests: int, more: str 
 
 
 def check(answer: Answer, *, managed: bool = True) -> None:
-    """Stop at a reply that is not one, or that the proxy did not manage as it should have."""
+    """Stop at an error, or at a reply that the proxy did not manage as it should have."""
     if answer.status != 200 or b"x-wane-warning" in answer.head or managed != (b"x-wane-view" in answer.head):
         raise SystemExit(f"HTTP {answer.status}: {answer.head.decode()}{answer.data[:1_000].decode()}")
 
 
 def ms(pair: tuple[float, float]) -> str:
-    """Write a median and a 95th percentile of milliseconds."""
+    """Format a median and a 95th percentile of milliseconds."""
     return f"{pair[0]:.1f} / {pair[1]:.1f}"
 
 
+def table_of(title: str, words: Sequence[str], figures: Sequence[str]) -> Table:
+    """Return a table with columns of words, and right-aligned columns of figures."""
+    table = Table(title=title)
+    for column in words:
+        table.add_column(column)
+    for column in figures:
+        table.add_column(column, justify="right")
+    return table
+
+
 def new(effort: Effort) -> Table:
-    """What a new session takes of the processor, by part."""
-    table = Table(title="Processor time of a new session of 20,000 tokens, in ms")
-    table.add_column("part")
+    title = "Processor time of a new session of 20,000 tokens, in ms"
+    table = table_of(title, ["part"], [NAMES[wire] for wire in SHAPES])
     columns: dict[str, dict[str, float]] = {}
     pieces: list[float] = []
     for wire in SHAPES:
-        table.add_column(NAMES[wire], justify="right")
         with parties() as (_, proxy, pid):
             asyncio.run(begin(wire, proxy, range(-WARM, 0)))
             before = cpu(pid)
@@ -193,10 +201,8 @@ async def begin(wire: str, proxy: str, seeds: range, more: str = "") -> None:
 
 
 def added(effort: Effort) -> Table:
-    """What the proxy adds to a request, by protocol, whole and streamed."""
-    table = Table(title="Added by the proxy to a request of 80,000 tokens, in ms")
-    for column in ("API", "reply", "direct", "processor", "whole reply", "first text", "first token", "a token"):
-        table.add_column(column, justify="left" if column in ("API", "reply") else "right")
+    figures = ("direct", "processor", "whole reply", "first text", "first token", "a token")
+    table = table_of("Added by the proxy to a request of 80,000 tokens, in ms", ("API", "reply"), figures)
     with parties() as both_ways:
         for number, wire in enumerate(SHAPES):
             for stream in (False, True):
@@ -210,19 +216,16 @@ def added(effort: Effort) -> Table:
                     row.append(ms(both.added(lambda it: middle(list(it.ways))[0])))
                 table.add_row(NAMES[wire], "streamed" if stream else "whole", *row)
     table.caption = (
-        "Processor: of the proxy, for a request. The rest: median / 95th percentile, less the direct median."
-        " First text: from the request's sending, with all that the proxy does to it. First token, a token: from the"
-        " provider's writing it to the client's having it."
+        "Processor: of the proxy, for a request. The others: median / 95th percentile, less the direct median."
+        " First text: from the sending of the request. First token, a token: from the provider's write to the client's"
+        " read."
     )
     return table
 
 
 def growth(effort: Effort) -> Table:
-    """What the proxy adds, by length of the client's history, against a request that it passes on unread."""
-    table = Table(title="Added to the first text by length of the history, in ms (Anthropic)")
-    columns = ("tokens", "messages", "MB", "processor", "added", "per MB", "unmanaged", "unknown", "view")
-    for column in columns:
-        table.add_column(column, justify="right")
+    figures = ("tokens", "messages", "MB", "processor", "added", "per MB", "unmanaged", "unknown", "view")
+    table = table_of("Added to the first text by length of the history, in ms (Anthropic)", (), figures)
     with parties() as both_ways:
         for number, tokens in enumerate((20_000, 80_000, 200_000, 800_000)):
             session = Session("anthropic", tokens, number, stream=True)
@@ -245,30 +248,25 @@ def growth(effort: Effort) -> Table:
                 f"{both.through[-1].number(b'x-wane-view'):,}",
             )
     table.caption = (
-        "Unmanaged: a request of the same size without tools, which is passed on as it is. Unknown: the whole of"
-        " the first request of a history that the proxy does not know. View: tokens that go upstream."
+        "Unmanaged: a request of the same size without tools, which is passed on as it is. Unknown: the whole time of"
+        " the first request of a history that the proxy does not know. View: tokens sent upstream."
     )
     return table
 
 
 def load(effort: Effort) -> Table:
-    """Many sessions that stream at once, directly and through the proxy."""
     title = f"{effort.sessions} sessions at once, 2 replies each of {PIECES} pieces of text in 2 s; times in ms"
     return crowd(effort, title, turns=2, spread=4)
 
 
 def burst(effort: Effort) -> Table:
-    """Many sessions that begin at the same moment, directly and through the proxy."""
     title = f"{effort.sessions} sessions that begin at the same moment, with a reply of {PIECES} pieces in 2 s; in ms"
     return crowd(effort, title, turns=1, spread=0)
 
 
 def crowd(effort: Effort, title: str, *, turns: int, spread: int) -> Table:
-    """Many sessions, which begin within some seconds."""
-    table = Table(title=title)
-    columns = ("API", "way", "replies", "errors", "at once", "first text", "on the way", "CPU", "CPU a reply")
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("API", "way") else "right")
+    figures = ("replies", "errors", "at once", "first text", "on the way", "CPU", "CPU a reply")
+    table = table_of(title, ("API", "way"), figures)
     problems: list[str] = []
     for wire in SHAPES:
         with parties() as (direct, proxy, pid):
@@ -281,9 +279,10 @@ def crowd(effort: Effort, title: str, *, turns: int, spread: int) -> Table:
                 problems += came["errors"]
                 times = [ms((1e3 * median, 1e3 * p95)) for median, p95 in (came["first"], came["way"])]
                 used = cpu(pid) - before
-                shares = (f"{used / came['seconds']:.0%}", f"{1e3 * used / max(1, came['requests']):.1f}")
-                counts = (str(came["requests"]), str(len(came["errors"])), str(came["most"]))
-                table.add_row(NAMES[wire], way, *counts, *times, *(shares if way == "proxy" else ("", "")))
+                row = [NAMES[wire], way, str(came["requests"]), str(len(came["errors"])), str(came["most"]), *times]
+                if way == "proxy":
+                    row += [f"{used / came['seconds']:.0%}", f"{1e3 * used / max(1, came['requests']):.1f}"]
+                table.add_row(*row)
     table.caption = "\n".join(problems[:3]) or (
         "Bodies of 20,000 tokens. CPU: of the proxy, in shares of a core and in ms. Clients and provider are on the"
         " same machine."
@@ -292,10 +291,8 @@ def crowd(effort: Effort, title: str, *, turns: int, spread: int) -> Table:
 
 
 def memory(effort: Effort) -> Table:
-    """What sessions take in memory, and what is left of them once they are idle."""
-    table = Table(title="Memory of the proxy, with sessions of 80,000 tokens")
-    for column in ("requests of", "in memory", "resident MB", "kB a session more"):
-        table.add_column(column, justify="left" if column == "requests of" else "right")
+    figures = ("in memory", "resident MB", "kB a session more")
+    table = table_of("Memory of the proxy, with sessions of 80,000 tokens", ["requests of"], figures)
     done, last = 0, 0.0
     with parties() as (_, proxy, pid):
         for count in (0, *effort.remembered):
@@ -311,12 +308,8 @@ def memory(effort: Effort) -> Table:
             until = time.monotonic() + 20
             while in_memory(proxy) and time.monotonic() < until:
                 time.sleep(0.1)
-            table.add_row(
-                f"{some} {'others' if begin else 'sessions'}, 2 s ago",
-                str(in_memory(proxy)),
-                f"{resident(pid):.0f}",
-                "",
-            )
+            name = f"{some} {'others' if begin else 'sessions'}, 2 s ago"
+            table.add_row(name, str(in_memory(proxy)), f"{resident(pid):.0f}")
     return table
 
 
@@ -330,10 +323,7 @@ async def remembered(proxy: str, seeds: range) -> None:
 
 
 def large(effort: Effort) -> Table:
-    """A body as large as one can be."""
-    table = Table(title=f"A body of {effort.megabytes} MB")
-    for column in ("way", "seconds", "peak MB", "other requests, ms"):
-        table.add_column(column, justify="left" if column == "way" else "right")
+    table = table_of(f"A body of {effort.megabytes} MB", ["way"], ("seconds", "peak MB", "other requests, ms"))
     session = Session("anthropic", effort.megabytes * 250_000, stream=True)
     body = session.body()
     with parties() as (direct, proxy, pid):
@@ -345,7 +335,7 @@ def large(effort: Effort) -> Table:
 
 
 async def beside(url: str, session: Session, body: bytes) -> tuple[float, list[float]]:
-    """Send a large request while a small session goes on; return the seconds of the one, and of the other's."""
+    """Send a large request while a small session continues; return its seconds, and those of the small requests."""
     big, small = Connection(url), Connection(url)
     other = Session("anthropic", 5_000, 7)
     others: list[float] = []
@@ -363,28 +353,28 @@ async def beside(url: str, session: Session, body: bytes) -> tuple[float, list[f
 
 
 def status_of(pid: int, field_: str) -> float:
-    """Return a size of a process in MB; 0 where the system does not tell."""
+    """Return a size of a process in MB; 0 if the system does not report it."""
     path = Path(f"/proc/{pid}/status")
     found = re.search(rf"{field_}:\s*(\d+) kB", path.read_text()) if path.exists() else None
     return int(found[1]) / 1_000 if found else 0.0
 
 
 def resident(pid: int) -> float:
-    """Return the memory of a process in MB; 0 where the system does not tell."""
     return status_of(pid, "VmRSS")
 
 
 def cpu(pid: int) -> float:
-    """Return the processor time of a process in seconds; 0 where the system does not tell."""
+    """Return the processor time of a process in seconds; 0 if the system does not report it."""
     path = Path(f"/proc/{pid}/stat")
-    return sum(map(int, path.read_text().rpartition(")")[2].split()[11:13])) / 100 if path.exists() else 0.0
+    if not path.exists():
+        return 0.0
+    user, system = path.read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / 100
 
 
 def shadow(effort: Effort) -> Table:
-    """What a proxy adds that only watches, beside one that manages."""
-    table = Table(title="Added to a streamed request of 80,000 tokens, in ms")
-    for column in ("API", "proxy", "processor", "whole reply", "first text", "a token"):
-        table.add_column(column, justify="left" if column in ("API", "proxy") else "right")
+    figures = ("processor", "whole reply", "first text", "a token")
+    table = table_of("Added to a streamed request of 80,000 tokens, in ms", ("API", "proxy"), figures)
     with parties() as managing, parties("--shadow") as watching:
         for number, wire in enumerate(SHAPES):
             for name, both_ways in (("manages", managing), ("watches", watching), ("passes on", managing)):
@@ -402,25 +392,16 @@ def shadow(effort: Effort) -> Table:
 
 
 def in_memory(proxy: str) -> int:
-    """Return how many sessions a proxy has in memory."""
     with urlopen(f"{proxy}/wane/status", timeout=10) as answer:
         return int(json.load(answer)["sessions_in_memory"])
 
 
 SECTIONS: dict[str, Callable[[Effort], Table]] = {
-    "new": new,
-    "added": added,
-    "shadow": shadow,
-    "growth": growth,
-    "load": load,
-    "burst": burst,
-    "memory": memory,
-    "large": large,
+    section.__name__: section for section in (new, added, shadow, growth, load, burst, memory, large)
 }
 
 
 def main() -> None:
-    """Print the tables of some sections, by default of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--quick", action="store_true", help="measure less of each")

@@ -54,7 +54,6 @@ _counts: Counter[str] = Counter()
 
 
 def part_of(frame: FrameType | None) -> str:
-    """Return the part of a request that a stack is in."""
     while frame is not None:
         code = frame.f_code
         part = PARTS.get((code.co_filename.rpartition("/")[2], code.co_qualname))

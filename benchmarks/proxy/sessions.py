@@ -27,22 +27,22 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a protocol writes what a session consists of."""
+    """How a protocol writes the parts of a session."""
 
-    path: str  # where requests go
-    frame: Json  # everything but the history, which stands in a field of its own
-    field: str  # the history's name
-    user: Callable[[str], Json]  # a turn of the user, from its text
-    reply: Callable[[str, str, str], list[Json]]  # the model's message or messages: text, call id, arguments
-    result: Callable[[str, str], Json]  # a tool's result: call id, text
+    path: str  # the path of requests
+    frame: Json  # a body without the history
+    field: str  # name of the history's field
+    user: Callable[[str], Json]  # makes a turn of the user, from its text
+    reply: Callable[[str, str, str], list[Json]]  # makes the model's messages, from text, call id and arguments
+    result: Callable[[str, str], Json]  # makes a tool's result, from call id and text
 
 
 def _schema(name: str) -> Json:
-    fields = {
-        f"{name}_{number}": {"type": "string", "description": f"What {name} is to take as number {number}. " * 3}
-        for number in range(4)
-    }
-    return {"type": "object", "properties": fields, "required": list(fields)[:2]}
+    properties: Json = {}
+    for number in range(4):
+        about = f"What {name} is to take as number {number}. " * 3
+        properties[f"{name}_{number}"] = {"type": "string", "description": about}
+    return {"type": "object", "properties": properties, "required": list(properties)[:2]}
 
 
 _SYSTEM: Final = "You are an agent that writes software. Follow the user's instructions, and say what you do. " * 80
@@ -50,8 +50,8 @@ _ABOUT: Final = "Does one thing well. Say what it is to do, in full, and read wh
 
 
 def _shapes() -> dict[str, Shape]:
-    anthropic_tools = [{"name": it, "description": _ABOUT, "input_schema": _schema(it)} for it in TOOL_NAMES]
-    functions = [{"name": it, "description": _ABOUT, "parameters": _schema(it)} for it in TOOL_NAMES]
+    anthropic_tools = [{"name": name, "description": _ABOUT, "input_schema": _schema(name)} for name in TOOL_NAMES]
+    functions = [{"name": name, "description": _ABOUT, "parameters": _schema(name)} for name in TOOL_NAMES]
     anthropic = Shape(
         "/v1/messages",
         {
@@ -124,8 +124,8 @@ class Session:
 
     Args:
         wire: name of the protocol.
-        tokens: about how much the first request holds, at four characters a token.
-        seed: makes it another session.
+        tokens: approximate size of the first request, at four characters a token.
+        seed: tells one session from another.
         stream: whether replies are streamed.
         tools: whether requests carry tools; without any, the proxy passes them on as they are.
     """
@@ -158,7 +158,7 @@ class Session:
         return b"%b%b]}" % (self._head, b",".join(self._messages))
 
     def go_on(self, text: str, call: str) -> None:
-        """Take in the model's reply, and add its call's result; and another turn of the user now and then."""
+        """Add the model's reply and its call's result; from time to time, also another turn of the user."""
         for message in self.shape.reply(text, call, ARGUMENTS):
             self._add(message)
         self._add(self.shape.result(call, self._text(_RESULT)))

@@ -1,11 +1,11 @@
-"""A provider for measurements, in a process of its own: it reads a request, and says what it always says.
+"""A provider for measurements, in a process of its own: it gives every request the same reply.
 
-Each piece of text is the time at which it was written, so that a client sees how long it was on its way.
+Each piece of text is the time at which it was written, so that a client can tell how long it was on its way.
 
     python benchmarks/proxy/upstream.py
 
-prints the port that it listens on, and serves until it is ended. A request's header `x-bench-pace: 40/0.025` asks for
-40 pieces, 0.025 seconds apart.
+prints its port, and serves until it is ended. A request's header `x-bench-pace: 40/0.025` asks for 40 pieces, 0.025
+seconds apart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wane.testing.request import Request
 from wane.testing.script import Call, Reply, Usage
 from wane.testing.wire import Provider, ServerSentEvent
 
-# What stands in the prepared replies for the time, for the call's id, and for the tokens of the request.
+# Placeholders of the prepared replies: for the time, for the call's id, and for the tokens of the request.
 TEXT, CALL, TOKENS = b"@text@", b"call_id_placeholder", 987_654_321
 
 PROVIDERS: Final[dict[str, Provider]] = {
@@ -112,8 +112,10 @@ async def _say(path: str, known: dict[bytes, bytes], writer: asyncio.StreamWrite
     writer.write(_STREAM)
     said = b""
     for event, piece in stream(path, pieces):
-        text = now() if piece else said
-        said = said + text if piece else said
+        text = said  # of an event that repeats the whole text
+        if piece:
+            text = now()
+            said += text
         data = _filled(event, {**known, TEXT: text})
         writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         if piece and seconds:

@@ -114,7 +114,6 @@ def answers(place: str) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -136,18 +135,17 @@ async def all_live(url: str, them: Sequence[Client], turns: int, *, paced: bool 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What came of one run."""
+    """The figures of one run."""
 
     rate: float  # requests a second at full load
-    processor: float  # of all workers then, in milliseconds a request
+    processor: float  # processor time of all workers at full load, in milliseconds a request
     busiest: float  # the busiest worker's share of that
-    # Milliseconds that the proxy adds to a request of a known session, at a rate that one worker bears: median, 95th
-    # percentile
+    # Milliseconds that the proxy adds to a request of a known session, at a rate that one worker can serve: median and
+    # 95th percentile
     added: tuple[float, float]
 
 
 def measure(store: str, workers: int, effort: Effort) -> Figures:
-    """Measure the proxy with some workers."""
     with parties("--store", store, "--keep", "1h", "--workers", str(workers)) as (direct, proxy, pid):
         processes = ready(pid, workers)
         asyncio.run(all_live(proxy, clients(4 * workers), 2))
@@ -184,13 +182,13 @@ def checked(them: Sequence[Client], *, managed: bool = True) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """What came of a load during which a worker was killed."""
+    """The figures of a load during which a worker was killed."""
 
-    requests: int  # sent, without those sent again
-    answered: int  # answered whole
-    retried: int  # that broke off, and were sent once more
+    requests: int  # requests, without retries
+    answered: int  # complete answers
+    retried: int  # requests that broke off and were sent again
     sessions: int  # clients
-    whole: int  # sessions whose history in the store is what their client sent and was answered
+    whole: int  # sessions whose history in the store is the one that their client sent and received
 
 
 def kill(store: str, effort: Effort) -> Killed:
@@ -235,7 +233,6 @@ async def is_whole(store: Store, it: Client) -> bool:
 
 
 def session_of(answer: Answer) -> str:
-    """Return the id of the session of an answer."""
     return answer.head.partition(b"x-wane-session: ")[2].partition(b"\r\n")[0].decode()
 
 

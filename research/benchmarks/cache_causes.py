@@ -1,9 +1,9 @@
-"""How far inferred causes of broken caches can be trusted.
+"""How reliable inferred causes of broken caches are.
 
     python research/benchmarks/cache_causes.py SESSION...
 
-The figures in docs/lab/doctor.md that `wane doctor` does not print come from here: how often requests paid again after
-what is taken for a cause, and without it; how often a read would end by chance where an inference expects it.
+It prints the figures in docs/lab/doctor.md that `wane doctor` does not: how often requests were paid again with and
+without a supposed cause, and how often a read would end by chance where an inference expects it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ from wane.rewrites import SMALLEST, Cause
 
 def main() -> None:
     paths = parser_of_sessions(__doc__).parse_args().sessions
-    requests, broken, chances = Counter[str](), Counter[str](), dict[Cause, list[float]]()
-    within, nothing_read, unused, events = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    requests = Counter[str]()  # by what happened before the request
+    broken = Counter[str]()  # requests among them that were paid again
+    chances = dict[Cause, list[float]]()
+    within = Counter[str]()  # requests within the lifetime of a cache of five minutes, by what they follow
+    nothing_read = Counter[str]()  # requests among them that read nothing
+    unused = Counter[str]()  # requests with automatic caching, by the length of the pause
+    events = Counter[str]()  # requests of Claude Code, by the event before them
     compared = set[tuple[str, str]]()
     tokens = after_pauses = 0
     for recording in gather(paths, sidechains=True).recordings:
@@ -29,35 +34,43 @@ def main() -> None:
         for _, sent, before in comparison.pairs():
             pair = before.call.id, sent.call.id
             if all(pair) and pair in compared:
-                continue  # in another state of the same session
+                continue  # already seen in another state of the same session
             compared.add(pair)
-            rewrite, pause = rewrites.get(sent.number), sent.seconds_since(before) or 0.0
+            rewrite = rewrites.get(sent.number)
+            pause = sent.seconds_since(before) or 0.0
             first, last = before.call.first, sent.call.first
             spoken = any(first < turn <= last for turn in recording.session.user_turns)
             compacted = any(first < compaction.position <= last for compaction in recording.session.compactions)
-            name = "pause" if pause >= sent.rules.lifetime else "compaction" if compacted else "neither"
+            if pause >= sent.rules.lifetime:
+                name = "pause"
+            elif compacted:
+                name = "compaction"
+            else:
+                name = "neither"
             requests[name] += 1
+            trigger = "a turn of the user" if spoken else "a result"
             if not sent.rules.breakpoints and pause < sent.rules.lifetime:
                 key = f"automatic caching, {'over' if pause > UNSURE else 'under'} {UNSURE:.0f} s"
                 unused[key] += 1
                 unused[f"{key}, paid again"] += rewrite is not None
             if name == "neither" and sent.rules.lifetime == 300 and sent.rules.breakpoints:
                 dated = "dated prompts" if dates_prompt(recording.session.source, sent.call.at) else "others"
-                follows, length = "a turn of the user" if spoken else "a result", "over" if pause >= 30 else "under"
-                key = f"{dated}, after {follows}, {length} 30 s"
+                length = "over" if pause >= 30 else "under"
+                key = f"{dated}, after {trigger}, {length} 30 s"
                 within[key] += 1
                 nothing_read[key] += not sent.usage.cache_read
             if name == "neither" and recording.session.source == "claude-code" and before.call.model == sent.call.model:
                 event = comparison.client_event(before, sent)
                 until = "before the fix" if breaks_cache(event or SKILL_LOADED, sent.call.version) else "since the fix"
-                key = f"{event or ('a turn of the user' if spoken else 'a result')}, {until}"
+                key = f"{event or trigger}, {until}"
                 events[key] += 1
                 events[f"{key}: paid again"] += rewrite is not None
             if rewrite is None:
                 continue
             broken[name] += 1
             tokens += rewrite.tokens
-            after_pauses += rewrite.tokens if name == "pause" else 0
+            if name == "pause":
+                after_pauses += rewrite.tokens
             width = {Cause.ROUTING: 8 * sent.rules.grid, Cause.REASONING: 2 * SMALLEST}.get(rewrite.explanation.cause)
             ends = rewrite.explanation.cause is Cause.REASONING or "before ended" in rewrite.explanation.evidence
             if width is not None and ends:

@@ -1,32 +1,37 @@
-"""How well cache reads are simulated, as a table.
+"""The table of simulated cache reads in docs/lab/cache.md.
 
     python research/benchmarks/cache_reads.py SESSION...
 
-`wane lab validate` gives the same figures with their outliers. The table in docs/lab/cache.md comes from here.
+`wane lab validate` gives the same figures, and lists the outliers.
 """
 
 from __future__ import annotations
 
-from frame import parser_of_sessions, recorded_sessions
-from wane_research.validation import validate
+from frame import parser_of_sessions, print_table, recorded_sessions
+from wane.lab.session import RecordedSession
+from wane_research.validation import Validation, validate
+
+COLUMNS = (
+    *("session", "model", "calls", "recorded reads", "simulated", "mean error, tokens", "of input"),
+    *("without outliers", "within 5%", "outliers"),
+)
+
+
+def row(validation: Validation) -> list[str]:
+    outliers = [f"{count} {kind}" for kind, count in validation.outliers.items()]
+    cells = [validation.name, validation.model, f"{len(validation.rows)}"]
+    cells += [f"{validation.recorded:,}", f"{validation.simulated:,}", f"{validation.mean_error:,.0f}"]
+    cells += [f"{validation.mean_share:.2%}", f"{validation.mean_share_of_kept:.2%}", f"{validation.close:.1%}"]
+    return [*cells, ", ".join(outliers) or "none"]
 
 
 def main() -> None:
     sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
-    print(
-        "| session | model | calls | recorded reads | simulated | mean error, tokens | of input | without outliers "
-        "| within 5% | outliers |"
-    )
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|---|")
-    for session in sessions:
-        if not any(call.usage and call.usage.cache_read for call in session.calls):
-            continue
-        it = validate(session)
-        outliers = ", ".join(f"{count} {what}" for what, count in it.outliers.items()) or "none"
-        print(
-            f"| {it.name} | {it.model} | {len(it.rows)} | {it.recorded:,} | {it.simulated:,} | {it.mean_error:,.0f} "
-            f"| {it.mean_share:.2%} | {it.mean_share_of_kept:.2%} | {it.close:.1%} | {outliers} |"
-        )
+    print_table(COLUMNS, (row(validate(session)) for session in sessions if reads_cache(session)), words=2)
+
+
+def reads_cache(session: RecordedSession) -> bool:
+    return any(call.usage and call.usage.cache_read for call in session.calls)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""How much an order could win: a policy that knows what every later call will need.
+"""How much a better order could gain: a policy that knows what every later call will need.
 
-At each pass of the policy that it is measured against, it brings the view down to the size that the policy brought it
-to, and to choose what goes it reads the rest of the recording. So passes, mean view and cost are the policy's own, and
-what differs is the order. What counts as a need is what `wane.lab.loss` counts: an identifier that a call uses, and the
-read that an edit rests on.
+At each pass of the policy that it is compared with, it evicts down to the same size, but reads the rest of the
+recording to choose the items. So passes, mean view and cost are the policy's own, and only the order differs. Needs are
+those that `wane.lab.loss` counts: an identifier that a call uses, and the read on which an edit rests.
 
-It may take what the policy might take: what belongs to settled episodes (R6), and of others what the policy itself has
-taken (R16). System items, the user's turns and the latest assistant message with its results stay. A call goes with its
-result; other couplings (R12) are not kept, which makes the bound a little looser.
+It may evict what the policy might: items of settled episodes (R6), and of others those that the policy itself has
+evicted (R16). System items, the user's turns and the latest assistant message with its results stay. A call leaves with
+its result; other couplings (R12) are ignored, which makes the bound a little looser.
 
-Nobody knows the best order: to choose well is to pack a knapsack whose things share their worth. So this is what some
-order reaches, not what none can pass. `Bound` says which there are.
+Nobody knows the best order: choosing it means packing a knapsack whose things share their worth. So these figures show
+what some order reaches, not a limit. `Bound` has the orders.
 """
 
 from __future__ import annotations
@@ -37,29 +36,26 @@ Rank = Literal["latest", "fewest", "oldest"]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Which of the clairvoyant orders."""
+    """A clairvoyant order."""
 
-    grain: Grain  # what is ranked: whole episodes, the last of which goes only as far as needed, or single calls
-    # What goes first: `latest` what is needed last or never again; `fewest` what serves the fewest later needs a token;
-    # `oldest` what is oldest, without a look into the future, to tell what the grain does
+    grain: Grain  # what is ranked: single calls, or whole episodes, of which the last one leaves only as far as needed
+    # What leaves first: `latest` what is needed last or never again; `fewest` what serves the fewest later needs per
+    # token; `oldest` what is oldest, without knowing the future, to show the effect of the grain
     rank: Rank
 
 
 @dataclass(frozen=True, slots=True)
 class BoundJob(OwnJob):
-    """A replay of `Bound` in the place of the policy."""
+    """A replay of `Bound` in place of the policy."""
 
-    bound: Bound = Bound("call", "latest")  # which one
+    bound: Bound = Bound("call", "latest")
 
     def start(self, subject: Subject, settings: Settings) -> Strategy:
         return Clairvoyant(subject, settings, self.bound)
 
 
 class Future:
-    """What is needed of a session's items, and when.
-
-    `index`: the session.
-    """
+    """What is needed of a session's items, and when."""
 
     def __init__(self, index: Index) -> None:
         self._postings = index.postings
@@ -77,29 +73,23 @@ class Future:
                 self._edits[item].append(call)
 
     def use(self, word: int, call: int, before: int) -> float:
-        """The next call that has an identifier from what stands ahead of a call, and not from anything newer."""
+        """Return the next call that takes an identifier from items before `before`, and not from newer ones."""
         uses = self._uses.get(word, ())
-        place = bisect_left(uses, (call, 0))
-        if place == len(uses):
+        position = bisect_left(uses, (call, 0))
+        if position == len(uses):
             return inf
-        user, count = uses[place]
+        user, count = uses[position]
         return user if count <= bisect_left(self._postings[word], before) else inf
 
     def edit(self, item: int, call: int) -> float:
-        """The next call with an edit that rests on a read."""
+        """Return the next call with an edit that rests on a read."""
         edits = self._edits.get(item, ())
-        place = bisect_left(edits, call)
-        return edits[place] if place < len(edits) else inf
+        position = bisect_left(edits, call)
+        return edits[position] if position < len(edits) else inf
 
 
 class Clairvoyant(Strategy):
-    """Evicts when the default does, down to where it does, in an order that knows the future.
-
-    Args:
-        subject: the session.
-        settings: budget, overhead, and the policy whose passes it shares.
-        bound: its order.
-    """
+    """Evicts when the default does, to the size that it does, in an order that knows the future."""
 
     name = "clairvoyant"
 
@@ -111,8 +101,7 @@ class Clairvoyant(Strategy):
         self._tokens = [item.tokens for item in subject.material.items]
         self._added: list[Added] = []
         self._view: list[int] = []
-        # By identifier, how many items of the view hold it.
-        self._holders: Counter[int] = Counter()
+        self._holders: Counter[int] = Counter()  # by identifier, the number of items in view that hold it
         self._call = 0
 
     def add(self, item: Item, part: Part) -> Added:
@@ -133,24 +122,24 @@ class Clairvoyant(Strategy):
         return Fitted(self._view, followed.ran)
 
     def _evicted(self, size: int, kept: set[int]) -> set[int]:
-        """Choose items to go until the view holds so many tokens."""
+        """Choose items to evict until the view holds `size` tokens."""
         held = sum(self._tokens[item] for item in self._view)
         order: list[tuple[int, ...]] = []
-        heap = [(self._rank(sum(group, ())), place, group) for place, group in enumerate(self._groups(kept))]
+        heap = [(self._rank(sum(group, ())), number, group) for number, group in enumerate(self._groups(kept))]
         heapq.heapify(heap)
         while held > size and heap:
-            rank, place, group = heapq.heappop(heap)
-            # What others held too may be held by this alone by now, which makes it worth more, never less.
+            rank, number, group = heapq.heappop(heap)
+            # Since it was ranked, other holders of its identifiers may have left. That only raises its worth.
             now = self._rank(sum(group, ()))
             if now > rank:
-                heapq.heappush(heap, (now, place, group))
+                heapq.heappush(heap, (now, number, group))
                 continue
             for unit in sorted(group, key=self._rank):
                 if held > size:
                     held -= self._weight(unit)
                     order.append(unit)
                     self._holders.subtract(word for item in unit for word in self._future.words[item])
-        # The last unit was larger than what was over, so that there may be room again for some that went before.
+        # The last unit may have freed too much, so that there is room again for earlier ones.
         gone = set(order)
         for unit in reversed(order):
             if held + self._weight(unit) <= size:
@@ -160,31 +149,34 @@ class Clairvoyant(Strategy):
         return {item for unit in gone for item in unit}
 
     def _groups(self, kept: set[int]) -> Iterable[list[tuple[int, ...]]]:
-        """What may go, by what is ranked together."""
+        """Return what may be evicted, grouped by what is ranked together."""
         groups: dict[int, list[tuple[int, ...]]] = {}
         for item in self._view:
             other = self._partner[item]
             unit = (item,) if other == NONE else (item, other)
-            if item <= unit[-1] < len(self._added) and all(self._may_go(it, kept) for it in unit):
+            if item <= unit[-1] < len(self._added) and all(self._may_leave(member, kept) for member in unit):
                 episode = self._added[item].episode
-                number = item if self._bound.grain == "call" or episode is None else episode.number
-                groups.setdefault(number, []).append(unit)
+                key = item
+                if self._bound.grain == "episode" and episode is not None:
+                    key = episode.number
+                groups.setdefault(key, []).append(unit)
         return groups.values()
 
-    def _may_go(self, item: int, kept: set[int]) -> bool:
+    def _may_leave(self, item: int, kept: set[int]) -> bool:
         episode = self._added[item].episode
         return episode is not None and (episode.settled or item not in kept)
 
     def _rank(self, items: Sequence[int]) -> float:
-        """What is least goes first."""
+        """Return the rank of some items; the least leaves first."""
         if self._bound.rank == "oldest":
             return items[0]
-        own = Counter(word for item in items for word in self._future.words[item])
-        before = len(self._added)
+        own: Counter[int] = Counter()
+        for item in items:
+            own.update(self._future.words[item])
         needs = [self._future.edit(item, self._call) for item in items]
-        needs += [
-            self._future.use(word, self._call, before) for word, held in own.items() if self._holders[word] == held
-        ]
+        for word, held in own.items():
+            if self._holders[word] == held:
+                needs.append(self._future.use(word, self._call, len(self._added)))
         if self._bound.rank == "latest":
             return -min(needs)
         return sum(need < inf for need in needs) / max(1, self._weight(items))

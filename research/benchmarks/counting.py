@@ -1,10 +1,9 @@
-"""How well tokens are counted, as a table.
+"""The accuracy of token counts: the table in docs/lab/counting.md.
 
     python research/benchmarks/counting.py SESSION...
 
-Each session is counted with `chars` alone, and fitted to its recorded usage. Compared are, call by call, the counted
-input with the reported one, which the fit has seen, and the counted outputs with the reported ones, which it has not.
-The figures in docs/lab/counting.md come from here.
+Each session is counted with `chars` alone, and fitted to its recorded usage. Call by call, counted input is compared
+with reported input, which the fit uses, and counted output with reported output, which it does not use.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from wane.lab.counting import Material, count, relative_errors
 
 
 def output_errors(material: Material) -> list[float]:
-    """For each call whose output was reported, the error of the counted one as a share of it."""
+    """Return the relative error of the counted output of each call whose output was reported."""
     errors = []
     for call in material.session.calls:
         if call.usage and call.usage.output and call.stop > call.first:

@@ -1,8 +1,8 @@
-"""Evidence recall, as ctxkernel measures itself, of its release and of Wane on the same recordings: docs/lab/loss.md.
+"""Evidence recall, ctxkernel's own metric, of its release and of Wane on the same recordings: docs/lab/loss.md.
 
     python research/benchmarks/evidence.py ../shared/sessions/{claude-code,codex,copilot-cli,pi}
 
-The metric is that of `ctxkernel/eval.py` in its repository, which no release holds: see `wane_research.bench.figures`.
+The metric is from `ctxkernel/eval.py` in its repository, which no release has: see `wane_research.bench.figures`.
 Deterministic.
 """
 
@@ -10,25 +10,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
 
-from frame import parser_of_sessions, recorded_sessions, table_row
+from frame import parser_of_sessions, print_table, recorded_sessions
 from wane import Policy
+from wane.core import Item
 from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import count
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Settings, Slot, Strategy, Substitute, SummaryNeeded
+from wane.strategies.base import Settings, Slot, Strategy, SummaryNeeded
 from wane.strategies.registry import get_strategy
 from wane_research.bench.figures import Evidence
 
 TARGET = 30_000  # tokens that ctxkernel aims at by default: 15 % of a window of 200,000
 BUDGETS = (TARGET, 80_000)
-HEAD = """\
-| | budget | mean view | mean history | evidence recall | steps that lose nothing | prefix the same |
-|---|--:|--:|--:|--:|--:|--:|"""
+COLUMNS = ("", "budget", "mean view", "mean history", "evidence recall", "steps that lose nothing", "prefix the same")
 SHARES = (0.0, 0.01, 0.02)
 
 
@@ -39,7 +37,7 @@ class Step:
     recall: float  # share of the needed names in view
     view: int  # tokens of the view
     history: int  # tokens of the history before it
-    same: int  # tokens of the view that begin it like the last view, and so can come from a provider's cache
+    same: int  # tokens at the beginning of the view that the last view had too, so that a provider's cache has them
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,12 @@ class Arm:
 
     @property
     def name(self) -> str:
-        index = "" if self.index is None else f", index {self.index:.1%}"
-        return f"`{self.strategy}`{index}" + ("" if self.low_water is None else f", low water {self.low_water}")
+        name = f"`{self.strategy}`"
+        if self.index is not None:
+            name += f", index {self.index:.1%}"
+        if self.low_water is not None:
+            name += f", low water {self.low_water}"
+        return name
 
 
 ARMS = [
@@ -71,7 +73,6 @@ ARMS = [
 
 
 def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
-    """The scored steps of a session under an arm."""
     strategy, items, evidence = arm.start(), count(session, calibrate=False).items, Evidence(session)
     added = total = 0
     last: list[Slot] = []
@@ -84,20 +85,19 @@ def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
         while isinstance(outcome, SummaryNeeded):
             outcome = strategy.summarised("", 2_000)
         view = [*outcome.view]
-        sizes = [slot.tokens if isinstance(slot, Substitute) else items[slot].tokens for slot in view]
+        sizes = [_size(slot, items) for slot in view]
         same, last = common_prefix(last, view), view
         recall = evidence.recall(number, view)
         if recall is not None:
             yield Step(recall, sum(sizes), total, sum(sizes[:same]))
 
 
-def measure(job: tuple[RecordedSession, Arm]) -> list[Step]:
-    """The steps of one session under one arm, in a process of its own."""
-    return list(steps(*job))
+def _size(slot: Slot, items: Sequence[Item]) -> int:
+    return items[slot].tokens if isinstance(slot, int) else slot.tokens
 
 
-def row(arm: Arm, listed: Sequence[Step]) -> str:
-    cells = [
+def cells(arm: Arm, listed: Sequence[Step]) -> list[str]:
+    return [
         arm.name,
         f"{arm.budget:,}" if arm.strategy != "none" else "",
         f"{fmean(step.view for step in listed):,.0f}",
@@ -106,20 +106,15 @@ def row(arm: Arm, listed: Sequence[Step]) -> str:
         f"{fmean(step.recall == 1 for step in listed):.1%}",
         f"{sum(step.same for step in listed) / sum(step.view for step in listed):.0%}",
     ]
-    return table_row(cells)
 
 
 def main() -> None:
     sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
-    print(HEAD)
-    with ProcessPoolExecutor(1) as pool:
-        done = pool.map(measure, product(sessions, ARMS))
-        scored: dict[Arm, list[Step]] = {arm: [] for arm in ARMS}
-        for (session, arm), listed in zip(product(sessions, ARMS), done, strict=True):
-            scored[arm] += listed
-            print(f"{session.name}: {arm.name} {arm.budget:,}", file=sys.stderr, flush=True)
-    for arm, listed in scored.items():
-        print(row(arm, listed))
+    scored: dict[Arm, list[Step]] = {}
+    for session, arm in product(sessions, ARMS):
+        scored.setdefault(arm, []).extend(steps(session, arm))
+        print(f"{session.name}: {arm.name} {arm.budget:,}", file=sys.stderr, flush=True)
+    print_table(COLUMNS, (cells(arm, listed) for arm, listed in scored.items()), words=1)
     print(f"\n{len(sessions)} sessions, {len(scored[ARMS[0]]):,} steps.")
 
 

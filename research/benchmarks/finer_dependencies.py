@@ -2,12 +2,11 @@
 
     python research/benchmarks/finer_dependencies.py ../shared/sessions
 
-Acts are bursts of edits, whose dependencies are known. An act begins with a call that changes something, and ends at
-the next call that explores, at the user's next turn, or once it holds 6,000 tokens; what lies between acts is
-exploration. The reads that an act rests on are those that `wane.lab.loss` counts for edit grounding. They are found
-with the rest of the recording at hand, as an agent that declares them ahead of its edits would know what it is about
-to edit. Acts declare nothing, the explorations, or the reads alone. Deterministic: the same sessions give the same
-figures.
+Acts are bursts of edits with known dependencies. An act begins with a call that changes something, and ends at the next
+call that explores, at the user's next turn, or at 6,000 tokens. Between acts are explorations. The reads on which an
+act rests are those that `wane.lab.loss` counts for edit grounding. They are taken from the rest of the recording: an
+agent that declares them before its edits would know what it is about to edit. Acts declare nothing, whole explorations,
+or only the reads. Deterministic: the same sessions give the same figures.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ from wane.strategies.window import WindowStrategy
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 
-LATEST = 8  # explorations from which a wrong name is drawn: as many as the tool's errors list
+LATEST = 8  # number of latest explorations from which a wrong name is drawn: as many as the tool's errors list
 
 Edges = Literal["none", "whole", "only"]
-"""What an act declares: nothing, whole explorations, or the reads of them that it rests on."""
+"""What an act declares: nothing, whole explorations, or only the reads on which it rests."""
 
 
 @dataclass(slots=True)
@@ -49,10 +48,10 @@ class Burst:
     number: int  # its place in the order of starts
     type: EpisodeType  # whether it explores or acts
     first: int  # its first item
-    stop: int = -1  # the item ahead of which it ends
+    stop: int = -1  # the item before which it ends
     edits: list[int] = field(default_factory=list)  # its calls that change something
     reads: list[int] = field(default_factory=list)  # results of its calls that explore
-    # For an act, by number of an exploration, the results of it that the act's edits rest on
+    # For an act, by number of an exploration, the results in it on which the act's edits rest
     rests_on: dict[int, list[int]] = field(default_factory=dict)
 
     @property
@@ -85,14 +84,16 @@ def bursts(subject: Subject) -> list[Burst]:
 
 
 def _begun(activity: Activity, current: Burst | None, *, full: bool) -> EpisodeType | None:
-    """The type of the episode that a call begins; None if it begins none."""
+    """Return the type of the episode that a call begins; None if it begins none."""
     if activity is Activity.ACT:
         type_ = EpisodeType.ACT
     elif activity is Activity.EXPLORE or (current is None and activity is not Activity.NEUTRAL):
         type_ = EpisodeType.EXPL
     else:
         return None
-    return None if current is not None and current.type is type_ and not full else type_
+    if current is not None and current.type is type_ and not full:
+        return None
+    return type_
 
 
 def _note(current: Burst, index: int, activity: Activity | None, result: int) -> None:
@@ -103,16 +104,20 @@ def _note(current: Burst, index: int, activity: Activity | None, result: int) ->
 
 
 def _rest(episodes: Sequence[Burst], subject: Subject) -> None:
-    """Note what each act rests on: the latest reads of its files, where an earlier exploration made them."""
-    index, owners = subject.index, _owners(episodes, len(subject.material.items))
+    """Note what each act rests on: the latest reads of its files, if an earlier exploration made them."""
+    index = subject.index
+    owners = _owners(episodes, len(subject.material.items))
     for number, call in enumerate(subject.material.session.calls):
-        numbers = {owners[item] for item in range(call.first, call.stop) if owners[item] != NONE}
-        acts = [episodes[owner] for owner in sorted(numbers)]
-        acts = [act for act in acts if any(call.first <= edit < call.stop for edit in act.edits)]
+        acting: set[int] = set()
+        for item in range(call.first, call.stop):
+            if owners[item] != NONE and item in episodes[owners[item]].edits:
+                acting.add(owners[item])
         for read in index.needed_reads[number]:
             owner = owners[index.partner[read]]
-            for act in acts:
-                if owner != NONE and owner < act.number and episodes[owner].type is EpisodeType.EXPL:
+            if owner == NONE or episodes[owner].type is not EpisodeType.EXPL:
+                continue
+            for act in (episodes[acting_number] for acting_number in sorted(acting)):
+                if owner < act.number:
                     reads = act.rests_on.setdefault(owner, [])
                     if read not in reads and read < act.first:
                         reads.append(read)
@@ -126,10 +131,10 @@ def _owners(episodes: Sequence[Burst], items: int) -> list[int]:
 
 
 def mistaken(episodes: Sequence[Burst], share: float, seed: int) -> dict[int, dict[int, list[int]]]:
-    """Return, by number of an act, what it declares if it mistakes a share of its dependencies.
+    """Return, by number of an act, what it declares if it gets a share of its dependencies wrong.
 
-    In place of a right exploration stands one drawn from the latest others, with as many of its reads. The same seed
-    draws the same for any grain, and what is wrong at a small share is wrong at a larger one too.
+    A wrong exploration is drawn from the latest others, with as many reads. The same seed draws the same for any grain,
+    and what is wrong at a small share is also wrong at a larger one.
     """
     declared: dict[int, dict[int, list[int]]] = {}
     for act in episodes:
@@ -149,14 +154,8 @@ def mistaken(episodes: Sequence[Burst], share: float, seed: int) -> dict[int, di
 class Declared(Annotator):
     """Marks these episodes, with dependencies of one grain.
 
-    `only` couples the calls of an act with the reads that it declares (R12): these leave with the last of the act, and
-    the rest of the exploration leaves when it is its turn.
-
-    Args:
-        subject: the session.
-        edges: the grain.
-        share: share of the dependencies that are wrong.
-        seed: which are, and what stands in their place.
+    `only` couples the calls of an act with the reads that it declares (R12): these leave with the last call of the act,
+    and the rest of the exploration leaves in its turn. A seed selects the share of dependencies that are wrong.
     """
 
     def __init__(self, subject: Subject, edges: Edges, share: float = 0.0, seed: int = 0) -> None:
@@ -181,10 +180,13 @@ class Declared(Annotator):
         partner, items = subject.index.partner, subject.material.items
         needs: dict[int, list[int]] = {}
         for act in episodes:
-            reads = [read for targets in declared[act.number].values() for read in targets]
-            exchanges = [item for read in reads for item in (partner[read], read)]
-            calls = [item for item in range(act.first, act.stop) if items[item].kind is Kind.CALL]
-            needs.update((call, exchanges) for call in calls if exchanges)
+            exchanges: list[int] = []
+            for reads in declared[act.number].values():
+                for read in reads:
+                    exchanges += [partner[read], read]
+            for item in range(act.first, act.stop):
+                if exchanges and items[item].kind is Kind.CALL:
+                    needs[item] = exchanges
         return needs
 
     def add_to(self, window: ContextWindow, item: Item, part: Part, recorded: Sequence[Mark] | None = None) -> Added:
@@ -202,8 +204,8 @@ class DeclaredJob(OwnJob):
     """A replay of the default with these episodes in place of inferred ones."""
 
     edges: Edges = "none"  # the grain of dependencies
-    share: float = 0.0  # share of them that are wrong
-    seed: int = 0  # which are
+    share: float = 0.0  # share of wrong dependencies
+    seed: int = 0  # selects the wrong ones
 
     def start(self, subject: Subject, settings: Settings) -> Strategy:
         annotator = Declared(subject, self.edges, self.share, self.seed)
@@ -221,24 +223,22 @@ FIGURES = (attrgetter("grounding"), attrgetter("recall"))
 class Way:
     """What acts declare."""
 
-    edges: Edges | None  # the grain; None for the episodes and dependencies that are inferred today
-    share: float = 0.0  # share of the dependencies that are wrong
+    edges: Edges | None  # the grain; None for inferred episodes and dependencies
+    share: float = 0.0  # share of wrong dependencies
 
     @property
     def name(self) -> str:
         return self.edges or "inferred"
 
     def jobs(self, budget: int, subject: int, policy: Policy) -> list[Job]:
-        """Its replays of one session, one for each draw of what is wrong."""
+        """Return the replays of one session, one for each seed."""
         settings = Settings(budget, policy=policy, annotate="infer")
         pricing = Pricing.of(PRICES[0])
         if self.edges is None:
             return [Job(subject, "cwl", settings, pricing)]
-        seeds = range(SEEDS if self.share else 1)
-        return [
-            DeclaredJob(subject, "cwl", settings, pricing, edges=self.edges, share=self.share, seed=seed)
-            for seed in seeds
-        ]
+        job = DeclaredJob(subject, "cwl", settings, pricing, edges=self.edges, share=self.share)
+        seeds = SEEDS if self.share else 1
+        return [replace(job, seed=seed) for seed in range(seeds)]
 
 
 NOTHING, TODAY = Way("none"), Way(None)
@@ -246,63 +246,73 @@ WAYS = (NOTHING, TODAY, *(Way(edges, share) for edges, share in product(GRAINS, 
 
 
 def structure(subjects: Sequence[Subject]) -> None:
-    """Print what acts rest on."""
-    resting: list[Burst] = []
+    """Print on what acts rest."""
+    explorations_of_each: list[int] = []
+    reads_of_each: list[int] = []
     acts = episodes = needed = whole = alone = 0
     for subject in subjects:
         marked = bursts(subject)
-        acting = [episode for episode in marked if episode.type is EpisodeType.ACT]
-        acts, episodes = acts + len(acting), episodes + len(marked)
-        needed += sum(len(subject.index.needed_reads[call]) for call in range(len(subject.material.session.calls)))
-        for act in filter(attrgetter("rests_on"), acting):
-            resting.append(act)
-            whole += sum(_weight(subject, range(marked[it].first, marked[it].stop)) for it in act.rests_on)
-            alone += sum(_weight(subject, reads) + _calls_of(subject, reads) for reads in act.rests_on.values())
-    reads_of_each = [sum(map(len, act.rests_on.values())) for act in resting]
+        episodes += len(marked)
+        acts += sum(episode.type is EpisodeType.ACT for episode in marked)
+        needed += edits_of_read_files(subject)
+        for act in marked:
+            if not act.rests_on:
+                continue
+            explorations_of_each.append(len(act.rests_on))
+            reads_of_each.append(sum(map(len, act.rests_on.values())))
+            for number, reads in act.rests_on.items():
+                whole += _weight(subject, range(marked[number].first, marked[number].stop))
+                alone += _weight(subject, reads) + _weight(subject, (subject.index.partner[read] for read in reads))
     print(f"{counted(subjects)}: {episodes:,} episodes, {acts:,} of them acts")
-    print(f"- acts that rest on reads of earlier explorations: {len(resting):,}")
-    print(f"- explorations of each: {mean(len(act.rests_on) for act in resting):.2f}, reads: {mean(reads_of_each):.2f}")
+    print(f"- acts that rest on reads of earlier explorations: {len(reads_of_each):,}")
+    print(f"- explorations of each: {mean(explorations_of_each):.2f}, reads: {mean(reads_of_each):.2f}")
     print(
         f"- tokens of these explorations: {whole:,}; of these reads with their calls: {alone:,} ({whole / alone:.1f})"
     )
     print(f"- edits of files that had been read before: {needed:,}")
 
 
+def edits_of_read_files(subject: Subject) -> int:
+    return sum(len(subject.index.needed_reads[call]) for call in range(len(subject.material.session.calls)))
+
+
 def _weight(subject: Subject, items: Iterable[int]) -> int:
     return sum(subject.material.items[index].tokens for index in items)
 
 
-def _calls_of(subject: Subject, results: Iterable[int]) -> int:
-    return _weight(subject, (subject.index.partner[result] for result in results))
-
-
-HEAD = """
-| declared | wrong | edit grounding | reference recall | cost | grounding less none | recall less none | \
-grounding less whole | recall less whole | over budget |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
+COLUMNS = (
+    *("declared", "wrong", "edit grounding", "reference recall", "cost", "grounding less none", "recall less none"),
+    *("grounding less whole", "recall less whole", "over budget"),
+)
 
 
 def table(curves: Mapping[Way, list[Curve]]) -> None:
     """Print the means over sessions at the mean views of acts that declare nothing."""
     base = curves[NOTHING]
     read_off = {way: _read_off(of_way, base) for way, of_way in curves.items()}
-    print(HEAD)
+    print("", table_head(COLUMNS, words=1), sep="\n")
     for way, own in read_off.items():
         costs = [one.dollars / other.dollars for one, other in zip(own, read_off[NOTHING], strict=True)]
-        whole = read_off[Way("whole", way.share)] if way.edges == "only" else None
+        less_none = [points(interval(own, read_off[NOTHING], figure)) for figure in FIGURES]
+        less_whole = ["", ""]
+        if way.edges == "only":
+            whole = read_off[Way("whole", way.share)]
+            less_whole = [points(interval(own, whole, figure)) for figure in FIGURES]
         cells = [
             way.name,
             f"{way.share:.0%}",
             f"{mean(session.grounding for session in own):.3f}",
             f"{mean(session.recall for session in own):.3f}",
             f"{geometric_mean(costs):.3f}",
-            *(points(interval(own, read_off[NOTHING], figure)) for figure in FIGURES),
-            *(points(interval(own, whole, figure)) if whole else "" for figure in FIGURES),
+            *less_none,
+            *less_whole,
             f"{sum(session.over for session in own):.1f}",
         ]
         print(table_row(cells))
 
-    gaps = [gap(own, other) for of_way in curves.values() for own, other in zip(of_way, base, strict=True)]
+    gaps: list[float] = []
+    for of_way in curves.values():
+        gaps += [gap(own, other) for own, other in zip(of_way, base, strict=True)]
     missing = sum(map(bool, gaps))
     print(
         f"\n{missing} of {len(gaps)} curves miss the view at which they are read, by {max(gaps):,.0f} tokens at most."
@@ -321,24 +331,21 @@ def sessions(subjects: Sequence[Subject], curves: Mapping[Way, list[Curve]]) -> 
     columns = [f"grounding: {names[0]}", *names[1:], f"recall: {names[0]}", *names[1:]]
     print("", table_head(["session", "edits", "mean view", *columns], words=1), sep="\n")
     for number, subject in enumerate(subjects):
-        edits = sum(len(subject.index.needed_reads[call]) for call in range(len(subject.material.session.calls)))
-        cells = [subject.material.session.name, f"{edits}", f"{read_off[0][number].view / 1000:.1f}k"]
-        cells += [f"{own[number].grounding:.3f}" for own in read_off] + [
-            f"{own[number].recall:.3f}" for own in read_off
-        ]
+        view = f"{read_off[0][number].view / 1000:.1f}k"
+        cells = [subject.material.session.name, f"{edits_of_read_files(subject)}", view]
+        cells += [f"{own[number].grounding:.3f}" for own in read_off]
+        cells += [f"{own[number].recall:.3f}" for own in read_off]
         print(table_row(cells))
 
 
 def main() -> None:
-    command = parser_of_folder(__doc__)
-    command.add_argument("--workers", type=int, default=1, help="processes to use")
-    options = command.parse_args()
-    subjects = [subject for group in sets(options.sessions).values() for subject in group]
+    by_set = sets(parser_of_folder(__doc__).parse_args().sessions)
+    subjects = [subject for group in by_set.values() for subject in group]
     structure(subjects)
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)
         print(f"\n### τ = {budget:,}, {PRICES[0]}, {counted(chosen)}", flush=True)
-        curves = curves_of(chosen, {way: partial(way.jobs, budget) for way in WAYS}, options.workers)
+        curves = curves_of(chosen, {way: partial(way.jobs, budget) for way in WAYS})
         table(curves)
         sessions(chosen, curves)
 

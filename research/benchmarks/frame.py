@@ -1,4 +1,4 @@
-"""What the programs in this folder share: how they are called, how they read sessions, and how they print tables."""
+"""Common parts of the programs in this folder: command lines, reading of sessions, tables, replays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def recorded_sessions(paths: Iterable[Path]) -> list[RecordedSession]:
 
 
 def table_row(cells: Iterable[object]) -> str:
-    """Return a row of a Markdown table."""
     return f"| {' | '.join(map(str, cells))} |"
 
 
@@ -58,7 +57,7 @@ def table_head(columns: Sequence[str], words: int | None = None) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], words: int | None = None) -> None:
-    """Print a Markdown table, each row when it is there; see `table_head`."""
+    """Print a Markdown table, each row as soon as it is ready; see `table_head`."""
     print(table_head(columns, words), flush=True)
     for row in rows:
         print(table_row(row), flush=True)
@@ -66,11 +65,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], words:
 
 @dataclass(frozen=True, slots=True)
 class OwnJob(Job):
-    """A replay of a strategy that has no name in the registry, but is one of these programs' own."""
+    """A replay of a strategy that only a program here has, so that the registry does not know it."""
 
     @abstractmethod
     def start(self, subject: Subject, settings: Settings) -> Strategy:
-        """Return the strategy for a session, whose overhead the settings have."""
+        """Return the strategy for a session; the settings have the session's overhead."""
 
     def run(self, subject: Subject) -> Replay:
         settings = replace(self.settings, overhead=subject.material.overhead)

@@ -3,8 +3,8 @@
     python research/benchmarks/index.py ../shared/sessions fit       # the shares, on the first half
     python research/benchmarks/index.py ../shared/sessions report    # the table of docs/decisions/index.md
 
-Recall counts names, and an index lists names: so a list of as many tokens of names that left, drawn at random, stands
-beside it. Deterministic: the same sessions give the same figures.
+Recall counts names, and an index lists names. So the tables also have an index of as many tokens of evicted names drawn
+at random. Deterministic: the same sessions give the same figures.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from policy import (
     counted,
     fitting,
     measure,
-    rival_at_view,
+    rivals_at_view,
     rows,
     sets,
 )
@@ -39,7 +39,7 @@ RIVALS = ("truncate", "compact")
 
 
 class RandomNames(Evicted):
-    """An index of names that left, drawn at random."""
+    """An index of evicted names, drawn at random."""
 
     def lines(self) -> list[Line]:
         lines = [line for line in super().lines() if line.heading == "Names"]
@@ -72,7 +72,6 @@ def ours(share: float) -> Contender:
 
 
 def tables(name: str, subjects: Sequence[Subject], contenders: Sequence[Contender], *, with_rivals: bool) -> None:
-    """Print a table for each budget."""
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)
         others = [Contender(base, base) for base in ("paper", "none")]
@@ -84,7 +83,7 @@ def tables(name: str, subjects: Sequence[Subject], contenders: Sequence[Contende
         if with_rivals:
             view = by_name[ours(Policy().index_share).name].view
             listed += [by_name[rival] for rival in RIVALS]
-            listed += filter(None, (rival_at_view(rival, by_name, view) for rival in RIVALS))
+            listed += rivals_at_view(RIVALS, by_name, view)
         for row in listed:
             print(row.line(), flush=True)
 

@@ -1,52 +1,54 @@
-"""The episodes that are inferred in recorded sessions.
+"""The episodes inferred in recorded sessions: the table in docs/lab/inference.md.
 
 python research/benchmarks/inference.py ../shared/sessions
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 
 from frame import parser_of_folder, recorded_sessions, table_head, table_row
 from wane.core import ContextWindow, Episode, EpisodeType, Kind
+from wane.core.policy import MAX_BUDGET
 from wane.inference import Annotator
 from wane.lab.counting import count
 from wane.lab.readers import join
 from wane.lab.session import RecordedSession
 
 GROUPS = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi"}
-LARGE = 10**9  # a budget that nothing fills
 
 
-def inferred(session: RecordedSession) -> list[tuple[Episode, int]]:
-    """The inferred episodes with their numbers of calls."""
-    window, annotator, found = ContextWindow(LARGE), Annotator(), []
+def inferred(session: RecordedSession) -> Iterator[tuple[Episode, int]]:
+    """Yield the inferred episodes with their numbers of calls."""
+    window, annotator = ContextWindow(MAX_BUDGET), Annotator()
+    opened: list[Episode] = []
     for item, part in zip(count(session, calibrate=False).items, session.parts, strict=True):
-        added = annotator.add_to(window, item, part)
-        if added.opened is not None and added.opened.inferred:
-            found.append(added.opened)
+        episode = annotator.add_to(window, item, part).opened
+        if episode is not None and episode.inferred:
+            opened.append(episode)
     kinds = [part.kind for part in session.parts]
-    return [(it, sum(kinds[first:stop].count(Kind.CALL) for first, stop in it.spans)) for it in found]
+    for episode in opened:
+        yield episode, sum(kinds[first:stop].count(Kind.CALL) for first, stop in episode.spans)
 
 
 def spread(values: Sequence[int]) -> str:
-    """The median, and what nine of ten are under."""
+    """Return the median and the ninth decile."""
     return f"{median(values):,.0f} ({quantiles(values, n=10)[-1]:,.0f})"
 
 
-def rows(label: str, sessions: Sequence[RecordedSession]) -> None:
-    """Print one group's lines of the table."""
+def print_rows(label: str, sessions: Sequence[RecordedSession]) -> None:
     episodes = [entry for session in sessions for entry in inferred(session)]
     for kind, word in ((EpisodeType.EXPL, "explorations"), (EpisodeType.ACT, "acts")):
-        of_kind = [entry for entry in episodes if entry[0].type is kind]
+        of_kind = [(episode, calls) for episode, calls in episodes if episode.type is kind]
         calls = [number for _, number in of_kind]
-        depends = sorted(len(it.dependencies) for it, _ in of_kind)
-        needs = (
-            f"{depends[len(depends) // 10]} to {depends[-1 - len(depends) // 10]}" if kind is EpisodeType.ACT else ""
-        )
-        tokens = spread([it.tokens for it, _ in of_kind])
-        print(table_row([label, f"{len(of_kind)} {word}", spread(calls), tokens, calls.count(1), needs]))
+        tokens = spread([episode.tokens for episode, _ in of_kind])
+        dependencies = ""
+        if kind is EpisodeType.ACT:
+            numbers = sorted(len(episode.dependencies) for episode, _ in of_kind)
+            tenth = len(numbers) // 10
+            dependencies = f"{numbers[tenth]} to {numbers[-1 - tenth]}"
+        print(table_row([label, f"{len(of_kind)} {word}", spread(calls), tokens, calls.count(1), dependencies]))
         label = ""
 
 
@@ -56,9 +58,9 @@ def main() -> None:
     print(table_head(["sessions", "episodes", *columns]))
     for name, label in GROUPS.items():
         sessions = recorded_sessions([folder / name])
-        rows(f"{label}, {len(sessions)}", sessions)
+        print_rows(f"{label}, {len(sessions)}", sessions)
     runs = recorded_sessions([folder / "terminal-bench-2"])
-    rows(f"Terminal-Bench, {len(runs)} runs joined", [join(runs, "joined")])
+    print_rows(f"Terminal-Bench, {len(runs)} runs joined", [join(runs, "joined")])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python research/benchmarks/judge.py ../shared/sessions --output build/judge.jsonl
 
-It needs the extra `judge` of wane-research. A run that was stopped goes on where it was; with more arms or calls it
-judges what is missing. The table is of the calls that all arms have judged. Deterministic but for the last digits.
+It needs the extra `judge` of wane-research. A stopped run continues where it was; with more arms or calls it judges
+what is missing. The table has the calls judged under all arms. Deterministic except for the last digits.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from frame import parser, recorded_sessions, table_head, table_row
+from frame import parser, print_table, recorded_sessions, table_head, table_row
 from wane.core.errors import WaneError
 from wane_research.judge.figures import Row, complete, pair, rows
-from wane_research.judge.judging import ALL, USERS, Arm, Excerpts, Judgement, arm
+from wane_research.judge.judging import ALL, USERS, Arm, Judgement, arm, excerpts
 from wane_research.judge.model import Model, weights
 
 FOLDERS = ("claude-code", "codex", "copilot-cli", "pi", "terminal-bench-2")
@@ -27,10 +27,10 @@ ARMS = (ALL, USERS, "cwl+0", "cwl+0.01", "cwl+0.02", "truncate@0.5", "compact")
 
 
 def read(path: Path) -> list[Judgement]:
-    """The judgements of an earlier run."""
+    """Return the judgements of an earlier run."""
     if not path.exists():
         return []
-    # A run that was killed may have left half a line.
+    # A killed run may have left half a line.
     lines = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
     return [Judgement(**json.loads(line)) for line in lines]
 
@@ -38,12 +38,13 @@ def read(path: Path) -> list[Judgement]:
 def judge(arguments: argparse.Namespace, arms: Sequence[Arm]) -> list[Judgement]:
     """Judge what has not been judged, and return the judgements of the sample."""
     known = read(arguments.output)
-    done = {(it.session, it.arm) for it in known}
+    done = {(judgement.session, judgement.arm) for judgement in known}
     sessions = recorded_sessions(arguments.sessions / name for name in FOLDERS)
     model = Model(weights(), arguments.window + 1_024, flash=arguments.flash)
     gone = arm(arguments.reference) if arguments.gone else None
-    sampled = Excerpts(sessions, model, arguments.window, arguments.budget, arguments.seed, gone)
-    calls, sample = 0, set()
+    sampled = excerpts(sessions, model, arguments.window, arguments.budget, arguments.seed, gone)
+    calls = 0
+    sample = set()
     with arguments.output.open("a", encoding="utf-8") as file:
         for excerpt in sampled:
             if calls >= arguments.calls:
@@ -65,16 +66,14 @@ def judge(arguments: argparse.Namespace, arms: Sequence[Arm]) -> list[Judgement]
 
 
 def report(judgements: Sequence[Judgement], arms: Sequence[str], reference: str) -> None:
-    calls = {(it.session, it.call): it for it in judgements if it.arm == reference}
-    gone = sum(bool(it.missing) for it in calls.values())
-    sessions = {session for session, _ in calls}
+    calls = [judgement for judgement in judgements if judgement.arm == reference]
+    gone = sum(bool(judgement.missing) for judgement in calls)
+    sessions = {judgement.session for judgement in calls}
     print(f"{len(sessions)} sessions, {len(calls)} calls; {gone} use a name that left the view of `{reference}`.\n")
     losses = ["nats a token", "above all", "worth", "in names", "a name gone", "other calls"]
-    print(table_head(["view", "mean tokens", *losses, "recall"], words=1))
-    found = {row.arm: row for row in rows(judgements, reference)}
-    for name in arms:
-        print(line(found[name]))
-    print("\n| | against | nats a token | would show | sessions to show it |\n|---|---|--:|--:|--:|")
+    by_arm = {row.arm: row for row in rows(judgements, reference)}
+    print_table(["view", "mean tokens", *losses, "recall"], (cells(by_arm[name]) for name in arms), words=1)
+    print("", table_head(["", "against", "nats a token", "would show", "sessions to show it"], words=2), sep="\n")
     for name in arms:
         if name not in (ALL, USERS, reference):
             apart = pair(judgements, name, reference)
@@ -83,38 +82,39 @@ def report(judgements: Sequence[Judgement], arms: Sequence[str], reference: str)
             print(table_row([f"`{name}`", f"`{reference}`", ends, least, apart.sessions or ""]))
 
 
-def line(row: Row) -> str:
+def cells(row: Row) -> list[str]:
     above = worth = ""
     if row.interval and row.worth_interval:
         above = f"{row.above:.3f} ({row.interval.low:.3f} to {row.interval.high:.3f})"
         worth = f"{row.worth:.0%} ({row.worth_interval.low:.0%} to {row.worth_interval.high:.0%})"
-    cells = [f"`{row.arm}`", f"{row.view:,.0f}", f"{row.loss:.3f}", above, worth]
-    cells += ["" if value is None else f"{value:.3f}" for value in (row.name_loss, row.gone, row.others)]
-    return table_row([*cells, f"{row.recall:.3f}"])
+    rest = [_nats(row.name_loss), _nats(row.gone), _nats(row.others), f"{row.recall:.3f}"]
+    return [f"`{row.arm}`", f"{row.view:,.0f}", f"{row.loss:.3f}", above, worth, *rest]
+
+
+def _nats(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
 def main() -> None:
-    """Judge, and print the tables."""
     command = parser(__doc__)
     command.add_argument("sessions", type=Path, help=f"folder with {', '.join(FOLDERS)}")
     command.add_argument("--output", type=Path, default=Path("judge.jsonl"), help="the judgements, a line each")
     command.add_argument("--arms", default=",".join(ARMS), help="strategies, by default %(default)s")
-    command.add_argument("--reference", default="cwl+0", help="the arm that others are compared with")
+    command.add_argument("--reference", default="cwl+0", help="the arm to compare others with")
     command.add_argument("--budget", type=int, default=4_000, help="tokens of a view")
     command.add_argument("--window", type=int, default=8_000, help="tokens of an excerpt")
-    command.add_argument("--calls", type=int, default=64, help="judge no more excerpts after so many calls")
-    command.add_argument(
-        "--gone", action="store_true", help="judge calls that use a name that left the reference's view"
-    )
-    command.add_argument("--seed", type=int, default=0, help="decides sessions and places")
-    command.add_argument("--no-flash", dest="flash", action="store_false", help="attention the slow way")
+    command.add_argument("--calls", type=int, default=64, help="judge no more excerpts after this many calls")
+    command.add_argument("--gone", action="store_true", help="judge only calls with a name that left that arm's view")
+    command.add_argument("--seed", type=int, default=0, help="selects sessions and excerpts")
+    command.add_argument("--no-flash", dest="flash", action="store_false", help="compute attention without blocks")
     arguments = command.parse_args()
     try:
         arms = [arm(name) for name in arguments.arms.split(",")]
         judgements = judge(arguments, arms)
     except WaneError as error:
         command.error(str(error))
-    report(complete(judgements, [it.name for it in arms]), [it.name for it in arms], arguments.reference)
+    names = [chosen.name for chosen in arms]
+    report(complete(judgements, names), names, arguments.reference)
 
 
 if __name__ == "__main__":

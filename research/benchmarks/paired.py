@@ -1,7 +1,7 @@
-"""Ways to evict, compared session by session at the same mean view.
+"""Compares ways to evict, session by session at the same mean view.
 
-A way is replayed at several low waters with guards in proportion, and its figures are read off between them where its
-mean view is that of the base. An interval is of the difference of means, from sessions drawn with replacement.
+A way is replayed at several low waters with proportional guards. Its figures are interpolated between them at the mean
+view of the base. An interval is that of the difference of means, by a bootstrap over sessions.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from wane.lab.replaying.replay import Subject
 W = TypeVar("W", bound=Hashable)
 
 LOW_WATERS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
-TARGETS = (0.45, 0.5, 0.55)  # low waters of the base whose mean views others are read off at
+TARGETS = (0.45, 0.5, 0.55)  # low waters of the base, at whose mean views others are compared
 
 DRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one session."""
+    """The figures of one session."""
 
     view: float  # mean tokens of a request
     grounding: float  # edit grounding
@@ -44,14 +44,17 @@ class Figures:
 
     @classmethod
     def averaged(cls, several: Sequence[Figures], weights: Sequence[float] | None = None) -> Figures:
-        """The weighted mean of several."""
         shares = weights or [1 / len(several)] * len(several)
         columns = zip(*map(astuple, several), strict=True)
-        return cls(*(sum(share * value for share, value in zip(shares, column, strict=True)) for column in columns))
+        return cls(*(sumprod(shares, column) for column in columns))
+
+
+def sumprod(first: Sequence[float], second: Sequence[float]) -> float:
+    return sum(one * other for one, other in zip(first, second, strict=True))
 
 
 def policies() -> dict[float, Policy]:
-    """Return the policies of a curve by low water: at the default's, the default without an index."""
+    """Return the policies of a curve by low water; at the default's low water, the default without an index."""
     default = Policy(index_share=0)
     share = GUARD / default.low_water
     return {low: replace(default, low_water=low, guard=share * low) for low in LOW_WATERS}
@@ -61,7 +64,7 @@ Curve = dict[float, Figures]  # figures of one session by low water
 
 
 def curves_of(
-    subjects: Sequence[Subject], ways: Mapping[W, Callable[[int, Policy], Sequence[Job]]], workers: int = 1
+    subjects: Sequence[Subject], ways: Mapping[W, Callable[[int, Policy], Sequence[Job]]]
 ) -> dict[W, list[Curve]]:
     """Return the curve of each session, by way, from the replays of a session under a policy."""
     jobs: list[Job] = []
@@ -71,10 +74,13 @@ def curves_of(
             for job in make(number, policy):
                 jobs.append(replace(job, label=str(len(jobs))))
                 keys.append((way, number, low))
+    results = {int(job.label): Figures.of(result.totals) for job, result in Processes().run(subjects, jobs)}
     figures: dict[tuple[W, int, float], list[Figures]] = {}
-    for job, result in Processes(workers).run(subjects, jobs):
-        figures.setdefault(keys[int(job.label)], []).append(Figures.of(result.totals))
-    curves: dict[W, list[Curve]] = {way: [{} for _ in subjects] for way in ways}
+    for number, key in enumerate(keys):
+        figures.setdefault(key, []).append(results[number])
+    curves: dict[W, list[Curve]] = {}
+    for way in ways:
+        curves[way] = [{} for _ in subjects]
     for (way, number, low), drawn in figures.items():
         curves[way][number][low] = Figures.averaged(drawn)
     return curves
@@ -86,9 +92,10 @@ def at_views(curve: Curve, base: Curve) -> Figures:
 
 
 def gap(curve: Curve, base: Curve) -> float:
-    """Return by how many tokens the curve misses a mean view of the base, whose nearest end stands for it; or 0."""
+    """Return by how many tokens at most the curve misses a mean view of the base; its nearest end is taken there."""
     views = [point.view for point in curve.values()]
-    return max(max(min(views) - base[low].view, base[low].view - max(views), 0) for low in TARGETS)
+    wanted = [base[low].view for low in TARGETS]
+    return max(0, min(views) - min(wanted), max(wanted) - max(views))
 
 
 def _at_view(curve: Curve, view: float) -> Figures:
@@ -113,6 +120,6 @@ def interval(
 
 
 def points(difference: tuple[float, float, float]) -> str:
-    """A difference of shares in points, with its interval."""
+    """Return a difference of shares in points, with its interval."""
     middle, low, high = (100 * value for value in difference)
     return f"{middle:+.1f} ({low:+.1f} to {high:+.1f})"

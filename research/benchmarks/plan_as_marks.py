@@ -15,7 +15,7 @@ from operator import attrgetter
 from statistics import geometric_mean
 from typing import ClassVar
 
-from frame import OwnJob, parser_of_folder, recorded_sessions, table_head, table_row
+from frame import OwnJob, parser_of_folder, print_table, recorded_sessions, table_head, table_row
 from paired import Figures, at_views, curves_of, gap, interval, points, policies
 from policy import PRICES, counted
 from wane import Policy
@@ -41,7 +41,7 @@ COLUMNS = (
 
 
 class BoundedByPlan(Annotator):
-    """Ends the open episode where another entry of the agent's plan goes into progress, or none is any more."""
+    """Ends the open episode when the entry in progress of the agent's plan changes, or none is left in progress."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         super().__init__(limits)
@@ -55,7 +55,7 @@ class BoundedByPlan(Annotator):
 
 
 class TasksOfPlan(BoundedByPlan):
-    """Makes a task (R17) of the current entry; it is abandoned if the entry is given up while it is."""
+    """Makes a task (R17) of the current entry. The task is abandoned if the entry is given up while current."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         super().__init__(limits)
@@ -81,7 +81,7 @@ class TasksOfPlan(BoundedByPlan):
 
 @dataclass(frozen=True, slots=True)
 class BoundedJob(OwnJob):
-    """A replay of the default with episodes that the plan bounds."""
+    """A replay of the default with episodes bounded by the plan."""
 
     annotator: ClassVar[type[Annotator]] = BoundedByPlan
 
@@ -100,25 +100,29 @@ WAYS: Mapping[str, type[Job]] = {"inferred": Job, "bounded by the plan": Bounded
 
 
 def fates(subject: Subject) -> Counter[str]:
-    """Return how many entries a session's plans have, and what became of them."""
-    plan, fate = Plan(), dict[str, str]()
+    """Return the number of entries in a session's plans, and of those with each fate."""
+    plan = Plan()
+    fate: dict[str, str] = {}
     totals: Counter[str] = Counter()
     for part in subject.material.session.parts:
         if part.kind is not Kind.CALL or not plan.read(part.tool or "", part.arguments):
             continue
         totals["changes"] += 1
-        totals["at once"] = max(totals["at once"], sum(it.status == IN_PROGRESS for it in plan.entries.values()))
-        for text in fate.keys() - {entry.text for entry in plan.entries.values()}:
-            if fate[text] not in (DONE, "dropped"):
+        entries = plan.entries.values()
+        current = sum(entry.status == IN_PROGRESS for entry in entries)
+        totals["at once"] = max(totals["at once"], current)
+        for text in fate.keys() - {entry.text for entry in entries}:
+            if fate[text] != DONE:
                 fate[text] = "dropped"
-        for entry in plan.entries.values():
-            totals["started"] += entry.status == IN_PROGRESS and fate.get(entry.text) != IN_PROGRESS
+        for entry in entries:
+            if entry.status == IN_PROGRESS and fate.get(entry.text) != IN_PROGRESS:
+                totals["started"] += 1
             fate[entry.text] = entry.status
     return totals + Counter({"entries": len(fate)}) + Counter(fate.values())
 
 
 def named(subject: Subject) -> list[str]:
-    """Return counts as text: inferred episodes, those named by an entry, and those that began while one was current."""
+    """Return counts as text: inferred episodes, those named by an entry, and those begun while an entry was current."""
     window, annotator = ContextWindow(MAX_BUDGET), Annotator()
     names: list[str] = []
     episodes = during = 0
@@ -126,28 +130,30 @@ def named(subject: Subject) -> list[str]:
         opened = annotator.add_to(window, item, part).opened
         if opened is not None and opened.inferred:
             episodes += 1
-            during += bool(annotator._plan.current)
-            names += filter(None, [annotator._entry])
+            if annotator._plan.current:
+                during += 1
+            if annotator._entry:
+                names.append(annotator._entry)
     return [f"{episodes}", f"{len(names)} ({len(set(names))} entries)", f"{during}"]
 
 
 def table_of_plans(subjects: Sequence[Subject]) -> list[Subject]:
-    """Print what plans the sessions hold, and return those that hold one."""
+    """Print the figures of plans, and return the sessions that have one."""
     planned = [subject for subject in subjects if fates(subject)["entries"]]
     print(f"{len(planned)} of {counted(subjects)} hold a plan\n")
-    print(table_head(["session", *COLUMNS], words=1))
-    for subject in planned:
-        fate = fates(subject)
-        fate["left"] = fate["pending"] + fate[IN_PROGRESS]
-        names = ("changes", "entries", "started", DONE, "dropped", "left", "at once")
-        figures = [fate[name] for name in names]
-        cells = [subject.material.session.name, *map(str, figures), *named(subject)]
-        print(table_row(cells))
+    print_table(["session", *COLUMNS], map(cells_of_plan, planned), words=1)
     return planned
 
 
+def cells_of_plan(subject: Subject) -> list[str]:
+    fate = fates(subject)
+    fate["left"] = fate["pending"] + fate[IN_PROGRESS]
+    names = ("changes", "entries", "started", DONE, "dropped", "left", "at once")
+    return [subject.material.session.name, *(f"{fate[name]}" for name in names), *named(subject)]
+
+
 def table(subjects: Sequence[Subject], budget: int) -> None:
-    """Print both ways at a budget: session by session as they are, and the difference at the same mean view."""
+    """Print the ways at a budget: session by session as they are, and the difference at the same mean view."""
     pricing = Pricing.of(PRICES[0])
 
     def jobs(kind: type[Job], number: int, policy: Policy) -> list[Job]:
@@ -163,12 +169,17 @@ def table(subjects: Sequence[Subject], budget: int) -> None:
             cells = [subject.material.session.name, way, f"{own.dollars:.3f}", f"{own.view / 1000:.1f}k"]
             print(table_row([*cells, f"{own.recall:.3f}", f"{own.grounding:.3f}", f"{own.over:.0f}"]))
     inferred, bounded, tasks = curves.values()
-    pairs = [(own[low], other[low]) for own, other in zip(tasks, bounded, strict=True) for low in policies()]
-    losses = [max(abs(one.recall - other.recall), abs(one.grounding - other.grounding)) for one, other in pairs]
-    print(
-        f"\nTasks differ from bounds in {sum(one != other for one, other in pairs)} of {len(pairs)} replays,", end=" "
-    )
-    print(f"in recall and grounding by {100 * max(losses):.1f} points at most.")
+    differing = replays = 0
+    largest = 0.0
+    for own, other in zip(tasks, bounded, strict=True):
+        for low in policies():
+            replays += 1
+            differing += own[low] != other[low]
+            largest = max(
+                largest, abs(own[low].recall - other[low].recall), abs(own[low].grounding - other[low].grounding)
+            )
+    print(f"\nTasks differ from bounds in {differing} of {replays} replays,", end=" ")
+    print(f"in recall and grounding by {100 * largest:.1f} points at most.")
     print("\nBounded less inferred, mean over sessions with its 95 % interval:")
     difference("as they are", [curve[0.5] for curve in bounded], [curve[0.5] for curve in inferred])
     same = [at_views(own, other) for own, other in zip(bounded, inferred, strict=True)]
@@ -178,8 +189,8 @@ def table(subjects: Sequence[Subject], budget: int) -> None:
 
 
 def difference(condition: str, bounded: Sequence[Figures], inferred: Sequence[Figures]) -> None:
-    """Print how the ways differ."""
-    recall, grounding = (points(interval(bounded, inferred, attrgetter(name))) for name in ("recall", "grounding"))
+    recall = points(interval(bounded, inferred, attrgetter("recall")))
+    grounding = points(interval(bounded, inferred, attrgetter("grounding")))
     ratio = geometric_mean([one.dollars / other.dollars for one, other in zip(bounded, inferred, strict=True)])
     print(f"- {condition}: recall {recall}, grounding {grounding} points; cost {ratio:.3f} of inferred", flush=True)
 

@@ -34,7 +34,7 @@ RIVALS = ("truncate", "compact", "clear-tools")
 UNINDEXED = Policy(index_share=0)  # an order is judged by what it keeps, so nothing here leaves an index (index.py)
 
 HARNESS = "ohmyposh"
-"""Sessions of this name hold much text that the harness put into the user's role: a set of their own."""
+"""Sessions with this name hold much text that the harness put into the user's role, so they are a set of their own."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,11 @@ class Contender:
 
 
 OURS = Contender("**`Policy()`**", "cwl")
-BOUNDS = tuple(
-    Contender(name, "cwl", bound=bound)
-    for name, bound in {
-        "at its passes: the oldest call first": Bound("call", "oldest"),
-        "clairvoyant: the episode needed latest first": Bound("episode", "latest"),
-        "clairvoyant: the call needed latest first": Bound("call", "latest"),
-        "clairvoyant: the call with the fewest needs a token first": Bound("call", "fewest"),
-    }.items()
+BOUNDS = (
+    Contender("at its passes: the oldest call first", "cwl", bound=Bound("call", "oldest")),
+    Contender("clairvoyant: the episode needed latest first", "cwl", bound=Bound("episode", "latest")),
+    Contender("clairvoyant: the call needed latest first", "cwl", bound=Bound("call", "latest")),
+    Contender("clairvoyant: the call with the fewest needs a token first", "cwl", bound=Bound("call", "fewest")),
 )
 RIVALS_BY_LOW_WATER = tuple(Contender(f"{name} {low}", name, low_water=low) for name in RIVALS for low in LOW_WATERS)
 LISTED = (
@@ -75,33 +72,28 @@ LISTED = (
 
 @dataclass(frozen=True)
 class Row:
-    """What a contender came to, each session counting the same."""
+    """The figures of a contender. Each session has the same weight."""
 
     name: str
-    cost: float  # against `paper`, geometric mean
-    of_none: float  # against never evicting, likewise
-    refetched: float  # as `cost`, with the price of fetching again what was needed and gone in both
+    cost: float  # relative to `paper`, geometric mean
+    of_none: float  # relative to never evicting, geometric mean
+    refetched: float  # like `cost`, with the price of fetching evicted content again in both
     view: float  # mean tokens of a request
     recall: float  # reference recall
-    recall_at_best: float  # the same, were summaries to hold the best that fits into them
+    recall_at_best: float  # the same if each summary were the best of its length
     grounding: float  # edit grounding
     users: float  # share of the user's turns that were never missing
     breaks: float  # prefix breaks per 100 calls
-    over: float  # share of the requests that were over the budget, out of all of them
+    over: float  # share of all requests that were over the budget
     why: Counter[str]  # these requests, by what filled them
 
     def line(self) -> str:
         recall = f"{self.recall:.3f}"
         if self.recall_at_best - self.recall >= 0.0005:
             recall += f" to {self.recall_at_best:.3f}"
-        cells = [
-            self.name,
-            f"{self.cost:.3f}",
-            f"{self.of_none:.3f}",
-            f"{self.refetched:.3f}",
-            f"{self.view / 1000:.1f}k",
-        ]
-        cells += [recall, f"{self.grounding:.3f}", f"{self.users:.2f}", f"{self.breaks:.1f}", f"{self.over:.1%}"]
+        cells = [self.name, f"{self.cost:.3f}", f"{self.of_none:.3f}", f"{self.refetched:.3f}"]
+        cells += [f"{self.view / 1000:.1f}k", recall, f"{self.grounding:.3f}"]
+        cells += [f"{self.users:.2f}", f"{self.breaks:.1f}", f"{self.over:.1%}"]
         return table_row(cells)
 
 
@@ -114,26 +106,28 @@ BETWEEN = ("cost", "of_none", "refetched", "view", "recall", "recall_at_best", "
 
 
 def sets(folder: Path) -> dict[str, list[Subject]]:
-    """The sessions by what they are for.
+    """Return the sessions by set.
 
-    Every second one is in the first half; the Terminal-Bench runs make one session a half. Sessions with much text of
-    the harness are in neither.
+    Every second one is in the first half. The Terminal-Bench runs are joined into one session for each half. Sessions
+    with much text of the harness are in neither.
     """
     runs = recorded_sessions([folder / "terminal-bench-2"])
     sessions = [join(runs[0::2], "terminal-bench even"), join(runs[1::2], "terminal-bench odd")]
     sessions += recorded_sessions(folder / agent for agent in ("claude-code", "codex", "pi"))
-    halved = [Subject.of(count(session)) for session in sessions if not session.name.startswith(HARNESS)]
-    apart = [Subject.of(count(session)) for session in sessions if session.name.startswith(HARNESS)]
+    halved: list[Subject] = []
+    apart: list[Subject] = []
+    for session in sessions:
+        chosen = apart if session.name.startswith(HARNESS) else halved
+        chosen.append(Subject.of(count(session)))
     return {"first half": halved[0::2], "second half": halved[1::2], "much harness text": apart}
 
 
 def fitting(subjects: Sequence[Subject], budget: int) -> list[Subject]:
-    """The sessions whose fixed overhead leaves half of the budget at least."""
+    """Return the sessions whose fixed overhead leaves at least half of the budget."""
     return [subject for subject in subjects if subject.material.overhead <= budget / 2]
 
 
 def counted(subjects: Sequence[Subject]) -> str:
-    """How many sessions, and their calls."""
     calls = sum(len(subject.material.session.calls) for subject in subjects)
     return f"{len(subjects)} {'session' if len(subjects) == 1 else 'sessions'}, {calls:,} calls"
 
@@ -141,15 +135,18 @@ def counted(subjects: Sequence[Subject]) -> str:
 def measure(
     subjects: Sequence[Subject], contenders: Sequence[Contender], budget: int, price: str
 ) -> dict[str, list[Totals]]:
-    """Totals by contender, session by session."""
+    """Return totals by contender, session by session."""
     pricing, numbers = Pricing.of(price), range(len(subjects))
     jobs = [contender.job(number, budget, pricing) for contender in contenders for number in numbers]
     done = {(job.label, job.subject): result.totals for job, result in Processes().run(subjects, jobs)}
-    return {contender.name: [done[contender.name, number] for number in numbers] for contender in contenders}
+    totals: dict[str, list[Totals]] = {}
+    for contender in contenders:
+        totals[contender.name] = [done[contender.name, number] for number in numbers]
+    return totals
 
 
 def rows(measured: dict[str, list[Totals]]) -> dict[str, Row]:
-    """The means over sessions, by contender; `paper` and `none` must be among them."""
+    """Return the means over sessions by contender; `paper` and `none` must be among them."""
     paper, none = measured["paper"], measured["none"]
     return {name: _row(name, totals, paper, none) for name, totals in measured.items()}
 
@@ -178,15 +175,22 @@ def _row(name: str, totals: Sequence[Totals], paper: Sequence[Totals], none: Seq
     )
 
 
+def rivals_at_view(rivals: Sequence[str], by_name: dict[str, Row], view: float) -> list[Row]:
+    """Return the rivals that have low waters on both sides of a mean view, at that view."""
+    at_view = [rival_at_view(rival, by_name, view) for rival in rivals]
+    return [row for row in at_view if row is not None]
+
+
 def rival_at_view(rival: str, by_name: dict[str, Row], view: float) -> Row | None:
-    """A rival at a mean view, between its low waters on either side; as it is usually set, it keeps another share."""
+    """Return a rival at a mean view, interpolated between the low waters on either side."""
     curve = sorted((row for name, row in by_name.items() if name.startswith(f"{rival} ")), key=lambda row: row.view)
     for low, high in pairwise(curve):
         if low.view <= view <= high.view:
             share = (view - low.view) / (high.view - low.view) if high.view > low.view else 0.0
-            between = {
-                name: getattr(low, name) + share * (getattr(high, name) - getattr(low, name)) for name in BETWEEN
-            }
+            between: dict[str, float] = {}
+            for name in BETWEEN:
+                least = getattr(low, name)
+                between[name] = least + share * (getattr(high, name) - least)
             return replace(low, name=f"{rival}, at the view of `Policy()`", **between, over=max(low.over, high.over))
     return None
 
@@ -200,19 +204,21 @@ class Case:
     budget: int
     price: str
     rows: dict[str, Row]  # the means of each contender
-    floor: tuple[float, float]  # the least cost that keeps the user's turns, against `paper` and against never evicting
+    floor: tuple[float, float]  # least cost that keeps the user's turns, relative to `paper` and to never evicting
 
 
 def cases(name: str, subjects: Sequence[Subject]) -> Iterator[Case]:
-    """The set at each budget and price, where there is a session that fits."""
+    """Yield the set at each budget and price at which a session fits."""
     for price, budget in product(PRICES, BUDGETS):
         chosen = fitting(subjects, budget)
         if chosen:
             measured = measure(chosen, [*LISTED, *RIVALS_BY_LOW_WATER], budget, price)
-            paper, none = (
-                geometric_mean([run.floor / run.dollars for run in measured[base]]) for base in ("paper", "none")
-            )
-            yield Case(name, chosen, budget, price, rows(measured), (paper, none))
+            floor = _floor(measured["paper"]), _floor(measured["none"])
+            yield Case(name, chosen, budget, price, rows(measured), floor)
+
+
+def _floor(runs: Sequence[Totals]) -> float:
+    return geometric_mean([run.floor / run.dollars for run in runs])
 
 
 SUMMARY = (
@@ -222,7 +228,7 @@ SUMMARY = (
 
 
 def summary(case: Case) -> list[str]:
-    """The default in a line, beside `compact` at its mean view and the clairvoyant orders."""
+    """Return a line with the default, `compact` at its mean view, and the clairvoyant orders."""
     ours = case.rows[OURS.name]
     same = rival_at_view("compact", case.rows, ours.view)
     best = [case.rows[bound.name] for bound in BOUNDS if bound.name.startswith("clairvoyant")]
@@ -242,7 +248,6 @@ def summary(case: Case) -> list[str]:
 
 
 def report(case: Case) -> None:
-    """Print the default against the others."""
     ours = case.rows[OURS.name]
     print(f"\n### {case.name}: τ = {case.budget:,}, {case.price}, {counted(case.subjects)}\n\n{HEAD}")
     for contender in LISTED:
@@ -250,8 +255,8 @@ def report(case: Case) -> None:
     paper, none = case.floor
     unknown = " |" * (len(COLUMNS) - 3)
     print(f"| (no strategy that keeps the user's turns can cost less) | {paper:.3f} | {none:.3f} |{unknown}")
-    for same in filter(None, (rival_at_view(rival, case.rows, ours.view) for rival in RIVALS)):
-        print(same.line())
+    for row in rivals_at_view(RIVALS, case.rows, ours.view):
+        print(row.line())
     reasons = ", ".join(f"{reason} {ours.why[reason]:,}" for reason in REASONS if ours.why[reason])
     if ours.over:
         print(f"\n`Policy()` is over the budget at {ours.why.total():,} calls, filled by: {reasons}.")
@@ -260,26 +265,22 @@ def report(case: Case) -> None:
 
 
 def grid() -> list[Contender]:
-    """The settings that the default was chosen from."""
-    around, wide = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6), (0.3, 0.35, 0.4, 0.45, 0.5, 0.6)
-    few, some = (0.4, 0.5), (0.3, 0.4, 0.5)
-    settings = {
-        "": [Policy(low_water=low, guard=guard) for low, guard in product(around, wide)],
-        ", no guard": [Policy(low_water=low, guard=0.0) for low in (*few, 0.7)],
-        ", order paper": [Policy("paper", low_water=low, guard=guard) for low, guard in product(few, some)],
-        ", not when cold": [
-            Policy(evict_when_cold=False, low_water=low, guard=guard) for low, guard in product(few, some)
-        ],
-    }
-    return [
-        Contender(f"low water {policy.low_water}, guard {policy.guard}{name}", "cwl", replace(policy, index_share=0))
-        for name, policies in settings.items()
-        for policy in policies
-    ]
+    """Return the settings from which the default was chosen."""
+    around = list(product((0.35, 0.4, 0.45, 0.5, 0.55, 0.6), (0.3, 0.35, 0.4, 0.45, 0.5, 0.6)))
+    few = list(product((0.4, 0.5), (0.3, 0.4, 0.5)))
+    settings = [("", UNINDEXED, low, guard) for low, guard in around]
+    settings += [(", no guard", UNINDEXED, low, 0.0) for low in (0.4, 0.5, 0.7)]
+    settings += [(", order paper", replace(UNINDEXED, order="paper"), low, guard) for low, guard in few]
+    settings += [(", not when cold", replace(UNINDEXED, evict_when_cold=False), low, guard) for low, guard in few]
+    contenders: list[Contender] = []
+    for name, base, low, guard in settings:
+        policy = replace(base, low_water=low, guard=guard)
+        contenders.append(Contender(f"low water {low}, guard {guard}{name}", "cwl", policy))
+    return contenders
 
 
 def fit(subjects: Sequence[Subject]) -> None:
-    """Print the grid, and what of it costs no more than the default, keeps no less, and is not the same."""
+    """Print the grid, and the settings that cost no more than the default, keep no less, and differ."""
     base, tried = [Contender(name, name) for name in ("paper", "none")], grid()
     for budget in BUDGETS:
         chosen = fitting(subjects, budget)

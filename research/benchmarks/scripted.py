@@ -4,7 +4,7 @@
     python research/benchmarks/scripted.py closed-loop                # docs/lab/closed-loop.md: 20 to 40 minutes
     python research/benchmarks/scripted.py closed-loop --tasks 20 --tokens 10m
 
-What follows the name is passed on to the command.
+Further arguments are passed on to the command.
 """
 
 from __future__ import annotations
@@ -13,23 +13,21 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from frame import print_table
 
 Data = dict[str, Any]
 
 STRATEGIES = ("cwl", "paper", "truncate", "compact", "clear-tools", "fold", "none")
 IN_README = ("cwl", "truncate", "compact", "none")
-FULL_RUN = (
-    "--strategy",
-    "cwl,paper,fold,clear-tools,compact,truncate,none",
-    *("--isolated", "--kill-every", "100"),
-)
+FULL_RUN = ("--strategy", "cwl,paper,fold,clear-tools,compact,truncate,none", "--isolated", "--kill-every", "100")
 TIES = ("decision", "name", "code", "finding", "described", "recalled")
 
 
 def wane(*arguments: str) -> Data:
-    """What a command of ours gives as JSON. It ends with 1 where a strategy did worse than ours must."""
+    """Return the JSON that a command of Wane prints. It exits with 1 if a strategy fails what Wane's must pass."""
     done = subprocess.run(
         [sys.executable, "-m", "wane.cli.main", *arguments, "--json"], check=False, stdout=subprocess.PIPE, text=True
     )
@@ -39,29 +37,24 @@ def wane(*arguments: str) -> Data:
     return data
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines) + "\n"
-
-
 def demo(arguments: Sequence[str]) -> None:
-    found = {it: wane("demo", "--strategy", it, *arguments) for it in STRATEGIES}
-    head = (
-        "strategy",
-        "tasks passed",
-        "peak view",
-        "input tokens",
-        "from the cache",
-        "user turns lost",
-        "reads repeated",
-    )
-    print(table(head, [demo_row(name, found[name]) for name in IN_README]))
-    columns = [demo_column(it) for it in found.values()]
-    page = [[label, *(column[label] for column in columns)] for label in columns[0]]
-    print(table(["", *(f"`{it}`" for it in STRATEGIES)], page))
-    for name, it in found.items():
-        if it["problems"]:
-            print(f"{name}: {'; '.join(it['problems'])}")
+    runs = {name: wane("demo", "--strategy", name, *arguments) for name in STRATEGIES}
+    figures = ("tasks passed", "peak view", "input tokens", "from the cache", "user turns lost", "reads repeated")
+    print_table(["strategy", *figures], (demo_row(name, runs[name]) for name in IN_README))
+    print()
+    rows: dict[str, list[str]] = {}
+    for data in runs.values():
+        for label, cell in demo_column(data).items():
+            rows.setdefault(label, [label]).append(cell)
+    print_table(["", *(f"`{name}`" for name in STRATEGIES)], rows.values())
+    print()
+    for name, data in runs.items():
+        if data["problems"]:
+            print(f"{name}: {'; '.join(data['problems'])}")
+
+
+def turns_lost(data: Data) -> str:
+    return f"{data['most_turns_lost']} of {data['tasks']}" if data["most_turns_lost"] else "0"
 
 
 def demo_row(name: str, it: Data) -> list[str]:
@@ -73,7 +66,7 @@ def demo_row(name: str, it: Data) -> list[str]:
         f"{it['peak_view_tokens']:,}",
         f"{it['input_tokens']:,}",
         f"{it['prefix_reuse']:.0%}",
-        f"{it['most_turns_lost']} of {it['tasks']}" if it["most_turns_lost"] else "0",
+        turns_lost(it),
         f"{it['re_read']}",
     ]
 
@@ -85,9 +78,7 @@ def demo_column(it: Data) -> dict[str, str]:
         "tasks that pass": f"{it['tasks_passed']} of {it['tasks']}",
         "largest view, in tokens": f"{it['peak_view_tokens']:,}",
         "requests over the budget": f"{it['over_budget'] + it['unmet']}",
-        "user's turns missing from a request, at most": f"{it['most_turns_lost']} of {it['tasks']}"
-        if it["most_turns_lost"]
-        else "0",
+        "user's turns missing from a request, at most": turns_lost(it),
         "model calls": f"{it['model_calls']}{summaries}",
         "input tokens": f"{it['input_tokens']:,}",
         "share of them in a prefix cache": f"{it['prefix_reuse']:.0%}",
@@ -98,15 +89,16 @@ def demo_column(it: Data) -> dict[str, str]:
 
 
 def closed_loop(arguments: Sequence[str]) -> None:
-    """Print the page's tables, and what it says below them."""
     runs = wane("lab", "closed-loop", *FULL_RUN, *arguments)["runs"]
     runs.sort(key=lambda it: it["name"] != "isolated")
     head = (
         *("", "passed", "lost against isolated", "model calls", "input tokens", "mean view", "peak view"),
         *("over budget", "requests without all user turns", "read again", "cost"),
     )
-    print(table(head, [loop_row(it) for it in runs]))
-    print(table(["", *TIES, "nothing"], [ties_row(it) for it in runs]))
+    print_table(head, map(loop_row, runs))
+    print()
+    print_table(["", *TIES, "nothing"], map(ties_row, runs))
+    print()
     for it in runs:
         print(
             f"{it['name']}: {it['history_items']:,} items, {it['passes']} passes, {it['recalls']} recalls, "
@@ -118,7 +110,6 @@ def closed_loop(arguments: Sequence[str]) -> None:
 
 
 def loop_row(it: Data) -> list[str]:
-    """A run among all."""
     return [
         f"`{it['name']}`",
         f"{it['tasks_passed']}",
@@ -135,7 +126,7 @@ def loop_row(it: Data) -> list[str]:
 
 
 def ties_row(it: Data) -> list[str]:
-    """What passed of a run, by what a task depends on."""
+    """The tasks of a run that passed, by what they depend on."""
     given: Counter[str] = Counter()
     passed: Counter[str] = Counter()
     for result in it["results"]:

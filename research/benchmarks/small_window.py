@@ -34,12 +34,12 @@ TOOL = {
 
 
 def page(name: str) -> str:
-    """What stands on a page: some 230 tokens."""
+    """Return the text of a page: some 230 tokens."""
     return "\n".join(f"{name}, line {line}: the measured value is {line * 7 % 11}." for line in range(1, 14))
 
 
 def converse(client: OpenAI, turns: int) -> Iterator[str]:
-    """An agent in a loop of one's own: yield a line for each request."""
+    """Run an agent in a hand-written loop, and yield a line for each request."""
     messages: list = []
     requests = count(1)
     for turn in range(1, turns + 1):
@@ -79,6 +79,11 @@ def proxy(upstream: str, budget: int) -> Iterator[str]:
         process.wait()
 
 
+def print_conversation(url: str, turns: int) -> None:
+    for line in converse(OpenAI(base_url=f"{url}/v1", api_key="none"), turns):
+        print(f"  {line}", flush=True)
+
+
 def main() -> None:
     """Hold the same conversation twice."""
     command = parser(__doc__)
@@ -92,12 +97,10 @@ def main() -> None:
         command.error(str(error))
     with ScriptedServer(small) as server:
         print(f"Without Wane, at a window of {arguments.window:,} tokens:", flush=True)
-        for line in converse(OpenAI(base_url=f"{server.url}/v1", api_key="none"), arguments.turns):
-            print(f"  {line}", flush=True)
+        print_conversation(server.url, arguments.turns)
         with proxy(server.url, arguments.budget) as url:
             print(f"Behind wane proxy, at a budget of {arguments.budget:,} tokens:", flush=True)
-            for line in converse(OpenAI(base_url=f"{url}/v1", api_key="none"), arguments.turns):
-                print(f"  {line}", flush=True)
+            print_conversation(url, arguments.turns)
 
 
 if __name__ == "__main__":

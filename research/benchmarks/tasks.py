@@ -1,9 +1,9 @@
-"""What leaves first of a way that was given up (R17).
+"""What `abandoned` saves when an approach was given up (R17).
 
     python research/benchmarks/tasks.py [--subjects 16] [--seed 0]
 
-A script plays the model, and drives a `Conversation`: on each subject it tries three ways of which two are dead ends,
-and needs what it has read before. What lines of tasks keep is a figure of `wane lab closed-loop --mark-tasks`.
+A script plays the model and drives a `Conversation`. On each subject it tries three approaches, two of them dead ends,
+and keeps needing what it read before. `wane lab closed-loop --mark-tasks` has figures on what lines of tasks keep.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wane.core import DELIMITER, chars
 from wane_research.closed_loop.world import World, make_world
 
 FILE_SHARE: Final = 1 / 32  # mean size of a module, as a share of the budget: as in the closed loop
-GROUND: Final = 8  # modules that an exploration of the ways reads
+GROUND: Final = 8  # modules that the first exploration of a subject reads
 
 READ_PRICE: Final = 0.1
 WRITE_PRICE: Final = 1.25  # prices of a cached and of a written token, in tokens of uncached input
@@ -44,13 +44,7 @@ class Counts:
 
 
 class Script:
-    """An agent whose model is a script.
-
-    Args:
-        budget: of its conversation, in tokens.
-        tasks: whether it has tasks.
-        world: what it reads.
-    """
+    """An agent whose model is a script."""
 
     def __init__(self, budget: int, world: World, *, tasks: bool) -> None:
         self.conversation = wane.Conversation(budget=budget, tasks=tasks, recall=True)
@@ -61,19 +55,16 @@ class Script:
         self._before: list[Message] = []
 
     def hear(self, words: str) -> None:
-        """Take in a turn of the user."""
         self.conversation.append({"role": "user", "content": words})
 
     def say(self, words: str, *calls: tuple[str, Mapping[str, Any]], results: Mapping[str, str] | None = None) -> None:
         """Make a request and answer it with words and calls; `results` has a tool's result other than a file's text."""
         self._count(self.conversation.request().messages)
-        entries = [
-            {"id": f"c{next(self._numbers)}", "type": "function", "function": {"name": name, "arguments": dumped(data)}}
-            for name, data in calls
-        ]
         reply: Message = {"role": "assistant", "content": words}
-        if entries:
-            reply["tool_calls"] = entries
+        for name, data in calls:
+            function = {"name": name, "arguments": dumped(data)}
+            call = {"id": f"c{next(self._numbers)}", "type": "function", "function": function}
+            reply.setdefault("tool_calls", []).append(call)
         for call in self.conversation.append(reply):
             text = (results or {}).get(call.name) or self.world.modules[json.loads(call.arguments)["path"]].text
             self.conversation.append(call.result(text))
@@ -84,7 +75,7 @@ class Script:
             self.say(words, *(("read_file", {"path": path}) for path in paths[first : first + 5]))
 
     def fetch(self, paths: Sequence[str], words: str) -> None:
-        """Read those modules again whose text is not in view; look at the view of the next request."""
+        """Read the modules again whose text is not in the view of the next request."""
         seen = dumped(self.conversation.view)
         missing = [path for path in paths if dumped(self.world.modules[path].text)[1:-1] not in seen]
         self.counts.fetched += len(missing)
@@ -106,7 +97,7 @@ class Script:
 
 
 def size(message: Message) -> int:
-    """Tokens of a message, as Wane counts them: of its text, and of its calls' names and arguments."""
+    """Return the tokens of a message: of its text, and of its calls' names and arguments."""
     calls = [call["function"] for call in message.get("tool_calls", ())]
     return chars(message["content"] or "") + sum(chars(call["name"] + call["arguments"]) for call in calls)
 
@@ -120,12 +111,12 @@ def mark(action: str, name: str, **others: object) -> tuple[str, Mapping[str, An
 
 
 def ways(budget: int, kind: str, *, declares: bool, subjects: int, seed: int) -> Counts:
-    """Try three ways on each subject, of which two are dead ends.
+    """Try three approaches on each subject, of which two are dead ends.
 
     `budget`: tokens of the view.
-    `kind`: `none` for no tasks; `ended`, if dead ends are ended as other tasks are; `abandoned`.
-    `declares`: whether the acts of dead ends declare the exploration that all ways build on.
-    `seed`: tells one session from another.
+    `kind`: `none` for no tasks; `ended` if dead ends are ended like other tasks; `abandoned`.
+    `declares`: whether the acts of dead ends declare the exploration on which all approaches build.
+    `seed`: selects the session.
     """
     world = make_world(seed, areas=16, modules=10, file_tokens=int(budget * FILE_SHARE))
     pick = random.Random(f"{seed}:ways")
@@ -137,7 +128,7 @@ def ways(budget: int, kind: str, *, declares: bool, subjects: int, seed: int) ->
 
 
 def _parted(pick: random.Random, world: World) -> list[list[str]]:
-    """The modules of the ground, and of each way."""
+    """Return the modules of the first exploration, and of each approach."""
     paths = pick.sample(list(world.modules), GROUND + 12)
     return [paths[:GROUND], *(paths[first : first + 4] for first in range(GROUND, GROUND + 12, 4))]
 
@@ -152,26 +143,27 @@ def _subject(
     script.say("I know them.", mark("end", look, description=f"Read {', '.join(ground)}."))
     for way, paths in enumerate(others, 1):
         dead = way < len(others)
-        _way(script, f"s{number}-w{way}", kind, paths, look if declares or not dead else None, dead=dead)
-        # The next way, and the end, need what the ground holds.
+        needs = [] if dead and not declares else [look]
+        _way(script, f"s{number}-w{way}", paths, needs, dead=dead, abandoned=dead and kind == "abandoned")
+        # The next approach, and the end of the subject, need the first exploration.
         script.fetch(ground, "I need them again.")
     script.say(f"Subject {number} is done.")
 
 
-def _way(script: Script, name: str, kind: str, paths: Sequence[str], ground: str | None, *, dead: bool) -> None:
-    """Try one way: look at four modules, change them and run the tests, whose output is long."""
+def _way(script: Script, name: str, paths: Sequence[str], needs: Sequence[str], *, dead: bool, abandoned: bool) -> None:
+    """Try one approach: look at four modules, change them and run the tests, whose output is long."""
     task = [mark("start", name, type="task")] if script.tasks else []
     script.say("Try this.", *task, mark("start", f"{name}-look", type="expl"))
     script.read(paths, "Read them.")
     script.say("I know them.", mark("end", f"{name}-look", description=f"Read {', '.join(paths)}."))
-    needs = [f"{name}-look", *([ground] if ground else [])]
+    start = mark("start", f"{name}-write", type="act", dependencies=[f"{name}-look", *needs])
     edit = ("edit_file", {"path": paths[0], "text": "..." * 200})
-    script.say("Change it.", mark("start", f"{name}-write", type="act", dependencies=needs), edit, results=EDITED)
+    script.say("Change it.", start, edit, results=EDITED)
     output = f"{name}: tests\n" + "12 tests, 3 failed\n" * (script.conversation.settings.budget // 200)
     script.say("Run the tests.", ("shell", {"command": "make test"}), results={"shell": output})
     ends = [mark("end", f"{name}-write")]
     if script.tasks:
-        given_up = {"abandoned": True} if dead and kind == "abandoned" else {}
+        given_up = {"abandoned": True} if abandoned else {}
         ends.append(mark("end", name, description="It does not work." if dead else "It works.", **given_up))
     script.say("That is that.", *ends)
 

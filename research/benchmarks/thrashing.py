@@ -1,6 +1,6 @@
-"""Which recorded sessions thrash, by budget, and how often passes run in them and in the others.
+"""Which recorded sessions thrash, by budget, and how often passes run in them and in the others: docs/lab/thrashing.md.
 
-    python research/benchmarks/thrashing.py SESSIONS… [--strategy NAME]
+    python research/benchmarks/thrashing.py SESSIONS…
 
 An engine takes in each session as it was recorded, with inferred episodes, and prepares each of its requests.
 """
@@ -26,14 +26,14 @@ class Run:
     """A session at a budget."""
 
     name: str
-    states: Sequence[Thrashing | None]  # what was found at each request
+    states: Sequence[Thrashing | None]  # the state at each request; None if it did not thrash
     passes: int  # requests before which content left the view
     room: Room | None  # the room at the last request
 
     @classmethod
-    def of(cls, material: Material, strategy: str, budget: int) -> Run:
-        engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer", strategy=strategy))
-        taken, passes = 0, 0
+    def of(cls, material: Material, budget: int) -> Run:
+        engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
+        taken = passes = 0
         states: list[Thrashing | None] = []
         for call in material.session.calls:
             while taken < call.first:
@@ -55,22 +55,20 @@ class Run:
         return 100 * self.passes / max(1, len(self.states))
 
     def __str__(self) -> str:
-        """Return a line with its figures, and what was said first."""
+        """Return a line with its figures, and the first warning."""
         fixed = 0 if self.room is None else self.room.fixed / self.room.budget
-        first = next(filter(None, self.states), None)
-        return f"  {self.name:28.28} fixed {fixed:4.0%}, thrashes {self.held:4.0%}, passes {self.rate:5.1f} of 100" + (
-            f": {first.warning}" if first else ""
-        )
+        line = f"  {self.name:28.28} fixed {fixed:4.0%}, thrashes {self.held:4.0%}, passes {self.rate:5.1f} of 100"
+        for state in self.states:
+            if state is not None:
+                return f"{line}: {state.warning}"
+        return line
 
 
 def main() -> None:
-    """Print the sessions by budget, and a line about each budget."""
-    command = parser_of_sessions(__doc__)
-    command.add_argument("--strategy", default="cwl", help="the strategy (default: %(default)s)")
-    arguments = command.parse_args()
-    materials = [count(session) for session in recorded_sessions(arguments.sessions)]
+    sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
+    materials = [count(session) for session in sessions]
     for budget in BUDGETS:
-        runs = [Run.of(material, arguments.strategy, budget) for material in materials]
+        runs = [Run.of(material, budget) for material in materials]
         print(*runs, sep="\n")
         thrash = sorted(run.rate for run in runs if run.held)
         others = sorted(run.rate for run in runs if not run.held)

@@ -1,11 +1,12 @@
-"""What the note at an act's start saves: the real agent, with a script in the model's place.
+"""What the note at an act's start saves: docs/decisions/what-comes-back.md.
 
     python research/benchmarks/what_comes_back.py scripted [--pairs 20] [--budget 16k] [--seed 0]
     python research/benchmarks/what_comes_back.py recorded SESSIONS…
 
-Scripted: in each pair of tasks the model reads eight modules, and some tasks later writes a function from the constants
-of some of them, in an act that declares that exploration. What it does not see any more it fetches in one of three
-ways. Recorded: how often an act of a recorded session, with inferred episodes, would have had the note.
+Scripted: the real agent, with a script as its model. In each pair of tasks the model reads eight modules, and some
+tasks later writes a function from the constants of some of them, in an act that declares that exploration. What has
+left the view it fetches in one of three ways. Recorded: how often an act of a recorded session, with inferred episodes,
+would have had the note.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ EXPLORED: Final = 8  # modules that an exploration reads: a quarter of the budge
 FILE_SHARE: Final = 1 / 32
 
 Way = Literal["reads again", "by the note", "by the note, whole", "recalls"]
-"""How the model gets back what it does not see: it reads the files; it recalls a part if the note says so, or the whole
-exploration, and reads otherwise; or it recalls in any case, because the guidance names the tool."""
+"""How the model gets back what is not in view: it reads the files; it recalls a part, or the whole exploration, if the
+note says so, and reads otherwise; or it always recalls, because the guidance names the tool."""
 
 _EXPLORE: Final = re.compile(r"^Task (\d+)\. Read ((?:`[^`]+`(?:, )?)+)\.", re.MULTILINE)
 _BUILT_ON: Final = re.compile(r"Build on what you read in task (\d+)\.")
@@ -63,9 +64,9 @@ _NOTE: Final = "left your view. `recall`"
 class Case:
     """One run."""
 
-    note: bool  # whether the model sees what the start of an act says has left; if not, it is taken from the requests
+    note: bool  # whether the model sees the note; if not, it is removed from the requests
     way: Way  # what the model does about it
-    gap: int  # explorations, and acts on others, between an exploration and the act that builds on it
+    gap: int  # pairs begun between an exploration and the act that builds on it
     needed: int  # modules of the exploration that the act needs
 
 
@@ -74,8 +75,8 @@ class Counts:
     """Figures of a run besides the tally."""
 
     acts: int = 0  # acts that were started
-    noted: int = 0  # those whose start named something that had left
-    lacking: int = 0  # those in whose first request after the start something that they need was not in view
+    noted: int = 0  # acts whose start had the note
+    lacking: int = 0  # acts whose first request after the start lacked something that they needed
     fetched: int = 0  # files that acts read because they lacked something
     fetched_tokens: int = 0  # tokens of these reads, and of the pages of `recall`
     passed: int = 0  # tasks that passed
@@ -141,7 +142,8 @@ class Mind:
             self.counts.fetched_tokens += sum(-(-len(call.result or "") // 4) for call in sight.latest)
         if sight.at in ("start", "fetch"):
             self._notice(sight, number, task.quotas)
-            facts = {of: value for (about, of), value in sight.facts.items() if about == "quota"} | _recalled(sight)
+            facts = {of: value for (about, of), value in sight.facts.items() if about == "quota"}
+            facts |= _recalled(sight)
             if missing := [path for path in task.quotas if path not in facts]:
                 return Reply(f"{number}.fetch I do not see all.", calls=self._fetch(sight, f"t{before}-read", missing))
             return Reply(f"{number}.write Write it.", calls=(_edit(sight, [facts[path] for path in task.quotas]),))
@@ -151,13 +153,17 @@ class Mind:
 
     def _fetch(self, sight: Sight, name: str, missing: Sequence[str]) -> tuple[Call, ...]:
         pages = [call.result or "" for call in sight.tried if call.tool == "recall"]
+        if pages:
+            more = _MORE.search(pages[-1])
+            return (Call("recall", json.loads(more[1])),) if more else tuple(map(read, missing))
         noted = any(call.tool == DELIMITER and _NOTE in (call.result or "") for call in sight.tried)
-        if pages and (more := _MORE.search(pages[-1])):
-            return (Call("recall", json.loads(more[1])),)
-        if not pages and (self.way == "recalls" or (self.way != "reads again" and noted)):
-            whole = {"name": name}
-            return (Call("recall", whole if self.way == "by the note, whole" else whole | {"search": _QUOTA}),)
-        return tuple(map(read, missing))
+        recalls = self.way == "recalls" or (self.way != "reads again" and noted)
+        if not recalls:
+            return tuple(map(read, missing))
+        arguments = {"name": name}
+        if self.way != "by the note, whole":
+            arguments["search"] = _QUOTA
+        return (Call("recall", arguments),)
 
     def _notice(self, sight: Sight, number: int, needed: Sequence[str]) -> None:
         if number in self._noticed:
@@ -217,10 +223,10 @@ async def _work(session: AgentSession, owner: Owner, tasks: Sequence[Task], witn
 
 
 def _without_notes(request: Request) -> Request:
-    messages = [
-        replace(message, parts=tuple(replace(part, text=_GONE.sub("", part.text)) for part in message.parts))
-        for message in request.messages
-    ]
+    messages = []
+    for message in request.messages:
+        parts = tuple(replace(part, text=_GONE.sub("", part.text)) for part in message.parts)
+        messages.append(replace(message, parts=parts))
     return replace(request, messages=tuple(messages))
 
 
@@ -247,19 +253,21 @@ class Recorded:
 
     acts: int = 0  # inferred acts
     declaring: int = 0  # those that declare an exploration
-    whole: int = 0  # those of which a declared exploration had left the view when they started
-    part: int = 0  # those of which a part of one had
-    edits: int = 0  # files that these acts edit and that such an exploration was the last to read
-    lacking: int = 0  # those of them whose read is not in view at the edit: a model would have to fetch them
+    whole: int = 0  # acts among these with a declared exploration that had left the view when they started
+    part: int = 0  # acts among these with one of which only a part had left
+    edits: int = 0  # files that such acts edit and that such an exploration was the last to read
+    lacking: int = 0  # files among these whose read is not in view at the edit: a model would have to fetch them
     lacking_tokens: int = 0  # tokens of these reads
-    all_lacking: int = 0  # such files of all work of the sessions, whatever read them
+    all_lacking: int = 0  # edited files of the whole sessions whose latest read is not in view, whatever read them
 
 
 def follow(material: Material, budget: int, counts: Recorded) -> None:
     """Take in a recorded session with inferred episodes, and count."""
     engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
-    parts, items, files = material.session.parts, material.items, Files(material.session)
-    taken, absent = 0, set[str]()
+    parts, items = material.session.parts, material.items
+    files = Files(material.session)
+    taken = 0
+    absent: set[str] = set()
     known: set[tuple[int, int]] = set()  # the read files of each act
     for call in material.session.calls:
         for stop in (call.first, call.stop):
@@ -287,17 +295,18 @@ def follow(material: Material, budget: int, counts: Recorded) -> None:
 
 
 def _start(window: ContextWindow, act: Episode, counts: Recorded) -> set[str]:
-    """Count an act that starts; return the explorations that it declares and of which something has left the view."""
-    found = {name: window.absence(name) for name in act.dependencies}
+    """Count an act that starts; return the declared explorations that have left the view at least in part."""
+    absences = {name: window.absence(name) for name in act.dependencies}
     counts.acts += 1
-    counts.declaring += bool(found)
-    counts.whole += "all" in found.values()
-    counts.part += "some" in found.values() and "all" not in found.values()
-    return {name for name, absence in found.items() if absence != "none"}
+    counts.declaring += bool(absences)
+    if "all" in absences.values():
+        counts.whole += 1
+    elif "some" in absences.values():
+        counts.part += 1
+    return {name for name, absence in absences.items() if absence != "none"}
 
 
 def recorded(paths: Sequence[Path]) -> None:
-    """Print the figures of recorded sessions."""
     materials = [count(session) for session in recorded_sessions(paths)]
     columns = ["budget", "sessions", "acts", "declare", "all gone", "some gone"]
     print(table_head([*columns, "files edited", "to fetch", "tokens", "all to fetch"]))
@@ -323,17 +332,19 @@ def main() -> None:
             command.error("recorded: give recorded sessions, or folders of them")
         recorded(arguments.sessions)
         return
-    print(table_head(COLUMNS), flush=True)
     ways: tuple[tuple[bool, Way], ...] = (
         *((False, "reads again"), (True, "reads again")),
         *((False, "by the note"), (True, "by the note"), (True, "by the note, whole")),
         *((False, "recalls"), (True, "recalls")),
     )
+    print(table_head(COLUMNS), flush=True)
     for gap, needed in itertools.product((1, 4), (2, EXPLORED)):
         for note, way in ways:
             case = Case(note, way, gap, needed)
-            found = play(case, pairs=arguments.pairs, budget=parse_budget(arguments.budget), seed=arguments.seed)
-            print(row(case, *found), flush=True)
+            tally, counts = play(
+                case, pairs=arguments.pairs, budget=parse_budget(arguments.budget), seed=arguments.seed
+            )
+            print(row(case, tally, counts), flush=True)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,8 @@ def test_results_fetched_again_are_those_that_had_left() -> None:
     story = Story().explore("look").read("a.py").read("b.py").end("x")
     # The user's turn, the start and its result, then the two reads with their results.
     story.evict(3, 4)
-    story.explore("again").read("a.py").read("b.py").end("y").call("recall", query="a.py")
+    # An argument that is null is one that is missing.
+    story.explore("again").call("read", path="a.py", offset=None).read("b.py").end("y").call("recall", query="a.py")
     found = story.figures
     assert (found.read_again, found.explorations_repeated, found.recalls) == (1, 1, 1)
     # It is in view again: what is read now was not gone.

@@ -31,11 +31,10 @@ def exchange(branch: int, at: float, number: int, path: str, tokens: int = LINE)
 def history(siblings: int, reads: int) -> list[Exchange]:
     """A parent, and siblings that take turns and each read the same files."""
     parent = [exchange(0, number, number, f"/repo/parent-{number}.py") for number in range(3)]
-    shared = [
-        exchange(branch, 10 + number, number, f"/repo/src/module-{number}.py")
-        for number in range(reads)
-        for branch in range(1, siblings + 1)
-    ]
+    shared: list[Exchange] = []
+    for number in range(reads):
+        path = f"/repo/src/module-{number}.py"
+        shared += [exchange(branch, 10 + number, number, path) for branch in range(1, siblings + 1)]
     return [*parent, *shared, exchange(0, 100, 9, "/repo/parent-9.py")]
 
 

@@ -131,7 +131,8 @@ def validations() -> list[Validation]:
 def test_recorded_sessions_of_each_agent_are_met(
     validations: list[Validation], source: str, close: float, total: float, share: float
 ) -> None:
-    rows = [row for it in validations if it.source == source for row in it.rows]
+    of_source = [validation for validation in validations if validation.source == source]
+    rows = [row for validation in of_source for row in validation.rows]
     assert sum(not row.outlier for row in rows) / len(rows) > close
     assert sum(row.simulated for row in rows) == pytest.approx(sum(row.recorded for row in rows), rel=total)
     assert sum(abs(row.error) / row.input for row in rows) / len(rows) < share

@@ -3,12 +3,12 @@
     python research/benchmarks/frameworks/comparison.py
 
 An agent of each framework does the same tasks with the same tools at the same budget, over the real wire protocol to a
-scripted model. The model is no language model: it knows what stands in the request before it and nothing else, reads
-again what it needs and does not see, and fails a task that rests on words of the user's that are gone. So the figures
-show what each way leaves in view, not how well a model works with it. The same run gives the same figures.
+scripted model. The model is not a language model: it knows only the request before it, reads again what is not in view,
+and fails a task that rests on words of the user that are gone. So the figures show what each way leaves in view, not
+how well a model works with it. The same run gives the same figures.
 
-Frameworks that are not installed here run in the environments that `make test-all` makes for them. The harness of
-Pydantic AI runs in one of its own, as it needs the Pydantic AI that it was released with: see README.md.
+Frameworks that are not installed here run in the environments that `make test-all` makes for them. Pydantic AI's
+harness runs in one of its own, as it needs the Pydantic AI with which it was released: see README.md.
 """
 
 from __future__ import annotations
@@ -33,25 +33,15 @@ from wane_research.closed_loop.work import make_work
 
 BUDGET = 20_000
 TASKS = 30
-TOKENS = 4_200_000  # input tokens that the tasks are sized for; it tells how many files each must read
+TOKENS = 4_200_000  # input tokens for which the tasks are sized; more tokens mean more files to read in each
 
 COLUMNS = (
-    "framework",
-    "context kept by",
-    "tasks done",
-    "model calls",
-    "over budget",
-    "largest request",
-    "requests that lack a user turn",
-    "prefix reused",
-    "priced input",
-    "summary calls",
-    "files read again",
+    *("framework", "context kept by", "tasks done", "model calls", "over budget", "largest request"),
+    *("requests that lack a user turn", "prefix reused", "priced input", "summary calls", "files read again"),
 )
 
 
 def play(contender: Contender, tasks: int, budget: int, tokens: int) -> Figures:
-    """Have an agent do the tasks."""
     work = make_work(0, tasks=tasks, budget=budget, tokens=tokens)
     bench = Workbench(work)
     model = Model(bench, budget, Figures(tasks=tasks))
@@ -72,31 +62,19 @@ def play(contender: Contender, tasks: int, budget: int, tokens: int) -> Figures:
             if bench.accepts(task):
                 model.figures.done += 1
             else:
-                # As its owner would: what is not done right is taken back.
-                bench.files.clear()
-                bench.files.update(before)
+                # Undo what was not done right, as the repository's owner would.
+                bench.files = before
         model.figures.refused = len(server.refusals)
     return model.figures
 
 
 def row(framework: str, way: str, it: Figures) -> str:
     reuse = it.reused / it.tokens if it.tokens else 0.0
+    calls = f"{it.calls:,}, {it.refused} refused" if it.refused else f"{it.calls:,}"
     summaries = f"{it.summaries} ({it.summary_tokens / 1e3:,.0f}k)" if it.summaries else "0"
-    cells = [
-        framework,
-        way,
-        f"{it.done} of {it.tasks}",
-        f"{it.calls:,}",
-        f"{it.over:,}",
-        f"{it.largest / 1e3:.1f}k",
-        f"{it.missing:,}",
-        f"{reuse:.0%}",
-        f"{it.priced / 1e3:,.0f}k",
-        summaries,
-        f"{it.again} ({it.again_tokens / 1e3:,.0f}k)",
-    ]
-    if it.refused:
-        cells[3] += f", {it.refused} refused"
+    cells = [framework, way, f"{it.done} of {it.tasks}", calls, f"{it.over:,}", f"{it.largest / 1e3:.1f}k"]
+    cells += [f"{it.missing:,}", f"{reuse:.0%}", f"{it.priced / 1e3:,.0f}k"]
+    cells += [summaries, f"{it.again} ({it.again_tokens / 1e3:,.0f}k)"]
     return f"| {' | '.join(cells)} |"
 
 
@@ -106,19 +84,18 @@ def environments() -> Iterator[Path]:
 
 
 def main() -> None:
-    """Run all that are installed, here or in an environment of their own, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="frameworks or ways whose names hold this")
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--python", action="append", default=[], help="another interpreter whose frameworks to run")
     parser.add_argument("--json", action="store_true", help="print what is installed here, a line of JSON each")
     options = parser.parse_args()
-    found: dict[tuple[str, str], Figures] = {}
+    runs: dict[tuple[str, str], Figures] = {}
     for contender in contenders():
         name = f"{contender.framework} {contender.way}"
-        if not options.only or any(it in name for it in options.only):
+        if not options.only or any(only in name for only in options.only):
             figures = play(contender, options.tasks, BUDGET, TOKENS * options.tasks // TASKS)
-            found[contender.framework, contender.way] = figures
+            runs[contender.framework, contender.way] = figures
             if options.json:
                 print(json.dumps([contender.framework, contender.way, asdict(figures)]), flush=True)
             else:
@@ -127,20 +104,20 @@ def main() -> None:
         return
     for python in [*options.python, *environments()]:
         command = [str(python), __file__, "--json", "--tasks", str(options.tasks)]
-        command += [f"--only={it}" for it in options.only]
+        command += [f"--only={only}" for only in options.only]
         # The tasks are those of the closed loop, which these environments do not have.
         sources = {"PYTHONPATH": str(Path(wane_research.__file__).parents[1])}
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | sources)
         for line in done.stdout.splitlines():
             framework, way, figures = json.loads(line)
-            found.setdefault((framework, way), Figures(**figures))
-    if not found:
+            runs.setdefault((framework, way), Figures(**figures))
+    if not runs:
         sys.exit("no framework is installed, or none has this name")
     print(f"| {' | '.join(COLUMNS)} |\n|---|---|{'--:|' * (len(COLUMNS) - 2)}")
-    names = list(dict.fromkeys(framework for framework, _ in found))
+    names = list(dict.fromkeys(framework for framework, _ in runs))
     # A framework's rows may come from two environments.
-    for framework, way in sorted(found, key=lambda it: (names.index(it[0]), "Wane" in it[1])):
-        print(row(framework, way, found[framework, way]))
+    for framework, way in sorted(runs, key=lambda run: (names.index(run[0]), "Wane" in run[1])):
+        print(row(framework, way, runs[framework, way]))
     if len(names) < len(FRAMEWORKS):
         print("Not all frameworks are installed: `make test-all` makes environments for them.", file=sys.stderr)
 

@@ -128,22 +128,21 @@ def _langchain() -> Iterator[Contender]:
         return lambda model, budget: [SummarizationMiddleware(model, trigger=("tokens", int(SHARE * budget)), **more)]
 
     def cleared(**more: Any) -> Any:
-        return lambda _, budget: [
-            ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=int(SHARE * budget), **more)])
-        ]
+        def clearing(_model: Any, budget: int) -> list[Any]:
+            edit = ClearToolUsesEdit(trigger=int(SHARE * budget), **more)
+            return [ContextEditingMiddleware(edits=[edit])]
 
-    yield Contender("LangChain", "nothing", made(lambda *_: []))
-    yield Contender("LangChain", "`SummarizationMiddleware`", made(summarised()))
-    yield Contender(
-        "LangChain", "the same, all given to the summariser", made(summarised(trim_tokens_to_summarize=None))
-    )
-    yield Contender("LangChain", "`ContextEditingMiddleware`", made(cleared()))
-    yield Contender("LangChain", "the same, 12 results kept", made(cleared(keep=12)))
-    yield Contender("LangChain", "`trim_messages`", made(trimmed))
-    yield Contender("LangChain", "**Wane**", made(lambda _, budget: [ContextLifecycle(budget)]))
-    yield Contender(
-        "LangChain", "**Wane**, `recall=True`", made(lambda _, budget: [ContextLifecycle(budget, recall=True)])
-    )
+        return clearing
+
+    name = "LangChain"
+    yield Contender(name, "nothing", made(lambda *_: []))
+    yield Contender(name, "`SummarizationMiddleware`", made(summarised()))
+    yield Contender(name, "the same, all given to the summariser", made(summarised(trim_tokens_to_summarize=None)))
+    yield Contender(name, "`ContextEditingMiddleware`", made(cleared()))
+    yield Contender(name, "the same, 12 results kept", made(cleared(keep=12)))
+    yield Contender(name, "`trim_messages`", made(trimmed))
+    yield Contender(name, "**Wane**", made(lambda _, budget: [ContextLifecycle(budget)]))
+    yield Contender(name, "**Wane**, `recall=True`", made(lambda _, budget: [ContextLifecycle(budget, recall=True)]))
 
 
 def _openai_agents() -> Iterator[Contender]:
@@ -177,19 +176,16 @@ def _openai_agents() -> Iterator[Contender]:
 
         return begin
 
-    yield Contender(
-        "OpenAI Agents",
-        "`ToolOutputTrimmer`",
-        made(lambda: RunConfig(call_model_input_filter=ToolOutputTrimmer())),
-    )
-    yield Contender(
-        "OpenAI Agents",
-        "`SessionSettings(limit=40)`",
-        made(lambda: RunConfig(session_settings=SessionSettings(limit=40))),
-    )
-    yield Contender(
-        "OpenAI Agents", "**Wane**", made(RunConfig, lambda agent, budget: ContextLifecycle(budget).equip(agent))
-    )
+    def trimmed() -> RunConfig:
+        return RunConfig(call_model_input_filter=ToolOutputTrimmer())
+
+    def limited() -> RunConfig:
+        return RunConfig(session_settings=SessionSettings(limit=40))
+
+    name = "OpenAI Agents"
+    yield Contender(name, "`ToolOutputTrimmer`", made(trimmed))
+    yield Contender(name, "`SessionSettings(limit=40)`", made(limited))
+    yield Contender(name, "**Wane**", made(RunConfig, lambda agent, budget: ContextLifecycle(budget).equip(agent)))
 
 
 def _agent_framework() -> Iterator[Contender]:
@@ -219,23 +215,19 @@ def _agent_framework() -> Iterator[Contender]:
         return begin
 
     def windowed(_client: Any, budget: int) -> dict[str, Any]:
-        return {
-            "compaction_strategy": ContextWindowCompactionStrategy(
-                max_context_window_tokens=budget, max_output_tokens=0
-            )
-        }
+        strategy = ContextWindowCompactionStrategy(max_context_window_tokens=budget, max_output_tokens=0)
+        return {"compaction_strategy": strategy}
 
     def summarised(client: Any, _budget: int) -> dict[str, Any]:
         return {"compaction_strategy": SummarizationStrategy(client=client, target_count=20, threshold=20)}
 
+    def sliding(_client: Any, _budget: int) -> dict[str, Any]:
+        return {"compaction_strategy": SlidingWindowStrategy(keep_last_groups=20)}
+
     name = "Agent Framework"
     yield Contender(name, "`ContextWindowCompactionStrategy`", made(windowed))
     yield Contender(name, "`SummarizationStrategy`", made(summarised))
-    yield Contender(
-        name,
-        "`SlidingWindowStrategy`",
-        made(lambda *_: {"compaction_strategy": SlidingWindowStrategy(keep_last_groups=20)}),
-    )
+    yield Contender(name, "`SlidingWindowStrategy`", made(sliding))
     yield Contender(name, "**Wane**", made(lambda _, budget: {"context_providers": [ContextLifecycle(budget)]}))
 
 
@@ -258,7 +250,7 @@ def _strands() -> Iterator[Contender]:
             )
             return Agent(
                 model=model,
-                tools=[tool(each) for each in tools],
+                tools=[tool(offered) for offered in tools],
                 system_prompt=INSTRUCTIONS,
                 callback_handler=None,
                 **more(budget),

@@ -1,4 +1,4 @@
-"""The frameworks in `comparison.py` that have an environment of their own."""
+"""The frameworks of `comparison.py` that run in an environment of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from contender import INSTRUCTIONS, MOST, SHARE, Begin, Contender, Ended, Tools,
 
 
 def google_adk() -> Iterator[Contender]:
-    """Yield the ways of Google's Agent Development Kit."""
     from anthropic import AsyncAnthropic
     from google.adk.agents import LlmAgent
     from google.adk.agents.run_config import RunConfig
@@ -74,7 +73,7 @@ def google_adk() -> Iterator[Contender]:
 
 
 def inspect_ai() -> Iterator[Contender]:
-    """Yield the ways of Inspect AI: a sample, whose user goes on when the agent has answered."""
+    """Yield the ways of Inspect AI: a sample whose user continues when the agent has answered."""
     os.environ["INSPECT_DISPLAY"] = "none"
     from inspect_ai import Task, eval_async
     from inspect_ai.agent import react
@@ -161,7 +160,6 @@ def inspect_ai() -> Iterator[Contender]:
 
 
 def openhands() -> Iterator[Contender]:
-    """Yield the ways of the OpenHands SDK."""
     os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENHANDS_SUPPRESS_BANNER": "1"}
     from openhands.sdk import LLM, Action, Agent, Conversation, Observation, Tool, ToolDefinition, register_tool
     from openhands.sdk.context.condenser import LLMSummarizingCondenser, default_condenser
@@ -194,10 +192,10 @@ def openhands() -> Iterator[Contender]:
         name = tool.__name__
         if name not in kinds:
             types = get_type_hints(tool)
-            fields: Any = {
-                it.name: (types[it.name], ... if it.default is it.empty else it.default)
-                for it in signature(tool).parameters.values()
-            }
+            fields: Any = {}
+            for parameter in signature(tool).parameters.values():
+                default = ... if parameter.default is parameter.empty else parameter.default
+                fields[parameter.name] = (types[parameter.name], default)
             action = create_model(f"{name}_action", __base__=Action, __module__=__name__, **fields)
             kinds[name] = action, type(f"{name}_tool", (Offered,), {"__qualname__": f"{name}_tool", "name": name})
         action, kind = kinds[name]

@@ -1,13 +1,12 @@
-"""What an agent does in `comparison.py`, in memory: files, tools, tests, and what is counted of its requests."""
+"""The work of `comparison.py`, in memory: files, tools, tests, the scripted model, and figures of its requests."""
 
 from __future__ import annotations
 
 import builtins
 import fnmatch
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,10 +17,10 @@ from wane_research.closed_loop.sight import Sight
 from wane_research.closed_loop.work import Task, Work
 
 MOST_CALLS = 60  # model calls after which a task is given up
-SUMMARY_CHARS = 8_000  # A summary is as long as those of common harnesses, some 2,000 tokens
+SUMMARY_CHARS = 8_000  # length of a summary, as in common harnesses: some 2,000 tokens
 
 CACHE_READ, CACHE_WRITE = 0.1, 1.25
-"""Prices of an input token, as shares of that of one without a cache, as in the figures of the demo."""
+"""Prices of a cached and of a written input token, relative to an uncached one, as in the figures of the demo."""
 
 ASKED = "What the user has asked for:"
 _TASK = re.compile(r"(Task (\d+)\. Add [^\n<]*)")
@@ -46,13 +45,11 @@ class Workbench:
 
         def grep(pattern: str, glob: str) -> str:
             """Search the lines of files for a regular expression."""
-            found = [
-                f"{path}: {line}"
-                for path in fnmatch.filter(self.files, glob)
-                for line in self.files[path].splitlines()
-                if re.search(pattern, line)
-            ]
-            return "\n".join(found) or "No matches."
+            matches: list[str] = []
+            for path in fnmatch.filter(self.files, glob):
+                lines = self.files[path].splitlines()
+                matches += [f"{path}: {line}" for line in lines if re.search(pattern, line)]
+            return "\n".join(matches) or "No matches."
 
         def list_files(glob: str) -> str:
             """List files."""
@@ -63,10 +60,10 @@ class Workbench:
         ) -> str:
             """Replace text of a file, once or several times."""
             text = self.files[path]
-            for each in replacements or [{"old_text": old_text, "new_text": new_text}]:
-                if text.count(each["old_text"]) != 1:
+            for replacement in replacements or [{"old_text": old_text, "new_text": new_text}]:
+                if text.count(replacement["old_text"]) != 1:
                     return f"Error: old_text was not found in {path} exactly once."
-                text = text.replace(each["old_text"], each["new_text"])
+                text = text.replace(replacement["old_text"], replacement["new_text"])
             self.files[path] = text
             return f"Edited {path}."
 
@@ -75,22 +72,24 @@ class Workbench:
             what, about = command.removeprefix("sh ").split()
             if what == "check":
                 return self.check(about)
-            ticket = self.tickets.pop(about, None)
-            return (
-                f"the ticket for {about} has been drawn already" if ticket is None else f"ticket for {about}: {ticket}"
-            )
+            if about not in self.tickets:
+                return f"the ticket for {about} has been drawn already"
+            return f"ticket for {about}: {self.tickets.pop(about)}"
 
         return [read_file, grep, list_files, edit_file, shell]
 
     def check(self, area: str) -> str:
-        """Run the tests of an area."""
-        checks = [(module.path, call, result) for module in self.modules.values() for call, result in module.checks]
-        mine = [(path, call, result) for path, call, result in checks if path.split("/")[1] == area]
-        failed = [f"FAILED {call}" for path, call, result in mine if self._value(path, call) != result]
-        return "\n".join([*failed, f"{len(mine)} tests, {len(failed)} failed"])
+        tests = 0
+        failed: list[str] = []
+        for module in self.modules.values():
+            if module.area == area:
+                tests += len(module.checks)
+                wrong = [call for call, result in module.checks if self._value(module.path, call) != result]
+                failed += [f"FAILED {call}" for call in wrong]
+        return "\n".join([*failed, f"{tests} tests, {len(failed)} failed"])
 
     def accepts(self, task: Task) -> bool:
-        """Tell whether a task was done: its function returns what it must, and what was to change has changed."""
+        """Return whether a task was done: its function returns the right result, and each QUOTA has the right value."""
         if self._value(task.path, f"{task.function}()") != task.result:
             return False
         return all(self._value(path, "QUOTA") == value for path, value in task.quotas)
@@ -113,35 +112,35 @@ class Workbench:
 
 @dataclass
 class Figures:
-    """What a run came to."""
+    """The figures of a run."""
 
-    tasks: int = 0  # how many were given
-    done: int = 0  # how many of them were done
+    tasks: int = 0  # number of tasks
+    done: int = 0  # tasks that were done
     calls: int = 0  # model calls for the work itself
-    over: int = 0  # requests among them that held more than the budget
-    largest: int = 0  # tokens of the largest of them
+    over: int = 0  # requests of these calls over the budget
+    largest: int = 0  # tokens of the largest of these requests
     tokens: int = 0  # tokens of all of them
-    reused: int = 0  # how many of these are the beginning of the request before
-    missing: int = 0  # requests that lacked a turn of the user's, word for word
+    reused: int = 0  # tokens of these that repeat the beginning of the request before
+    missing: int = 0  # requests that lacked a turn of the user, word for word
     summaries: int = 0  # model calls for summaries
     summary_tokens: int = 0  # tokens of their requests
     reads: int = 0  # files that were read
-    again: int = 0  # files among them that had been read before and had not changed since
-    again_tokens: int = 0  # tokens that the latter brought
-    refused: int = 0  # requests that a provider would not have taken
+    again: int = 0  # files read again without a change in between
+    again_tokens: int = 0  # tokens of these reads
+    refused: int = 0  # requests that the provider refused
 
     @property
     def priced(self) -> float:
-        """Input tokens by price: what repeats the beginning of the request before as a cache read, the rest as a write.
+        """Input tokens by price: a repeated beginning of the request before as a cache read, the rest as a write.
 
-        What a summary is made from is a request of its own, which repeats nothing.
+        The request for a summary repeats nothing.
         """
         return CACHE_READ * self.reused + CACHE_WRITE * (self.tokens - self.reused + self.summary_tokens)
 
 
 @dataclass
 class Model:
-    """The scripted model of one run. What it knows stands in the request; what does not, it looks up again."""
+    """The scripted model of one run. It knows only the request, and looks up again what is missing."""
 
     bench: Workbench
     budget: int
@@ -149,10 +148,10 @@ class Model:
     turns: list[str] = field(default_factory=list)
     left: int = MOST_CALLS
     seen: dict[str, str] = field(default_factory=dict)
-    before: tuple[Any, ...] = ()
+    tools_before: tuple[Any, int] | None = None
+    parts_before: Sequence[Part] = ()
 
     def answer(self, request: Request) -> Reply:
-        """Answer a request, and count it."""
         if not request.tools:
             self.figures.summaries += 1
             self.figures.summary_tokens += request.tokens
@@ -176,11 +175,14 @@ class Model:
         figures.tokens += tokens
         said = {part.text for part in request.parts if part.kind is Kind.USER}
         figures.missing += any(turn not in said for turn in self.turns)
-        now = ((request.tools, request.tool_tokens), *request.parts)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.before, now, strict=False)))
-        figures.reused += sum(part.tokens for part in request.parts[: max(0, same - 1)])
-        figures.reused += request.tool_tokens if same else 0
-        self.before = now
+        if (request.tools, request.tool_tokens) == self.tools_before:
+            figures.reused += request.tool_tokens
+            for part, before in zip(request.parts, self.parts_before, strict=False):
+                if part != before:
+                    break
+                figures.reused += part.tokens
+        self.tools_before = (request.tools, request.tool_tokens)
+        self.parts_before = request.parts
 
     def _read(self, path: str) -> None:
         text = self.bench.files.get(path, "")
@@ -192,11 +194,12 @@ class Model:
 
 
 def summary(request: Request) -> Reply:
-    """Write a summary that is good at what counts here: the user's tasks, the newest first, and each ticket drawn.
+    """Write a summary of what counts here: the user's tasks, as many of the newest as fit, and each ticket drawn.
 
-    It reads them wherever they stand, also in an earlier summary, and writes nothing else.
+    It finds them anywhere in the request, even in an earlier summary, and writes nothing else.
     """
-    tasks, tickets = dict[int, str](), dict[str, str]()
+    tasks: dict[int, str] = {}
+    tickets: dict[str, str] = {}
     for part in request.parts:
         if part.kind is Kind.SYSTEM:
             continue
@@ -215,7 +218,7 @@ def summary(request: Request) -> Reply:
 
 
 def heard(request: Request) -> Request:
-    """A request with summaries as what the user has said, in whichever role they stand."""
+    """Return a request with summaries, of any role, as words of the user."""
     return replace(request, messages=tuple(Message(it.role, tuple(map(_heard, it.parts))) for it in request.messages))
 
 

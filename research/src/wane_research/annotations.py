@@ -8,11 +8,11 @@ An episode without an end makes the view overflow (R16). `docs/lab/annotations.m
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from wane.conversation.calls import normalised
 from wane.core import Added, ContextWindow, Episode, EpisodeType, Kind, Level
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
@@ -29,7 +29,7 @@ _AGENTS: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """How an agent marked its work; those of several sessions add up with `+`."""
+    """How an agent marked its work. `+` adds up several sessions."""
 
     sessions: int = 0  # number of sessions
     marked: int = 0  # sessions in which at least one mark was accepted
@@ -46,18 +46,18 @@ class Annotations:
     most_calls: int = 0  # tool calls of the longest episode
     declared: int = 0  # dependencies that acts declared
     acts_on_files: int = 0  # acts that edit a file read in an exploration before
-    acts_undeclared: int = 0  # those with such a file that they neither read nor declare an exploration of
+    acts_undeclared: int = 0  # those that neither read such a file themselves nor declare an exploration that did
     read_again: int = 0  # results fetched again after they had left the view
     recalls: int = 0  # calls of `recall`
     explorations_repeated: int = 0  # explorations that fetched at least one such result again
     descriptions: int = 0  # explorations that ended with a description
-    descriptions_needed: int = 0  # such descriptions whose exploration first showed identifiers that later calls used
-    descriptions_holding: int = 0  # those of them that hold at least one of these identifiers
+    descriptions_needed: int = 0  # explorations among them that first showed identifiers that later calls used
+    descriptions_holding: int = 0  # such descriptions with at least one of these identifiers
     needed: int = 0  # these identifiers, each once per exploration
-    held: int = 0  # those of them that the exploration's description holds
+    held: int = 0  # identifiers among them in the exploration's description
     passes: int = 0  # passes that the session recorded
-    overflows: int = 0  # passes that had to take unfinished work, or content that it needs (R16)
-    overflow_tokens: int = 0  # tokens that they took of both
+    overflows: int = 0  # passes that had to evict unfinished work, or content that it needs (R16)
+    overflow_tokens: int = 0  # tokens of both that they evicted
 
     def __add__(self, other: Annotations) -> Annotations:
         names = [attribute.name for attribute in fields(self)]
@@ -66,7 +66,6 @@ class Annotations:
 
     @property
     def episodes(self) -> int:
-        """Episodes that the agent marked."""
         return self.explorations + self.acts
 
     @property
@@ -86,12 +85,12 @@ class Annotations:
 
     @property
     def undeclared_share(self) -> float | None:
-        """Share of `acts_undeclared` among `acts_on_files`; None if there were none."""
+        """`acts_undeclared` as a share of `acts_on_files`; None if there were none."""
         return _share(self.acts_undeclared, self.acts_on_files)
 
     @property
     def holding_share(self) -> float | None:
-        """Share of `descriptions_holding` among `descriptions_needed`; None if there were none."""
+        """`descriptions_holding` as a share of `descriptions_needed`; None if there were none."""
         return _share(self.descriptions_holding, self.descriptions_needed)
 
     @property
@@ -100,17 +99,10 @@ class Annotations:
         return _share(self.held, self.needed)
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
-        shares = (
-            "refused_share",
-            "calls_per_episode",
-            "outside_share",
-            "undeclared_share",
-            "holding_share",
-            "held_share",
-        )
-        reckoned = {name: getattr(self, name) for name in ("episodes", *shares)}
-        return plain | {"refused": dict(sorted(self.refused.items()))} | reckoned
+        data = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
+        data["refused"] = dict(sorted(self.refused.items()))
+        derived = "episodes refused_share calls_per_episode outside_share undeclared_share holding_share held_share"
+        return data | {name: getattr(self, name) for name in derived.split()}
 
 
 def annotations_of(material: Material) -> Annotations:
@@ -136,20 +128,22 @@ class _Fetches:
         self._left = _positions_left(session)
 
     def again(self, index: int, part: Part) -> bool:
-        """Add a call; return whether it repeats an earlier one while no result of that one is in view any more."""
+        """Add a call. Return True if it repeats an earlier call whose results have all left the view."""
         if part.tool == RECALL or judge_call(part.tool or "", part.arguments).activity is not Activity.EXPLORE:
             return False
-        earlier = self._calls.setdefault((part.tool or "", _plain(part.arguments)), [])
-        results = [at for call in earlier if (at := self._results.get(call)) is not None and at < index]
+        earlier = self._calls.setdefault((part.tool or "", normalised(part.arguments)), [])
+        results = [self._results[call_id] for call_id in earlier if call_id in self._results]
         earlier.append(part.call_id)
-        return bool(results) and all(self._left.get(at, index + 1) <= index for at in results)
+        answered = [result for result in results if result < index]
+        return bool(answered) and all(self._left.get(result, index + 1) <= index for result in answered)
 
 
 class _Reading:
     """Goes through a session once, item by item, with the verdicts and episodes of a window."""
 
     def __init__(self, material: Material) -> None:
-        self._material, self._session = material, material.session
+        self._material = material
+        self._session = material.session
         self._sums: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._own_calls: Counter[int] = Counter()  # by number of an episode
@@ -167,7 +161,9 @@ class _Reading:
             self._take(index, part, window.add(self._material.items[index]))
         described = self._described()
         evictions = self._session.evictions
-        steps = [step for eviction in evictions for step in eviction.steps if step.level == Level.OVERFLOW]
+        overflow_tokens = 0
+        for eviction in evictions:
+            overflow_tokens += sum(step.freed for step in eviction.steps if step.level == Level.OVERFLOW)
         explorations = sum(episode.type is EpisodeType.EXPL for episode in self._named)
         return Annotations(
             sessions=1,
@@ -189,17 +185,20 @@ class _Reading:
             held=sum(holding for _, holding in described),
             passes=len(evictions),
             overflows=sum(eviction.overflowed for eviction in evictions),
-            overflow_tokens=sum(step.freed for step in steps),
+            overflow_tokens=overflow_tokens,
             **self._sums,
         )
 
     def _take(self, index: int, part: Part, added: Added) -> None:
-        owner = added.episode if added.episode is not None and not added.episode.implicit else None
+        owner = added.episode
+        if owner is not None and owner.implicit:
+            owner = None
         self._owners.append(owner)
         if part.kind in _AGENTS:
             tokens = self._material.items[index].tokens
             self._sums["tokens"] += tokens
-            self._sums["tokens_outside"] += 0 if owner else tokens
+            if owner is None:
+                self._sums["tokens_outside"] += tokens
         if added.verdict is not None:
             self._sums["marks"] += 1
             if added.verdict.refusal is not None:
@@ -253,11 +252,9 @@ class _Reading:
             for word, _ in index.uses(number):
                 first = index.postings[word][0]
                 owner = self._owners[first]
-                if (
-                    owner is not None
-                    and index.is_result[first]
-                    and self._ended.get(owner.number, call.first) < call.first
-                ):
+                if owner is None or not index.is_result[first]:
+                    continue
+                if self._ended.get(owner.number, call.first) < call.first:
                     needed.setdefault(owner.number, set()).add(word)
         described = []
         for episode in self._named:
@@ -277,14 +274,6 @@ def _positions_left(session: RecordedSession) -> dict[int, int]:
         for item in range(compaction.first_kept):
             positions[item] = min(compaction.position, positions.get(item, compaction.position))
     return positions
-
-
-def _plain(arguments: str | None) -> str:
-    """A call's arguments, however they are spaced and ordered."""
-    try:
-        return json.dumps(json.loads(arguments or ""), sort_keys=True)
-    except (ValueError, RecursionError):
-        return arguments or ""
 
 
 def _share(part: float, total: float) -> float | None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from wane.caches import CacheRules, drops_reasoning, rules_for
-from wane.core import Kind
+from wane.core import Kind, chars
 from wane.core.errors import ConfigError
 from wane.lab.cache import PrefixCache
 from wane.lab.counting import Material, count
@@ -22,8 +22,8 @@ from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.session import ModelCall, RecordedSession
 from wane.strategies.base import Slot, Substitute
 
-CLOSE: Final = 0.05  # share of a request's input by which a simulated read may be wrong and still count as right
-_SHORTLY: Final = 8  # how many requests back a read counts as that of an earlier one
+CLOSE: Final = 0.05  # largest error of a read that counts as right, as a share of the request's input
+_SHORTLY: Final = 8  # requests back among which a read is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,10 @@ class Validation:
     def to_dict(self) -> dict[str, Any]:
         names = "name source model input recorded simulated mean_error mean_share mean_share_of_kept close outliers"
         data: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
-        return data | {"rules": asdict(self.rules), "calls": len(self.rows), "rows": [asdict(row) for row in self.rows]}
+        data["rules"] = asdict(self.rules)
+        data["calls"] = len(self.rows)
+        data["rows"] = [asdict(row) for row in self.rows]
+        return data
 
 
 def validate(session: RecordedSession, rules: CacheRules | None = None) -> Validation:
@@ -119,11 +122,13 @@ def _rules(session: RecordedSession, model: str) -> CacheRules:
 def _rows(session: RecordedSession, material: Material, rules: CacheRules | None) -> Iterator[ValidationRow]:
     kinds, system = material.kinds, material.system
     head = material.overhead + sum(item.tokens for item in material.items[:system])
-    sizes, views = _Sizes(material), RecordedViews(session, kinds)
+    sizes = _Sizes(material)
+    views = RecordedViews(session, kinds)
     caches: dict[str, PrefixCache] = {}
     sent: list[int] = []
     for number, call in enumerate(session.calls):
-        model, usage = call.model or "", call.usage
+        model = call.model or ""
+        usage = call.usage
         total = usage.total_input if usage else 0
         view = views.of(call)
         if drops_reasoning(model):
@@ -133,7 +138,7 @@ def _rows(session: RecordedSession, material: Material, rules: CacheRules | None
         if cache is None:
             used = rules or _rules(session, model)
             cache = caches[model] = PrefixCache(used, material.overhead, kinds=kinds, system=system)
-        # A call without usage was sent as well, and may have been answered in part.
+        # A call without usage was sent too, and may have been answered in part.
         use = cache.request(view, sizes.tokens, call.at)
         if usage and total:
             row = ValidationRow(number, call.at, total, usage.cache_read, min(use.read, total))
@@ -173,18 +178,26 @@ class _Sizes:
         sizes = [self._size(slot) for slot in view]
         new = [slot for slot, size in zip(view, sizes, strict=True) if size < 0]
         sized = self._overhead + sum(size for size in sizes if size >= 0)
-        estimates = [self._estimates[slot] if isinstance(slot, int) else -(-len(slot.text) // 4) for slot in new]
-        room = max(0, total - sized) if total else sum(estimates)
-        done, total_estimate = 0, sum(estimates) or len(new)
-        for slot, estimate in zip(new, estimates, strict=True):
+        weights = [self._estimate(slot) for slot in new]
+        room = max(0, total - sized) if total else sum(weights)
+        if not any(weights):
+            weights = [1] * len(new)
+        done, whole = 0, sum(weights)
+        for slot, weight in zip(new, weights, strict=True):
             # Cumulative, so that the shares add up.
-            before, done = done, done + (estimate if sum(estimates) else 1)
-            share = room * done // total_estimate - room * before // total_estimate
+            share = room * (done + weight) // whole - room * done // whole
+            done += weight
             if isinstance(slot, int):
                 self.tokens[slot] = share
             else:
                 self._summaries[slot.text] = Substitute(slot.text, share)
-        return [slot if isinstance(slot, int) else self._summaries[slot.text] for slot in view]
+        return [self._sized(slot) for slot in view]
+
+    def _estimate(self, slot: Slot) -> int:
+        return self._estimates[slot] if isinstance(slot, int) else chars(slot.text)
+
+    def _sized(self, slot: Slot) -> Slot:
+        return slot if isinstance(slot, int) else self._summaries[slot.text]
 
     def _size(self, slot: Slot) -> int:
         """Return the tokens of a slot; -1 for one that no request has shown yet."""
@@ -205,4 +218,7 @@ def _outlier(row: ValidationRow, head: int, before: Sequence[int], rules: CacheR
         return "head"
     # A read ends at the last grid step of what was sent; at a breakpoint, some tokens may follow it.
     step = 64 if rules.breakpoints else rules.grid + rules.hidden
-    return "earlier" if any(0 <= size - row.recorded <= step for size in before) else "other"
+    for size in before:
+        if 0 <= size - row.recorded <= step:
+            return "earlier"
+    return "other"

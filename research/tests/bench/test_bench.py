@@ -36,9 +36,8 @@ from wane_research.cli.lab.commands import BenchOptions
 ROOT = Path(bench_doc.__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "sessions"
 
-COUNTS = st.integers(0, 10**9)
-SUMS = st.floats(0, 1e6)
-FIGURES = st.builds(Figures, **{field.name: SUMS if field.type == "float" else COUNTS for field in fields(Figures)})
+STRATEGIES = {"int": st.integers(0, 10**9), "float": st.floats(0, 1e6)}
+FIGURES = st.builds(Figures, **{field.name: STRATEGIES[field.type] for field in fields(Figures)})
 
 
 @pytest.fixture(autouse=True)
@@ -97,9 +96,10 @@ class TestSources:
         spaced = folder.rename(folder.parent / "my recordings")
         (spaced / "pi.jsonl").write_text("{}", encoding="utf-8")
         commands = [shlex.split(line) for line in script(sources, spaced) if not line.startswith("#")]
+        url = f"https://raw.githubusercontent.com/o/r/{'0' * 40}/a"
         assert [command[-2:] for command in commands] == [
-            [str(spaced / name), f"https://raw.githubusercontent.com/o/r/{'0' * 40}/a/{name}"]
-            for name in ("chat.json", "pi.jsonl")
+            [str(spaced / "chat.json"), f"{url}/chat.json"],
+            [str(spaced / "pi.jsonl"), f"{url}/pi.jsonl"],
         ]
 
     def test_another_file_is_refused_by_name(self, folder: Path, sources: list[Source]) -> None:
@@ -109,21 +109,28 @@ class TestSources:
         (folder / "chat.json").unlink()
         with pytest.raises(RecordingError, match=r"there is no folder .*nothing.*--sources"):
             check_recordings(sources, folder / "nothing")
-        with pytest.raises(RecordingError, match=r"not the file .*pi\.jsonl; missing in .*chat\.json.*--sources"):
+        with pytest.raises(RecordingError, match=r"different .*pi\.jsonl; missing in .*chat\.json.*--sources"):
             measured(folder, sources)
 
 
 def naive(studied: Studied, call: int, view: Sequence[Slot]) -> float | None:
     """Evidence recall by its definition, without an index."""
     session = studied.recording.session
-    parts, made = session.parts, session.calls[call]
-    fixed = (Kind.SYSTEM, Kind.USER, Kind.NOTICE)
-    history = set().union(*(names(rendered(part)) for part in parts[: made.first]))
-    pinned = set().union(*(names(rendered(part)) for part in parts[: made.first] if part.kind in fixed))
-    acted = (part for part in parts[made.first : made.stop] if part.kind is Kind.CALL)
-    needed = (set().union(*(names(rendered(part)) for part in acted)) & history) - pinned
-    texts = (slot.text if isinstance(slot, Substitute) else rendered(parts[slot]) for slot in view)
-    held = set().union(*(names(text) for text in texts))
+    model_call = session.calls[call]
+    history: set[str] = set()
+    pinned: set[str] = set()
+    for part in session.parts[: model_call.first]:
+        history |= names(rendered(part))
+        if part.kind in (Kind.SYSTEM, Kind.USER, Kind.NOTICE):
+            pinned |= names(rendered(part))
+    used: set[str] = set()
+    for part in session.parts[model_call.first : model_call.stop]:
+        if part.kind is Kind.CALL:
+            used |= names(rendered(part))
+    needed = (used & history) - pinned
+    held: set[str] = set()
+    for slot in view:
+        held |= names(slot.text if isinstance(slot, Substitute) else rendered(session.parts[slot]))
     return len(needed & held) / len(needed) if needed else None
 
 
@@ -218,13 +225,13 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("change", "why"),
         [
-            ({"benchmark": "another"}, "it is no result of wane lab bench"),
+            ({"benchmark": "another"}, "it is not a result of wane lab bench"),
             ({"format": 2}, "its format is 2"),
             ({"prices": {"model": "m", "copied": "d"}}, "its prices are not those"),
             ({"rows": []}, "it has no row of none"),
             ({"rows": [{"strategy": "none", "budget": None, "figures": {}}]}, "figures are not the"),
-            ({"versions": None}, "versions no table"),
-            ({"recordings": 1}, "no whole result"),
+            ({"versions": None}, "versions is not a table"),
+            ({"recordings": 1}, "not a complete result"),
         ],
     )
     def test_what_is_no_result_is_refused(
@@ -244,7 +251,7 @@ class TestCommand:
             measured(folder, sources, source="chatt")
         path = tmp_path / "r.json"
         measured(folder, sources[:1], strategy="none", author="Ada", output=path)
-        with pytest.raises(ConfigError, match=r"recordings that are none here: chat\.json"):
+        with pytest.raises(ConfigError, match=r"recordings that this version does not know: chat\.json"):
             measured(folder, sources[1:], strategy=None, budgets=None, check=path)
         with pytest.raises(ConfigError, match="has no row of cwl"):
             measured(folder, sources, strategy="cwl", check=path)

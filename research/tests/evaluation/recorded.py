@@ -17,16 +17,14 @@ _ID = re.compile(r"toolu_(.+)_(\d+)_\w+$")
 
 
 def recorded_script(tasks: Path, recordings: Path):
-    """A script that answers with the commands recorded for the task at hand.
+    """A script that answers with the commands recorded for the current task.
 
-    Where it is in a recording is told by the ids of the calls in the request alone, so that a session that was rolled
-    back goes on at the right place.
+    It finds its position in a recording by the ids of the calls in the request alone, so that a session that was rolled
+    back continues at the right position.
     """
-    begins = {
-        _plain((each / "instruction.md").read_text(encoding="utf-8"))[:200]: each.name
-        for each in tasks.iterdir()
-        if (each / "instruction.md").exists()
-    }
+    begins = {}
+    for path in tasks.glob("*/instruction.md"):
+        begins[_plain(path.read_text(encoding="utf-8"))[:200]] = path.parent.name
     commands = {}
     for path in recordings.glob("*.json"):
         messages = json.loads(path.read_text(encoding="utf-8"))
@@ -35,11 +33,12 @@ def recorded_script(tasks: Path, recordings: Path):
 
     def script(request: Request) -> Reply:
         parts = request.parts
-        # The last turn of a user's that is a task: a reminder of the agent's may come after it.
-        turns = [(place, _plain(part.text)) for place, part in enumerate(parts) if part.kind is Kind.USER]
-        last, task = next(
-            (place, name) for place, turn in reversed(turns) for begin, name in begins.items() if begin in turn
-        )
+        # The last user turn that is a task: a reminder may come after it.
+        last, task = -1, ""
+        for index, part in enumerate(parts):
+            for begin, name in begins.items():
+                if part.kind is Kind.USER and begin in _plain(part.text):
+                    last, task = index, name
         made = [_ID.match(part.call_id or "") for part in parts[last:] if part.kind is Kind.CALL]
         at = max((int(match[2]) + 1 for match in made if match), default=0)
         todo = commands[task]

@@ -127,7 +127,7 @@ def test_there_is_an_arm_for_each_marker_where_anybody_marks() -> None:
 def test_reference_solutions_need_no_model() -> None:
     (arm,) = config(models=[], strategies=["agent:oracle"]).arms()
     assert (arm.model, arm.budget, arm.protocol) == ("", None, "isolated")
-    with pytest.raises(ConfigError, match="protocols: another agent than Wane runs in isolated sessions alone"):
+    with pytest.raises(ConfigError, match="protocols: agents other than Wane run only in isolated sessions"):
         config(strategies=["agent:oracle"], protocols=["single"]).arms()
 
 
@@ -149,7 +149,7 @@ def test_a_sample_is_drawn_by_its_own_seed() -> None:
     assert sample == drawn(tasks, Sample(3, 1)) != drawn(tasks, Sample(3, 2))
     assert list(sample) == sorted(sample)
     assert drawn(tasks, None) == tasks
-    with pytest.raises(ConfigError, match="sample: 9 of 8 tasks cannot be drawn"):
+    with pytest.raises(ConfigError, match="sample: count is 9, but there are only 8 tasks"):
         drawn(tasks, Sample(9, 1))
 
 

@@ -224,13 +224,16 @@ def test_a_model_that_acts_on_what_it_sees(evaluated: Callable[..., str], place:
     # Those for summaries are counted too.
     assert any(map(asks_for_summary, requests))
     assert sum(it.usage.model_calls for it in trials.values()) == len(requests)
-    assert {strategy: [step.reward for step in it.steps] for strategy, it in trials.items()} == {
+    rewards = {
         "cwl": [1.0, 1.0, 1.0, 1.0],
-        # The summary holds what the user has said.
+        # The summary holds the user's words.
         "compact": [1.0, 1.0, 1.0, 1.0],
-        # The name that the last step needs went with the second turn.
+        # The name that the last step needs was evicted with the second turn.
         "truncate": [1.0, 1.0, 1.0, 0.0],
     }
+    assert trials.keys() == rewards.keys()
+    for strategy, trial in trials.items():
+        assert [step.reward for step in trial.steps] == rewards[strategy], strategy
 
 
 @pytest.mark.wide

@@ -53,7 +53,7 @@ def test_something_else_is_refused(tmp_path: Path, missing: str) -> None:
 def test_a_description_of_something_else_is_refused(tmp_path: Path) -> None:
     task = make_benchmark(tmp_path)
     (task / "task.yaml").write_text("instruction: Do it.\nmax_agent_timeout_sec: long\n")
-    with pytest.raises(ConfigError, match=r"task\.yaml is not that of a task"):
+    with pytest.raises(ConfigError, match=r"task\.yaml is not from a task"):
         write_longcli(tmp_path, tmp_path / "new")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -136,9 +136,8 @@ def test_a_lasting_fault_pauses_the_run(
     found = results(tmp_path / "out", protocol)
     assert rewards(found) == dict.fromkeys(NAMES, 1.0)
     # What was done is not paid for twice.
-    assert model.answered == [name for name in NAMES for _ in range(3 if name == "cedar" else 2)][:5] + [
-        name for name in NAMES[2:] for _ in range(2)
-    ]
+    done, others = NAMES[:2], NAMES[2:]
+    assert model.answered == [done[0], done[0], done[1], done[1], "cedar", *(name for name in others for _ in range(2))]
     assert [it.usage.model_calls for it in found.trials] == [2] * 5
 
 
@@ -173,12 +172,11 @@ def _verbose(model: Flaky) -> Callable[[Request], Reply]:
 
     def reply(request: Request) -> Reply:
         answer = model(request)
-        calls: Iterable[Call] = [
-            replace(call, arguments={"command": f"{call.arguments['command']}; seq 1 1200"})  # type: ignore[index]
-            if call.tool == "shell"
-            else call
-            for call in answer.calls
-        ]
+        calls: list[Call] = []
+        for call in answer.calls:
+            if call.tool == "shell" and isinstance(call.arguments, Mapping):
+                call = replace(call, arguments={"command": f"{call.arguments['command']}; seq 1 1200"})
+            calls.append(call)
         return replace(answer, calls=tuple(calls))
 
     return reply

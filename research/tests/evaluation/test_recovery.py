@@ -58,7 +58,7 @@ def test_an_attempt_passed_with_the_full_reward_however_it_is_written(folders: t
     reward.write_text("1.00\n")
     assert write_recovery(*folders, "none") == ("build-it",)
     reward.write_text("passed\n")
-    with pytest.raises(ConfigError, match=r"reward\.txt is no reward"):
+    with pytest.raises(ConfigError, match=r"reward\.txt is not a reward"):
         write_recovery(*folders, "none")
 
 

@@ -39,7 +39,7 @@ def test_budgets_count_for_an_agent_whose_context_wane_keeps() -> None:
     ("strategy", "told"),
     [
         ("agent:aider@cwl", "'agent:aider@cwl': wane run knows claude-code, codex, pi"),
-        ("agent:codex@compact", "'agent:codex@compact': those of wane run are cwl, paper, truncate"),
+        ("agent:codex@compact", "'agent:codex@compact': the strategies of wane run are cwl, paper, truncate"),
     ],
 )
 def test_what_wane_run_cannot_do_is_refused(strategy: str, told: str) -> None:
@@ -74,11 +74,11 @@ def test_the_command_in_the_place_of_each_program(python: str) -> None:
         check=True,
         env={**os.environ, "PYTHONPATH": SOURCES},
     )
-    assert done.stdout.splitlines() == [
+    command = (
         "/opt/wane/bin/wane run --quiet --store /logs/agent/wane --log /logs/agent/wane-proxy.log --strategy mask "
-        f"--budget 40000 --max-cost 2.5 /opt/wane-agent/{program}"
-        for program in ("claude", "codex", "pi")
-    ]
+        "--budget 40000 --max-cost 2.5 /opt/wane-agent"
+    )
+    assert done.stdout.splitlines() == [f"{command}/{program}" for program in ("claude", "codex", "pi")]
 
 
 SETUPS = """

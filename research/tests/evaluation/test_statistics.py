@@ -36,13 +36,21 @@ def table(*rows: tuple[float, ...]) -> Table:
 def drawn(seed: int, lift: float = 0.0, tasks: int = 60, runs: int = 5) -> Table:
     """Trials that pass by the rate of their task, from 0 to 1, and a little more often."""
     random = Random(seed)
-    rates = [min(1.0, task / tasks + lift) for task in range(tasks)]
-    return table(*(tuple(float(random.random() < rate) for _ in range(runs)) for rate in rates))
+    rows: list[tuple[float, ...]] = []
+    for task in range(tasks):
+        rate = min(1.0, task / tasks + lift)
+        rows.append(tuple(float(random.random() < rate) for _ in range(runs)))
+    return table(*rows)
 
 
 def averaged(scores: Table) -> Table:
     """One run, with the mean of each task."""
     return {task: {1: fmean(row.values())} for task, row in scores.items()}
+
+
+def by_run(scores: Table) -> list[float]:
+    """The mean of each run."""
+    return list(numpy.mean([list(row.values()) for row in scores.values()], axis=0))
 
 
 def se(error: Error | None) -> float:
@@ -74,7 +82,8 @@ def test_errors_by_hand() -> None:
 
 def test_errors_and_intervals_are_those_of_scipy() -> None:
     first, second = drawn(1, 0.1), drawn(2)
-    ours, theirs = ([fmean(row.values()) for row in it.values()] for it in (first, second))
+    ours = [fmean(row.values()) for row in first.values()]
+    theirs = [fmean(row.values()) for row in second.values()]
     assert se(score(first).by_task) == pytest.approx(scipy.stats.sem(ours))
     found = difference(first, second, margin=0.03)
     assert found is not None
@@ -91,7 +100,7 @@ def test_errors_and_intervals_are_those_of_scipy() -> None:
         high = scipy.stats.ttest_1samp(differences, margin, alternative="less")
         inside = found.by_task.interval(found.value, 0.9).within(margin)
         assert inside == (max(low.pvalue, high.pvalue) < 0.05)
-    our_runs, their_runs = ([fmean(row[run] for row in it.values()) for run in range(1, 6)] for it in (first, second))
+    our_runs, their_runs = by_run(first), by_run(second)
     known = scipy.stats.ttest_ind(our_runs, their_runs, equal_var=False)
     assert found.by_run is not None
     assert found.by_run.df == pytest.approx(known.df)
@@ -171,8 +180,11 @@ def test_drift_is_the_regression_with_a_constant_for_each_task() -> None:
     random = Random(8)
     tasks, runs = 12, 3
     orders = [random.sample(range(tasks), tasks) for _ in range(runs)]
-    positions = {f"t{n}": {run: float(orders[run].index(n)) for run in range(runs)} for n in range(tasks)}
-    scores = {task: {run: float(random.random() < 0.5) for run in row} for task, row in positions.items()}
+    positions: dict[str, dict[int, float]] = {}
+    scores: dict[str, dict[int, float]] = {}
+    for n in range(tasks):
+        positions[f"t{n}"] = {run: float(order.index(n)) for run, order in enumerate(orders)}
+        scores[f"t{n}"] = {run: float(random.random() < 0.5) for run in range(runs)}
     places = [(n, run) for n in range(tasks) for run in range(runs)]
     design = numpy.zeros((len(places), tasks + 1))
     for line, (n, run) in enumerate(places):
@@ -187,18 +199,18 @@ def test_drift_is_the_regression_with_a_constant_for_each_task() -> None:
     bread = numpy.linalg.inv(design.T @ design)
     left = values - design @ fitted
     errors = []
-    for names in ([n for n, _ in places], [run for _, run in places]):
+    for names in numpy.array(places).T:
         groups = sorted(set(names))
-        parts = [
-            design[[name == group for name in names]].T @ left[[name == group for name in names]] for group in groups
-        ]
-        meat = sum((numpy.outer(part, part) for part in parts), numpy.zeros((tasks + 1, tasks + 1)))
+        meat = numpy.zeros((tasks + 1, tasks + 1))
+        for group in groups:
+            part = design[names == group].T @ left[names == group]
+            meat += numpy.outer(part, part)
         whole = bread @ meat @ bread * len(groups) / (len(groups) - 1)
         errors.append(Error(10 * sqrt(whole[tasks, tasks]), len(groups) - 1))
     assert se(found.error) == pytest.approx(max(errors, key=lambda error: error.interval(0).width).se)
     # One order for all runs cannot show any.
-    same = {f"t{n}": {run: float(n) for run in range(3)} for n in range(5)}
-    assert drift({task: dict.fromkeys(row, 0.5) for task, row in same.items()}, same) is None
+    same = {f"t{n}": dict.fromkeys(range(3), float(n)) for n in range(5)}
+    assert drift({task: dict.fromkeys(range(3), 0.5) for task in same}, same) is None
 
 
 def test_what_can_be_found_is_more_than_what_chance_makes() -> None:

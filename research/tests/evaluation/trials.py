@@ -61,9 +61,11 @@ def write(folder: Path, model: str, protocol: str = "isolated", name: str = "mod
 
 
 def _trial(arm: Arm, run: int, position: int, row: dict[str, str]) -> Trial:
-    began, ended = (
-        datetime.fromisoformat(row[key]) if row[key] else None for key in ("agent_started", "agent_finished")
-    )
+    began = seconds = None
+    if row["agent_started"]:
+        began = datetime.fromisoformat(row["agent_started"])
+    if began and row["agent_finished"]:
+        seconds = (datetime.fromisoformat(row["agent_finished"]) - began).total_seconds()
     return Trial(
         arm,
         run,
@@ -72,7 +74,7 @@ def _trial(arm: Arm, run: int, position: int, row: dict[str, str]) -> Trial:
         float(row["reward"]) if row["reward"] else None,
         error=row["exception"],
         started=began,
-        seconds=(ended - began).total_seconds() if began and ended else None,
+        seconds=seconds,
         usage=Usage(
             input_tokens=int(row["n_input"] or 0),
             cached_tokens=int(row["n_cache"] or 0),

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import pytest
@@ -21,10 +22,10 @@ from wane_research.judge.judging import (
     LONGEST,
     USERS,
     Excerpt,
-    Excerpts,
     Judgement,
     arm,
     excerpt,
+    excerpts,
     rendered,
     shortened,
 )
@@ -110,9 +111,12 @@ class TestExcerpts:
 
     def test_a_seed_decides_and_sources_take_turns(self) -> None:
         sessions = [session(f"{source}-{number}", source=source) for source in ("codex", "pi") for number in range(5)]
-        orders = [[it.name for it in Excerpts(sessions, Words(), SIZE, BUDGET, seed)] for seed in (0, 0, 1)]
-        assert orders[0] == orders[1] != orders[2]
-        assert [name.split("-")[0] for name in orders[0]] == ["codex", "pi"] * 5
+
+        def order(seed: int) -> list[str]:
+            return [excerpt.name for excerpt in excerpts(sessions, Words(), SIZE, BUDGET, seed)]
+
+        assert order(0) == order(0) != order(1)
+        assert [name.split("-")[0] for name in order(0)] == ["codex", "pi"] * 5
 
 
 class TestJudging:
@@ -139,7 +143,7 @@ class TestJudging:
         assert prepared.judged == [29]
         assert [it.missing for it in prepared.judge(gone)] == [1]
         assert [it.missing for it in prepared.judge(arm(ALL))] == [0]
-        assert [it.judged for it in Excerpts([made], Words(), SIZE, BUDGET, 0, arm(ALL))] == []
+        assert [it.judged for it in excerpts([made], Words(), SIZE, BUDGET, 0, arm(ALL))] == []
 
     def test_the_users_words_alone(self) -> None:
         users, judge = self.judged(USERS)
@@ -165,12 +169,11 @@ def judgement(session: str, call: int, arm: str, loss: float, missing: int = 0) 
 
 class TestFigures:
     def test_worth_lies_between_the_users_words_and_all(self) -> None:
-        made = [
-            judgement(name, call, arm, loss + call, missing)
-            for name in ("a", "b", "c")
-            for call in range(3)
-            for arm, loss, missing in ((ALL, 1.0, 0), ("cwl", 1.5, call == 0), (USERS, 3.0, 1))
-        ]
+        made: list[Judgement] = []
+        for name, call in product(("a", "b", "c"), range(3)):
+            made.append(judgement(name, call, ALL, 1.0 + call))
+            made.append(judgement(name, call, "cwl", 1.5 + call, missing=call == 0))
+            made.append(judgement(name, call, USERS, 3.0 + call, missing=1))
         listed = {row.arm: row for row in rows(made, "cwl")}
         assert listed[ALL].interval is None
         assert [listed[name].worth for name in (ALL, "cwl", USERS)] == [1.0, 0.75, 0.0]

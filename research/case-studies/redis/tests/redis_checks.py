@@ -62,11 +62,13 @@ class Client:
             return float(text)
         if kind in b"$=":
             return None if text == "-1" else self._file.read(int(text) + 2)[:-2].decode()
+        if kind in b"*~>" and text == "-1":
+            return None
         if kind in b"*~>":
-            return None if text == "-1" else [self._reply() for _ in range(int(text))]
+            return [self._reply() for _ in range(int(text))]
         if kind == b"%":
             return {str(self._reply()): self._reply() for _ in range(int(text))}
-        raise ConnectionError(f"no reply that can be read: {line!r}")
+        raise ConnectionError(f"unknown kind of reply: {line!r}")
 
 
 def free_port() -> int:

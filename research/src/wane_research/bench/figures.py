@@ -1,8 +1,9 @@
-"""The figures of the benchmark, of one strategy at one budget, and what the views of a replay hold.
+"""The figures of the benchmark: of one strategy at one budget, and of the views of a replay.
 
-Evidence recall is the metric of `ctxkernel/eval.py`, by which ctxkernel measures itself, written anew from its source.
-At each step at which the agent acted: the share, still in view, of the names that its calls use, that the history holds
-and that neither the user nor the system said; then the mean over steps. docs/lab/loss.md says more.
+Evidence recall is the metric by which ctxkernel measures itself, reimplemented from its `ctxkernel/eval.py`. A step is
+a model call that acted. Its evidence is the names that its calls use, that the history holds, and that neither the user
+nor the system said. The recall of a step is the share of its evidence still in view; the metric is the mean over
+steps. See docs/lab/loss.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from wane.lab.session import RecordedSession
 from wane.strategies.base import Fitted, Slot, Strategy, Substitute, SummaryNeeded
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_./\-]{4,}")
-_CAMEL: Final = re.compile(r"[a-z][A-Z]")
+_NAME: Final = re.compile(r"[/._0-9]|[a-z][A-Z]")
 _PINNED: Final = frozenset({Kind.SYSTEM, Kind.USER, Kind.NOTICE})
 _SHORTEST: Final = 4
 
@@ -30,12 +31,7 @@ _SHORTEST: Final = 4
 def names(text: str) -> set[str]:
     """Return the name-shaped words of a text: with `/`, `.`, `_`, a digit, or a capital after a small letter."""
     words = {word.strip("./-") for word in _TOKEN.findall(text)}
-    return {word for word in words if len(word) >= _SHORTEST and is_name(word)}
-
-
-def is_name(word: str) -> bool:
-    """Return whether a word is no plain one."""
-    return any(mark in word for mark in "/._") or any(map(str.isdigit, word)) or bool(_CAMEL.search(word))
+    return {word for word in words if len(word) >= _SHORTEST and _NAME.search(word)}
 
 
 def rendered(part: Part) -> str:
@@ -43,7 +39,7 @@ def rendered(part: Part) -> str:
 
 
 class Evidence:
-    """What the calls of a session needed; runs of strategies share it."""
+    """The names that the calls of a session needed. All runs over the session share it."""
 
     def __init__(self, session: RecordedSession) -> None:
         parts = session.parts
@@ -70,12 +66,17 @@ class Evidence:
                 self._holders.setdefault(word, []).append(index)
 
     def recall(self, call: int, view: Sequence[Slot]) -> float | None:
-        """Return the share of the names that a model call needed and that its view holds; None if it is no step."""
+        """Return the share of the names needed by a model call that its view holds; None if it is no step."""
         needed = self.needed[call]
         if not needed:
             return None
-        items = {slot for slot in view if not isinstance(slot, Substitute)}
-        texts = frozenset().union(*(self._in_text(slot.text) for slot in view if isinstance(slot, Substitute)))
+        items: set[int] = set()
+        texts: set[str] = set()
+        for slot in view:
+            if isinstance(slot, Substitute):
+                texts |= self._in_text(slot.text)
+            else:
+                items.add(slot)
         in_view = sum(word in texts or not items.isdisjoint(self._holders[word]) for word in needed)
         return in_view / len(needed)
 
@@ -86,18 +87,16 @@ class Evidence:
 
 
 class Watched(Strategy):
-    """A strategy whose views are looked at; it does what the strategy does.
-
-    `material`: the session that is replayed.
-    `evidence`: what its calls needed.
-    """
+    """Wraps a strategy and measures its views."""
 
     def __init__(self, strategy: Strategy, material: Material, evidence: Evidence) -> None:
         self.name = strategy.name
-        self._strategy, self._calls, self._evidence = strategy, material.session.calls, evidence
+        self._strategy = strategy
+        self._calls = material.session.calls
+        self._evidence = evidence
         self._users = [(at, item.tokens) for at, item in enumerate(material.items) if item.kind is Kind.USER]
         self._call = 0
-        self.shares: list[float] = []  # by call after the user's first word, of his words so far
+        self.shares: list[float] = []  # by call after the user's first word, the share of the user's words in view
         self.recalls: list[float] = []
 
     def add(self, item: Item, part: Part) -> Added | None:
@@ -122,15 +121,19 @@ class Watched(Strategy):
         recall = self._evidence.recall(self._call, view)
         if recall is not None:
             self.recalls.append(recall)
-        spoken = [(at, tokens) for at, tokens in self._users if at < before]
-        if total := sum(tokens for _, tokens in spoken):
-            in_view = set(view)
-            self.shares.append(sum(tokens for at, tokens in spoken if at in in_view) / total)
+        slots = set(view)
+        spoken = in_view = 0
+        for index, tokens in self._users:
+            if index < before:
+                spoken += tokens
+                in_view += tokens if index in slots else 0
+        if spoken:
+            self.shares.append(in_view / spoken)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counts and sums; those of several recordings add up with `total`."""
+    """Counts and sums. `total` adds up several recordings."""
 
     calls: int  # model calls of the recordings
     viewed: int  # tokens of all requests
@@ -142,17 +145,17 @@ class Figures:
     read: int  # input tokens read from the cache
     written: int  # input tokens written to it
     fresh: int  # all other input tokens
-    rewrites: int  # requests that did not begin with the whole one before
+    rewrites: int  # requests that did not begin with the whole request before
     uses: int  # uses of names that had occurred before
-    in_view: int  # uses that the view held
-    in_view_at_best: float  # the same if summaries without text were the best of their length
+    in_view: int  # uses whose name was in view
+    in_view_at_best: float  # the same if each summary without text were the best of its length
     edits: int  # edits of files read before
-    grounded: int  # those whose file's latest read the view held
+    grounded: int  # edits among them with the file's latest read in view
     repeats: int  # calls made again
-    faults: int  # those whose earlier result the view did not hold
+    faults: int  # repeats whose earlier result was no longer in view
     pairs: int  # calls without their result and results without their call, over all views
     steps: int  # calls that needed a name, by ctxkernel's metric
-    intact_steps: int  # steps that lost none
+    intact_steps: int  # steps that lost no name
     evidence: float  # sum of the steps' evidence recall
     words: float  # sum of the shares of the user's words in view
     worded: int  # calls after the user's first word
@@ -193,7 +196,7 @@ class Figures:
     def read_from(cls, data: Any) -> Figures:
         expected = {field.name for field in fields(cls)}
         if not isinstance(data, dict) or data.keys() != expected:
-            raise FormatError(f"figures are not the {len(expected)} that this version measures")
+            raise FormatError(f"its figures are not the {len(expected)} that this version measures; measure again")
         for name, value in data.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise FormatError(f"the figure {name!r} is {value!r:.40}, not a number")
@@ -211,7 +214,7 @@ class Figures:
 
     @property
     def recall_at_best(self) -> float:
-        """The same if summaries without text were the best of their length."""
+        """The same if each summary without text were the best of its length."""
         return _share(self.in_view_at_best, self.uses)
 
     @property
@@ -231,10 +234,10 @@ class Figures:
 
 
 def total(several: Iterable[Figures]) -> Figures:
-    listed = list(several)
+    recordings = list(several)
     values: dict[str, Any] = {}
     for field in fields(Figures):
-        column = [getattr(figures, field.name) for figures in listed]
+        column = [getattr(figures, field.name) for figures in recordings]
         if field.name == "peak":
             values[field.name] = max(column)
         elif field.name == "words_lowest":

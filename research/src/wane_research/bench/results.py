@@ -1,4 +1,4 @@
-"""Results of the benchmark: rows of figures, the file that holds them with their origin, and what differs."""
+"""Results of the benchmark: rows of figures, their file, and comparisons of two results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wane_research.bench.running import BASELINE, PRICED, PRICES, Cell, Subject
 from wane_research.bench.sources import Source
 
 FORMAT: Final = 1
-TOLERANCE: Final = 1e-9  # relative difference at which two sums of fractions count as the same; counts must be equal
+TOLERANCE: Final = 1e-9  # largest relative difference of two equal sums of fractions; counts must be the same
 
 COLUMNS: Final = (
     Column("view", "tokens", "mean tokens of a request, with system prompt and tools; it says nothing of the largest"),
@@ -154,32 +154,25 @@ def make_result(
     author: str,
     date: str,
 ) -> Result:
-    by_row: dict[tuple[str, int], list[tuple[int, Figures]]] = {}
+    by_row: dict[tuple[str, int], list[Figures]] = {}
     for cell, figures in cells.items():
-        by_row.setdefault((cell.strategy, cell.budget), []).append((cell.recording, figures))
-    rows = [
-        Row(strategy, budget or None, total(figures for _, figures in sorted(listed, key=lambda entry: entry[0])))
-        for (strategy, budget), listed in by_row.items()
-    ]
+        by_row.setdefault((cell.strategy, cell.budget), []).append(figures)
+    rows = [Row(strategy, budget or None, total(figures)) for (strategy, budget), figures in by_row.items()]
     recordings = [(source, recording) for source in sources for recording in source.recordings]
-    described = [
-        {
-            "name": recording.name,
-            "source": source.repository,
-            "licence": source.licence,
-            "sha256": recording.sha256,
-            "calls": len(subject.studied.recording.session.own_calls),
-            "tokens": sum(item.tokens for item in subject.studied.subject.material.own_items),
-        }
-        for (source, recording), subject in zip(recordings, subjects, strict=True)
-    ]
+    described: list[dict[str, Any]] = []
+    for (source, recording), subject in zip(recordings, subjects, strict=True):
+        entry: dict[str, Any] = {"name": recording.name, "source": source.repository, "licence": source.licence}
+        entry["sha256"] = recording.sha256
+        entry["calls"] = len(subject.studied.recording.session.own_calls)
+        entry["tokens"] = sum(item.tokens for item in subject.studied.subject.material.own_items)
+        described.append(entry)
     return Result(author, date, used, platform.python_version(), tuple(described), tuple(rows))
 
 
 def at_view(result: Result, strategy: str, view: float) -> dict[str, float] | None:
-    """Return a strategy's columns at a mean view: on the line between the two budgets whose views lie around it.
+    """Return a strategy's columns at a mean view, interpolated between the two budgets whose views lie around it.
 
-    None if no two budgets of the result do; nothing is extrapolated. The lowest share is no mean, and left out.
+    None if the view is outside those of all budgets. The lowest share is not a mean, so it is left out.
 
     `view`: mean tokens of a request.
     """
@@ -200,7 +193,7 @@ def read_result(path: Path) -> Result:
         raise FormatError(f"{path} is not JSON: {error}") from error
     try:
         if not isinstance(data, dict) or data.get("benchmark") != "wane lab bench":
-            raise FormatError("it is no result of wane lab bench")
+            raise FormatError("it is not a result of wane lab bench")
         if data["format"] != FORMAT:
             raise FormatError(f"its format is {data['format']!r:.20}; this version reads {FORMAT}")
         if data["prices"] != {"model": PRICES.name, "copied": PRICED}:
@@ -210,10 +203,10 @@ def read_result(path: Path) -> Result:
             raise FormatError(f"it has no row of {BASELINE}")
         author, date, used = data["author"], data["date"], data["versions"]
         if not isinstance(used, dict) or not isinstance(author, str) or not isinstance(date, str):
-            raise FormatError("author and date are not texts, or versions no table")
+            raise FormatError("author or date is not text, or versions is not a table")
         return Result(author, date, used, data["python"], tuple(data["recordings"]), tuple(rows))
     except (KeyError, TypeError) as error:
-        raise FormatError(f"{path} is no whole result: {error!r}") from error
+        raise FormatError(f"{path} is not a complete result: {error!r}") from error
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from error
 
@@ -229,10 +222,8 @@ def differences(expected: Result, measured: Result) -> Iterator[str]:
         expected_figures = asdict(other.figures)
         for name, value in asdict(row.figures).items():
             expected_value = expected_figures[name]
-            same = value == expected_value
-            if isinstance(value, float):
-                same = isclose(value, expected_value, rel_tol=TOLERANCE)
-            if not same:
+            tolerance = TOLERANCE if isinstance(value, float) else 0.0
+            if not isclose(value, expected_value, rel_tol=tolerance):
                 yield f"{row.name}: {name} is {value:,}; the result has {expected_value:,}"
 
 

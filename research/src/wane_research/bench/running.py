@@ -1,4 +1,4 @@
-"""Runs the benchmark cell by cell, and keeps each finished one, so that an interrupted run continues."""
+"""Runs the benchmark cell by cell, and keeps each finished cell, so that an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PRICES: Final = Prices(
     model=_MODEL,
     periods=(Period((Rates(above=0, input=2e-6, read=0.1e-6, write=2.5e-6, write_hour=4e-6, output=10e-6),)),),
 )
-"""What all model calls cost, whichever model was recorded; written here, so that a newer list changes no figure."""
+"""Prices of all model calls, whichever model was recorded. They stay when Wane's price list changes."""
 
 _PARTS: Final = ("core", "formats", "inference", "lab", "strategies", "tools", "prices.py", "identifiers.py")
 _OWN: Final = ("bench/figures.py", "bench/running.py", "peers")
@@ -54,11 +54,11 @@ class Cell:
     sha256: str  # its digest
     strategy: str  # the strategy's name
     budget: int  # tokens that a view may hold; 0 for BASELINE, which has no budget
-    used: str = ""  # the libraries that do it, with their versions; empty for a strategy of Wane's own
+    used: str = ""  # the libraries of a peer, with their versions; empty for Wane's own strategies
 
     @property
     def key(self) -> Key:
-        """What tells it from others, whichever recordings are measured."""
+        """Identifies the cell in any run; unlike its number, the digest does not depend on the other recordings."""
         return self.sha256, self.strategy, self.budget, self.used
 
 
@@ -90,7 +90,7 @@ def prepare(sources: Sequence[Source], folder: Path, progress: Callable[[int, in
     for number, recording in enumerate(recordings):
         gathered = gather([folder / recording.name])
         if len(gathered.recordings) != 1:
-            raise FormatError(f"{recording.name} holds {len(gathered.recordings)} sessions with a model call, not one")
+            raise FormatError(f"{recording.name} holds {len(gathered.recordings)} sessions with a model call; need one")
         [studied] = study(gathered.recordings, pricing)
         subjects.append(Subject(studied, Evidence(studied.recording.session)))
         progress(number + 1, len(recordings))
@@ -98,11 +98,15 @@ def prepare(sources: Sequence[Source], folder: Path, progress: Callable[[int, in
 
 
 def cells_of(sources: Sequence[Source], strategies: Sequence[str], budgets: Sequence[int]) -> list[Cell]:
-    """Return all cells, those of BASELINE first."""
     digests = [recording.sha256 for source in sources for recording in source.recordings]
-    pairs = [(BASELINE, 0), *((name, budget) for budget in budgets for name in strategies if name != BASELINE)]
-    used = {name: ", ".join(f"{library} {version(library)}" for library in libraries(name)) for name, _ in pairs}
-    return [Cell(at, digest, name, budget, used[name]) for name, budget in pairs for at, digest in enumerate(digests)]
+    pairs = [(BASELINE, 0)]
+    for budget in budgets:
+        pairs += [(name, budget) for name in strategies if name != BASELINE]
+    cells: list[Cell] = []
+    for name, budget in pairs:
+        used = ", ".join(f"{library} {version(library)}" for library in libraries(name))
+        cells += [Cell(number, digest, name, budget, used) for number, digest in enumerate(digests)]
+    return cells
 
 
 def run_cells(
@@ -115,7 +119,7 @@ def run_cells(
     """Run the cells that are not finished, and return the figures of all."""
     results = {cell: finished.cells[cell.key] for cell in cells if cell.key in finished.cells}
     progress(len(results), len(cells))
-    # Peers, which take much longer, last; else the longest first, so that none starts when the others are nearly done.
+    # Peers take much longer, so they come last. Otherwise the longest goes first, so that none starts near the end.
     pending = sorted(
         (cell for cell in cells if cell not in results),
         key=lambda cell: (bool(cell.used), -len(subjects[cell.recording].studied.recording.session.calls)),
@@ -135,7 +139,7 @@ def _run(subjects: Sequence[Subject], cell: Cell) -> Figures:
 
 
 def versions(strategies: Iterable[str]) -> dict[str, str]:
-    """Return what the figures depend on besides the recordings: Wane's version and code, and those of libraries."""
+    """Return the versions that figures depend on: of Wane, of its code (a digest), and of the peers' libraries."""
     names = dict.fromkeys(library for name in strategies for library in libraries(name))
     return {"wane": wane.__version__, "code": code_digest(), **{name: version(name) for name in names}}
 
@@ -146,16 +150,14 @@ def code_digest() -> str:
     for package, parts in ((wane, _PARTS), (wane_research, _OWN)):
         root = Path(str(package.__file__)).parent
         for part in parts:
-            for path in [root / part] if part.endswith(".py") else sorted((root / part).rglob("*.py")):
+            paths = [root / part] if part.endswith(".py") else sorted((root / part).rglob("*.py"))
+            for path in paths:
                 digest.update(f"{path.relative_to(root).as_posix()}\n{path.read_text(encoding='utf-8')}\n".encode())
     return digest.hexdigest()[:16]
 
 
 class Finished:
-    """The finished cells in a file, a line of JSON for each; a line that an interruption cut off does not count.
-
-    `path`: the file; need not exist.
-    """
+    """The finished cells in a file, which need not exist: a line of JSON each. A line that was cut off is ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -170,17 +172,17 @@ class Finished:
                 sha256, strategy, budget, used = entry["cell"]
                 self.cells[sha256, strategy, budget, used] = Figures.read_from(entry["figures"])
             except (ValueError, KeyError, TypeError, FormatError):
-                continue  # measured again instead
+                continue  # the cell is measured again
 
     def add(self, cell: Cell, figures: Figures) -> None:
         entry = {"cell": cell.key, "figures": asdict(figures)}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # One write of whole lines; the first break ends a line that was cut off.
+            # A single write. The first line break ends a line that was cut off.
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(f"\n{json.dumps(entry)}\n")
         except OSError as error:
-            raise WaneError(f"cannot keep finished work in {self._path}: {error.strerror}") from error
+            raise WaneError(f"cannot save finished work to {self._path}: {error.strerror}") from error
         self.cells[cell.key] = figures
 
     def clear(self) -> None:
@@ -189,8 +191,8 @@ class Finished:
 
 
 def finished_path(folder: Path, *, check: bool) -> Path:
-    """Return the file of finished cells: in a folder, by the code, so that no figure of other code is taken.
+    """Return the file of finished cells in a folder. Its name has the code's digest: figures of other code don't count.
 
-    `check`: whether a result is checked; such a run takes nothing from the run that made the result.
+    `check`: for a run that checks a result, which must not reuse the cells of the run that made it.
     """
     return folder / f"{code_digest()}{'-check' if check else ''}.jsonl"

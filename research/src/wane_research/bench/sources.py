@@ -1,4 +1,4 @@
-"""The recordings of the benchmark: where each is, under which licence, and whether a folder holds it."""
+"""The recordings of the benchmark: their sources, their licences, and their state in a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from wane.core.errors import ConfigError, WaneError
@@ -20,14 +20,14 @@ _URL: Final = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
 class RecordingError(WaneError):
-    """Recordings of the benchmark that a folder does not hold, or holds in another form."""
+    """Recordings of the benchmark that are missing in a folder, or differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """One recording."""
 
-    name: str  # its file in the user's folder, with slashes
+    name: str  # its path in the user's folder, with slashes
     path: str  # its file in the repository
     size: int  # its bytes
     sha256: str  # digest of its bytes
@@ -51,12 +51,26 @@ class Source:
     repository: str  # `owner/name` on GitHub
     licence: str
     commit: str  # the commit that holds the files
-    about: str  # what they are
+    about: str  # a description of the recordings
     recordings: tuple[SourceFile, ...]
 
     def url(self, recording: SourceFile) -> str:
-        """Return where one of its files can be fetched, at its commit."""
+        """Return the URL of one of its files, at its commit."""
         return _URL.format(repository=self.repository, commit=self.commit, path=quote(recording.path))
+
+    def to_dict(self, recording: SourceFile, state: State) -> dict[str, Any]:
+        """Return one of its recordings as JSON data."""
+        return {
+            "name": recording.name,
+            "state": state,
+            "repository": self.repository,
+            "commit": self.commit,
+            "path": recording.path,
+            "licence": self.licence,
+            "url": self.url(recording),
+            "bytes": recording.size,
+            "sha256": recording.sha256,
+        }
 
 
 def load_sources() -> tuple[Source, ...]:
@@ -75,7 +89,7 @@ def pick_sources(sources: Sequence[Source], text: str) -> tuple[Source, ...]:
     for name in sorted(names - {"all", *known}):
         raise ConfigError(f"the source {name!r} is unknown; known: all, {', '.join(known)}")
     if not names:
-        raise ConfigError(f"no source is named; write all, or some of {', '.join(known)}")
+        raise ConfigError(f"--source names nothing; write all, or some of {', '.join(known)}")
     return tuple(source for source in sources if "all" in names or source.name in names)
 
 
@@ -93,17 +107,17 @@ def check_recordings(sources: Iterable[Source], folder: Path) -> None:
     for _, recording, state in states(sources, folder):
         if state != "present":
             by_state[state].append(recording.name)
-    told = []
+    problems = []
     if by_state["different"]:
-        told.append(f"not the file that the benchmark is made of: {', '.join(by_state['different'])}")
+        problems.append(f"different from the benchmark's own file: {', '.join(by_state['different'])}")
     if by_state["missing"]:
-        told.append(f"missing in {folder}: {', '.join(by_state['missing'])}")
-    if told:
-        raise RecordingError(f"{'; '.join(told)}. {how}")
+        problems.append(f"missing in {folder}: {', '.join(by_state['missing'])}")
+    if problems:
+        raise RecordingError(f"{'; '.join(problems)}. {how}")
 
 
 def script(sources: Sequence[Source], folder: Path) -> Iterator[str]:
-    """Yield the lines of a shell script that fetches what a folder lacks, with the state of each file as comments."""
+    """Yield the lines of a shell script that fetches the files missing in a folder; comments give each file's state."""
     every = [recording for source in sources for recording in source.recordings]
     size = sum(recording.size for recording in every) / 1e6
     yield f"# {len(every)} recordings, {size:.0f} MB, of {len(sources)} public repositories. A shell can run these"

@@ -14,7 +14,7 @@ from wane.core import Kind, Level
 from wane.formats import get_format
 from wane.formats.base import readable
 from wane.journal import read
-from wane.rebuilding import rebuild
+from wane.rebuilding import Rebuilt, rebuild
 from wane.scripted import witness as scripted
 from wane.scripted.sight import is_note
 from wane.scripted.witness import Tally
@@ -27,10 +27,10 @@ class Resumption:
     """The first request after a restart, compared with the last one before it."""
 
     call: int  # number of the request
-    how: str  # how the process before it ended; see `session.How`
+    how: str  # how the earlier process ended; see `session.How`
     same: bool  # whether it continues the earlier request exactly
-    passed: bool  # whether it lacks content that a pass took because the budget would have been exceeded
-    sound: bool  # whether nothing came back, moved or changed, and nothing is missing without need
+    passed: bool  # whether it lacks content that a pass had to evict
+    sound: bool  # whether nothing came back, moved or changed, and everything missing had to be evicted
 
 
 class Witness(scripted.Witness):
@@ -58,19 +58,15 @@ class Witness(scripted.Witness):
         self._last = ids
 
     def _compare(self, ids: list[int], request: Request) -> None:
-        """Compare the first request after a restart with the last one before it."""
         before = self._last
         same = ids[: len(before)] == before
-        # A pass was due if the earlier view and everything since exceed the budget. The agent counts the content since
-        # the last report by itself, so its figure may differ a little.
-        unevicted = [*before, *(number for number in ids if number > max(before, default=-1))]
+        # A pass was due if the earlier view and everything since exceed the budget. The agent itself counts the content
+        # since the last report, so its figure may differ a little.
+        latest = max(before, default=-1)
+        unevicted = before + [number for number in ids if number > latest]
         tokens = request.tool_tokens + sum(self._tokens[number] for number in unevicted)
         passed = not same and tokens > 0.995 * self.budget
-        # Compare calls and results, which have ids: the same words may occur twice.
-        earlier, now = (
-            [number for number in numbers if self._kinds[number] in (Kind.CALL, Kind.RESULT)]
-            for numbers in (before, ids)
-        )
+        earlier, now = self._with_ids(before), self._with_ids(ids)
         newest = max(earlier, default=-1)
         old = [number for number in now if number <= newest]
         gone = set(earlier) - set(old)
@@ -79,19 +75,23 @@ class Witness(scripted.Witness):
         self.resumptions.append(Resumption(request.number, self._restarted, same, passed, sound))
         self._restarted = ""
 
+    def _with_ids(self, numbers: list[int]) -> list[int]:
+        """Return the calls and results: they have ids, while the same words may occur twice."""
+        return [number for number in numbers if self._kinds[number] in (Kind.CALL, Kind.RESULT)]
+
 
 _FACT: Final = re.compile(r"`\w+`|\bis \d+")
-"""What a description says of later use: the function, the highest QUOTA, the ticket."""
+"""The facts of a description that later tasks may use: the function, the highest QUOTA, the ticket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
     """What is left at the end of a session."""
 
-    descriptions: int  # explorations of which nothing but the description is in view
-    lines: int  # tasks of which nothing but their line is in view (R17)
-    tokens: int  # what both hold
-    seen: int  # tasks whose facts stand in a description or a line in view, whatever the user said of them
+    descriptions: int  # explorations with only their description in view
+    lines: int  # tasks with only their line in view (R17)
+    tokens: int  # tokens of both
+    seen: int  # tasks whose facts are in a description or a line in view; the user's words do not count
     recalled: int  # other tasks whose exploration can be recalled with its facts
     lost: int  # all other tasks
 
@@ -115,21 +115,26 @@ def remains(journal: Path, tasks: int) -> Remains:
         look = f"t{number}-look"
         described = next((episode.description for episode in episodes if episode.name == look), None)
         facts = _FACT.findall(described or "")
-        texts = [visible.get(name) or "" for name in (look, f"t{number}")]
         if not facts:
             lost += 1
-        elif any(all(fact in text for fact in facts) for text in texts):
+        elif _holds(visible.get(look), facts) or _holds(visible.get(f"t{number}"), facts):
             seen += 1
+        elif _holds(_recallable(rebuilt, look), facts):
+            recalled += 1
         else:
-            # The content of the exploration, as `recall` gives it page by page.
-            indexes = [index for span in rebuilt.window.members(look) for index in span]
-            recallable = "\n\n".join(readable(rebuilt.items[index][1]) for index in indexes)
-            if all(fact in recallable for fact in facts):
-                recalled += 1
-            else:
-                lost += 1
+            lost += 1
     tokens = sum(episode.tokens for episode in stripped)
     return Remains(len(stripped) - lines, lines, tokens, seen, recalled, lost)
+
+
+def _recallable(rebuilt: Rebuilt, name: str) -> str:
+    """Return the content of an episode, as `recall` gives it page by page."""
+    indexes = [index for span in rebuilt.window.members(name) for index in span]
+    return "\n\n".join(readable(rebuilt.items[index][1]) for index in indexes)
+
+
+def _holds(text: str | None, facts: Sequence[str]) -> bool:
+    return text is not None and all(fact in text for fact in facts)
 
 
 NO_MODEL: Final = (
@@ -139,10 +144,10 @@ NO_MODEL: Final = (
 """The caveat on every figure."""
 
 
-_TOLD_OTHERWISE: Final = ("cost", "view_tokens", "peak_request", "over_budget", "most_turns_lost")
+_NOT_IN_JSON: Final = ("cost", "view_tokens", "peak_request", "over_budget", "most_turns_lost")
 
 
-WINDOW: Final = 200_000  # tokens that the model's own window holds unless told otherwise: longer requests are refused
+WINDOW: Final = 200_000  # default tokens of the model's own window; longer requests are refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +155,15 @@ class LoopOptions:
     """The options of a run."""
 
     strategy: str = "cwl"  # how the context is kept
-    tasks: int = 89  # how many tasks
+    tasks: int = 89  # number of tasks
     budget: int = 80_000  # tokens that the view may hold
     tokens: int = 80_000_000  # input tokens that a session within the budget should take in all; see `make_work`
     window: int = WINDOW  # tokens of the model's own window
-    mark_tasks: bool = False  # let the model mark tasks, too (R17)
-    isolated: bool = False  # give each task in a session of its own, with the earlier turns that it depends on
+    mark_tasks: bool = False  # whether the model also marks tasks (R17)
+    isolated: bool = False  # whether each task gets a session of its own, with the earlier turns that it depends on
     kill_every: int = 0  # model calls between restarts of the agent's process; 0 for none
-    seed: int = 0  # tells one run from another
-    keep: Path | None = None  # where to keep repository and sessions; None removes them at the end
+    seed: int = 0  # selects the repository and the tasks
+    keep: Path | None = None  # folder to keep repository and sessions in; None removes them at the end
 
     @property
     def name(self) -> str:
@@ -202,6 +207,10 @@ class Figures:
         return {result.number for result in self.results if result.passed}
 
     @property
+    def failed(self) -> list[int]:
+        return [result.number for result in self.results if not result.passed]
+
+    @property
     def mean_view(self) -> float:
         """Mean tokens of a request, without the notes at its end."""
         views = self.tally.model_calls - self.tally.summaries
@@ -218,12 +227,15 @@ class Figures:
     def to_dict(self, isolated: Figures | None = None) -> dict[str, Any]:
         """Return the figures as JSON data; `isolated` are those of the same tasks in sessions of their own."""
         tally = asdict(self.tally)
+        lost = None
+        if isolated is not None and not self.options.isolated:
+            lost = self.lost_against(isolated)
         return {
             "name": self.name,
             "tasks": len(self.results),
             "tasks_passed": len(self.passed),
-            "tasks_lost": None if isolated is None or self.options.isolated else self.lost_against(isolated),
-            **{name: count for name, count in tally.items() if name not in _TOLD_OTHERWISE},
+            "tasks_lost": lost,
+            **{name: count for name, count in tally.items() if name not in _NOT_IN_JSON},
             "cost_usd": round(self.tally.cost.total, 4),
             "mean_view": round(self.mean_view),
             "over_budget_calls": self.tally.over_budget,

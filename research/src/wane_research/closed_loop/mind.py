@@ -1,8 +1,8 @@
 """How the scripted model decides: a pure function from one request to a reply. It is no language model.
 
-It knows a way of working and no task: look, write, check, answer. It reads the task in the user's turn and looks in
-view for what it needs. If something is not there, it reads it again, recalls it, or runs it again. If all of these
-fail, it does not guess: it says so, and the task fails.
+It knows a way of working, but no task: look, write, check, answer. It reads the task in the user's turn and looks in
+the view for the facts that it needs. A fact that is not there it reads again, recalls, or produces again. If all of
+these fail, it does not guess: it says so, and the task fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wane.testing import Call, Reply, Request
 from wane_research.closed_loop.sight import Need, Sight, Turn
 from wane_research.closed_loop.world import PACKAGE
 
-PATIENCE: Final = 3  # how often the model looks one thing up in a task before it gives up
+PATIENCE: Final = 3  # attempts at looking one fact up in a task before the model gives up
 _MORE: Final = re.compile(r"Go on with: (\{.*\})\]")
 _TICKET_GONE: Final = "has been drawn already"
 
@@ -42,7 +42,8 @@ class _Thought:
         self.sight = sight
         self.task = task
         self.name = f"t{task.number}"
-        self.look_name, self.act_name = f"{self.name}-look", f"{self.name}-write"
+        self.look_name = f"{self.name}-look"
+        self.act_name = f"{self.name}-write"
 
     def reply(self) -> Reply:
         if (right := put_right(self.sight.latest)) is not None:
@@ -87,12 +88,12 @@ class _Thought:
     def _check(self) -> Reply:
         """Run the tests; if an edit failed because the file had changed, or had no result, look and write again."""
         edits = [call for call in self.sight.latest if call.tool == "edit_file"]
-        if all((call.result or "").startswith("Edited") for call in edits) and edits:
+        if not edits:
+            return self._look()
+        if all((call.result or "").startswith("Edited") for call in edits):
             return self._run_check()
-        if edits:
-            self._patiently([call for call in self.sight.tried if call.tool == "edit_file"])
-            return self._say("write", "The file is not as I saw it: read it again.", read(self.task.target))
-        return self._look()
+        self._patiently([call for call in self.sight.tried if call.tool == "edit_file"])
+        return self._say("write", "The file is not as I saw it: read it again.", read(self.task.target))
 
     def _run_check(self) -> Reply:
         area = self.task.target.split("/")[1]
@@ -121,18 +122,23 @@ class _Thought:
         task = self.task
         if task.draw:
             yield "ticket", task.draw[0]
-        for area in (task.survey, *(area for area, _ in task.highest)):
-            if area and (area == task.survey or ("finding", area) not in self.sight.facts):
-                yield "listing", area
-                yield from (("quota", path) for path in self.sight.facts.get(("listing", area), "").split())
-        yield from (("ticket", area) for area, _ in task.drawn)
-        yield from (("quota", path) for path in task.quotas)
+        areas = [area for area, _ in task.highest if area == task.survey or ("finding", area) not in self.sight.facts]
+        if task.survey:
+            areas.insert(0, task.survey)
+        for area in areas:
+            yield "listing", area
+            for path in self.sight.facts.get(("listing", area), "").split():
+                yield "quota", path
+        for area, _ in task.drawn:
+            yield "ticket", area
+        for path in task.quotas:
+            yield "quota", path
         yield "exports", task.target
         if task.change is not None:
             yield "quota", task.target
 
     def _known_to_the_user(self) -> None:
-        """Give up if a fact that only the user's turns state is not in view: nothing else holds it."""
+        """Give up if a fact stated only in the user's turns is not in view."""
         self._name_of(self.task)
         for topic in self.task.surcharges:
             if ("surcharge", topic) not in self.sight.facts:
@@ -220,7 +226,7 @@ class _Thought:
         return max((self.sight.facts["quota", path] for path in paths), key=int)
 
     def _learned(self) -> str:
-        """The description of the exploration: the facts that later work may need, not all that was seen."""
+        """The description of the exploration: the facts that later work may need, not everything it read."""
         task = self.task
         sentences = [f"Read {len(task.quotas)} modules for `{self._name_of(self.task)}` in {task.target}."]
         if task.survey:
@@ -232,16 +238,12 @@ class _Thought:
         return " ".join(sentences)
 
     def _came_of(self) -> str:
-        """The line of the task: what was added, and the facts of the description that later work may need."""
-        # The descriptions with which the exploration of this task ended.
-        learned = [
-            call.arguments["description"]
-            for call in self.sight.seen
-            if call.tool == DELIMITER
-            and call.arguments.get("name") == self.look_name
-            and "description" in call.arguments
-        ]
-        facts = "".join(learned[-1:]).partition(". ")[2]
+        """The line of the task: the added function, and the facts from the description of its exploration."""
+        description = ""
+        for call in self.sight.seen:
+            if call.tool == DELIMITER and call.arguments.get("name") == self.look_name:
+                description = call.arguments.get("description", description)
+        facts = description.partition(". ")[2]
         return f"Added `{self._name_of(self.task)}` to {self.task.target}. {facts}".rstrip()
 
     # Words and calls
@@ -250,7 +252,10 @@ class _Thought:
         return Reply(f"{self.task.number}.{phase} {text}", think, offered(calls, self.sight.tools))
 
     def _ends(self, learned: str, came_of: str) -> Iterator[Call]:
-        """End the episode that was started last, an exploration with what was learned, and the task if it is one."""
-        yield end(self.look_name, learned) if self.sight.at == "look" else end(self.act_name)
+        """End the open episode, an exploration with what was learned; then end the task, if there is one."""
+        if self.sight.at == "look":
+            yield end(self.look_name, learned)
+        else:
+            yield end(self.act_name)
         if self.sight.marks_tasks:
             yield end(self.name, came_of)

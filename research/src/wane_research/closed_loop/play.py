@@ -23,8 +23,8 @@ from wane_research.closed_loop.sight import Sight
 from wane_research.closed_loop.work import Task, make_work
 from wane_research.closed_loop.world import PACKAGE, World
 
-MOST_CALLS: Final = 80  # model calls after which a task is given up: the model is told to stop
-STRATEGIES: Final = get_args(Strategy)  # the names of all strategies
+MOST_CALLS: Final = 80  # model calls after which the model gives a task up
+STRATEGIES: Final = get_args(Strategy)
 GO_ON: Final = "Go on."  # the user's words after a restart in the middle of a task
 
 
@@ -32,11 +32,7 @@ OnTask: TypeAlias = Callable[[TaskResult], None]  # called with each task that h
 
 
 class Owner(Repository):
-    """Owns the repository that the agent works in.
-
-    `directory`: see `Repository`, for the errors too.
-    `world`: its files.
-    """
+    """The owner of the repository that the agent works in."""
 
     def __init__(self, directory: Path, world: World) -> None:
         super().__init__(directory, world.files(), name=PACKAGE, run="closed loop")
@@ -71,7 +67,7 @@ class ClosedLoop:
         if options.strategy not in STRATEGIES:
             raise ConfigError(f"strategy {options.strategy!r} is unknown; known: {', '.join(STRATEGIES)}")
         if options.kill_every < 0:
-            raise ConfigError(f"restarts are every {options.kill_every} calls; give a number above 0, or 0 for none")
+            raise ConfigError(f"--kill-every is {options.kill_every}; give a number above 0, or 0 for no restarts")
         self.options = options
         self.work = make_work(options.seed, tasks=options.tasks, budget=options.budget, tokens=options.tokens)
         self.witness = Witness(options.budget)
@@ -130,7 +126,8 @@ class ClosedLoop:
             session.begin()
             self.witness.begin()
         self.calls, before = 0, replace(self.witness.tally)
-        answer = self._turn(self.work.alone(task) if self.options.isolated else task.prompt, session)
+        prompt = self.work.alone(task) if self.options.isolated else task.prompt
+        answer = self._turn(prompt, session)
         checked = self.owner.verify(task)
         passed = checked.passed and answer["outcome"] == "done"
         self.owner.accept(task, passed=passed)
@@ -165,22 +162,25 @@ class ClosedLoop:
         return self.witness.answer(request, self.decide)
 
     def decide(self, request: Request) -> Reply:
-        """Take the next step as the scripted model does, and kill the process if it is time."""
-        assert self.session is not None, "it has asked"
+        """Return the scripted model's next step, and kill the process if a restart is due."""
+        assert self.session is not None, "a session sent this request"
         self.calls += 1
         if self.calls <= MOST_CALLS:
             reply = decide(request)
         else:
             task = Sight(request).task
             reply = Reply(f"{task.number if task else 0}.done I was stopped after {MOST_CALLS} calls.")
-        # A ticket can be drawn once: if the process dies meanwhile, no agent could get it back.
+        # A ticket can be drawn only once: if the process died while drawing it, no agent could get it back.
         self.session.answered(spare=any("sh draw" in call.raw_arguments for call in reply.calls))
         return reply
 
     def _figures(self, session: Session, seconds: float, sessions: Path) -> Figures:
         journals = list(sessions.rglob("*.jsonl"))
-        # Whether one session holds all tasks, and is kept by episode.
-        marked = not self.options.isolated and traits(self.options.strategy).by_episode
+        # Counted in the journals, as a process that was killed could not report its passes.
+        passes = 0
+        for path in journals:
+            passes += sum(isinstance(record, PassRecord | StrategyRecord) for record in read(path).records)
+        one_session = not self.options.isolated and traits(self.options.strategy).by_episode
         return Figures(
             options=self.options,
             results=tuple(self.results),
@@ -189,12 +189,9 @@ class ClosedLoop:
             life=session.life,
             all_tests_pass=self.owner.verify_all().passed,
             seconds=seconds,
-            # A process that was killed could not report its passes.
-            passes=sum(
-                isinstance(record, PassRecord | StrategyRecord) for path in journals for record in read(path).records
-            ),
+            passes=passes,
             journal_bytes=sum(path.stat().st_size for path in journals),
-            remains=remains(journals[0], len(self.work.tasks)) if marked else None,
+            remains=remains(journals[0], len(self.work.tasks)) if one_session else None,
         )
 
 
@@ -204,7 +201,10 @@ def _why(answer: dict[str, Any], output: str) -> str:
     reason = str(answer["output"]).partition(" ")[2]
     if "not done" in reason or "stopped" in reason or "do not see" in reason:
         return reason
-    return next((line for line in output.splitlines() if line.startswith("FAILED")), "the tests fail")
+    for line in output.splitlines():
+        if line.startswith("FAILED"):
+            return line
+    return "the tests fail"
 
 
 def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) -> list[LoopOptions]:
@@ -215,21 +215,15 @@ def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) ->
         chosen.append(replace(options, strategy=strategies[0], isolated=True, kill_every=0))
     if options.keep is None:
         return chosen
-    return [replace(option, keep=options.keep / (option.name)) for option in chosen]
+    return [replace(option, keep=options.keep / option.name) for option in chosen]
 
 
 def play_all(
     chosen: Sequence[LoopOptions], on_task: OnTask, on_run: Callable[[Figures], None], *, workers: int
 ) -> list[Figures]:
-    """Run all, as many at a time as there are workers, and return the figures in order.
+    """Do all runs, each with an agent process of its own, and return the figures in order.
 
-    The first error ends all of them, and so does Ctrl-C. Each has an agent's process of its own.
-
-    Args:
-        chosen: the options of each run.
-        on_task: called with each task that has ended, from one thread for each run.
-        on_run: called with each run that has ended.
-        workers: how many at a time.
+    `on_task` is called from the thread of its run. The first error ends all runs, and so does Ctrl-C.
     """
     runs = [ClosedLoop(option, on_task) for option in chosen]
     with ThreadPoolExecutor(workers) as pool:

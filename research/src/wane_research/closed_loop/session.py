@@ -1,4 +1,4 @@
-"""A session of the agent from outside: its process is killed or closed on the way, and resumed from the journal."""
+"""A session of the agent, seen from outside. Its process is killed or closed at times, and resumed from the journal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AgentProcess:
             self.ask(order)
         except GoneError:
             self._process.kill()
-            raise ScriptedError("the agent's process could not be started; what it said is on standard error") from None
+            raise ScriptedError("the agent's process could not be started; see its standard error above") from None
 
     def ask(self, order: dict[str, Any]) -> dict[str, Any]:
         """Give an order and return the answer.
@@ -93,18 +93,16 @@ class Life:
     """Figures of a session's processes."""
 
     items: int = 0
-    memory: int | None = None  # the most bytes that any of the processes held; None where the system does not tell
-    resume_seconds: float = 0.0  # the longest that resuming took
-    views_changed: int = 0  # restarts between tasks after which the window was not exactly the one before
+    memory: int | None = None  # peak memory of the largest process, in bytes; None if the system does not report it
+    resume_seconds: float = 0.0  # the longest time that resuming took
+    views_changed: int = 0  # restarts between tasks after which the window was not the same
 
 
 class Session:
-    """One session for its user, over any number of processes.
+    """One session for its user, spread over any number of processes.
 
-    Args:
-        order: where and how the agent works; see `Worker`.
-        restart_every: model calls between two restarts, roughly; 0 for none.
-        seed: decides when and how restarts happen.
+    `order`: where and how the agent works; see `Worker`.
+    `restart_every`: approximate number of model calls between two restarts; 0 for none.
     """
 
     def __init__(self, order: dict[str, Any], *, restart_every: int, seed: int) -> None:
@@ -138,10 +136,10 @@ class Session:
             raise InterruptedTurnError(self._revive()) from None
 
     def settle(self) -> How | None:
-        """Between two tasks, resume a session that was killed after its task, and close one whose restart is due.
+        """Between two tasks, resume a session that was killed after its task, or restart one if that is due.
 
         Returns:
-            How its process ended, if it did.
+            How its process ended; None if it is still the same.
         """
         if self._killer is not None:
             self._killer.join()
@@ -158,14 +156,14 @@ class Session:
         self._agent.end()
 
     def stop(self) -> None:
-        """End the process at once, from any thread, whatever it does."""
+        """Kill the process, from any thread."""
         self._stopped = True
         self._agent.kill()
 
     # Restarts
 
     def answered(self, *, spare: bool) -> None:
-        """Take note of a model call that is being answered, and kill the process if it is time.
+        """Count a model call that is being answered, and kill the process if that is due.
 
         `spare`: whether the process must survive this answer.
         """
@@ -193,7 +191,7 @@ class Session:
     def _revive(self) -> How:
         how = self._ending
         if how is None or self._stopped:
-            what = "was stopped" if self._stopped else "has ended by itself; what it said is on standard error"
+            what = "was stopped" if self._stopped else "has ended by itself; see its standard error above"
             raise ScriptedError(f"the agent's process {what}")
         if self._killer is not None:
             self._killer.join()
@@ -207,7 +205,6 @@ class Session:
         return how
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Give the process an order, and take in what it reports."""
         if self._stopped:
             raise ScriptedError("the run was stopped")
         answer = self._agent.ask(order)

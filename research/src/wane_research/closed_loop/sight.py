@@ -1,7 +1,7 @@
-"""The closed loop's model reads a request: it finds facts and the user's tasks.
+"""How the closed loop's model reads a request: it extracts facts and the user's tasks.
 
 If two texts disagree, the later one counts, as for a reader. But a change that the user ordered counts as made once
-that task is over, whatever the model read on the way.
+that task is over, whatever the model read in between.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ About: TypeAlias = Literal["quota", "exports", "listing", "ticket", "finding", "
 """The kind of a fact: the QUOTA or the exports of a path; the modules, the ticket or the highest QUOTA of an area; the
 surcharge of a topic."""
 
-Need: TypeAlias = tuple[About, str]  # A fact that is needed
-Fact: TypeAlias = tuple[About, str, str]  # the kind of the fact, its subject, and its value
+Need: TypeAlias = tuple[About, str]  # the kind of a needed fact, and its subject
+Fact: TypeAlias = tuple[About, str, str]  # the same, and its value
 _QUOTA: Final = re.compile(r"^(?: *\d+\t)?QUOTA: Final = (\d+)$", re.MULTILINE)
 _EXPORTS: Final = re.compile(r"^(?: *\d+\t)?(__all__ = \[.*\])$", re.MULTILINE)
 _TICKET: Final = re.compile(r"\bticket for (?:the )?(\w+)(?:: | is )(\d+)")
@@ -47,12 +47,12 @@ _DRAWN: Final = re.compile(r"Add the ticket for the (\w+), which you drew in tas
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A task as the user gave it, understood."""
+    """A task, parsed from the user's words."""
 
     number: int  # the task's number
     target: str  # the module to which to add a function
-    function: str | None  # the function's name; None if it is the one that was agreed on in task `named_in`
-    named_in: int  # see `function`
+    function: str | None  # the function's name; None if task `named_in` has it
+    named_in: int  # number of the task that agreed on the function's name; 0 if `function` has it
     quotas: tuple[str, ...]  # modules whose QUOTA to add up
     surcharges: tuple[str, ...]  # topics whose surcharge to add
     called: tuple[int, ...]  # numbers of tasks whose function to call
@@ -72,10 +72,10 @@ class Sight(scripted.Sight):
         super().__init__(request)
         offered = request.body.get("tools", ())
         # Whether the model may mark tasks, too (R17)
-        self.marks_tasks = any(tool.get("description") == TASKS_DESCRIPTION for tool in offered)
+        self.marks_tasks = TASKS_DESCRIPTION in [tool.get("description") for tool in offered]
         self.facts: dict[Need, str] = {}  # the known facts, by need
-        self.turns: dict[int, Turn] = {}  # the user's tasks that are in view, by number
-        self.task: Turn | None = None  # the latest of them; None if there is none
+        self.turns: dict[int, Turn] = {}  # the user's tasks in view, by number
+        self.task: Turn | None = None  # the latest of these
         self._understand()
 
     def _understand(self) -> None:
@@ -83,8 +83,8 @@ class Sight(scripted.Sight):
             if isinstance(entry, Heard):
                 self._hear(entry.text)
             elif isinstance(entry, Seen) and entry.result is not None:
-                known = _facts_of(entry.tool, entry.raw, entry.result)
-                self.facts |= {(about, of): value for about, of, value in known}
+                for about, of, value in _facts_of(entry.tool, entry.raw, entry.result):
+                    self.facts[about, of] = value
         if self.task is None or self.task.number != self.number:
             # The model's latest words are about a task that is no longer in view.
             self.at = self.words = ""
@@ -114,15 +114,23 @@ def _facts(call: Seen) -> Iterator[Fact]:
         for entry in arguments.get("replacements") or [arguments]:
             yield from _of_file(path, str(entry.get("new_text", "")))
     elif tool in ("list_files", "find_files"):
-        paths = sorted(set(re.findall(r"\bdepot/\w+/[a-z]+\.py\b", result)))
-        for area in {match.split("/")[1] for match in paths}:
-            yield "listing", area, " ".join(match for match in paths if match.split("/")[1] == area)
+        by_area: dict[str, list[str]] = {}
+        for module in sorted(set(re.findall(r"\bdepot/\w+/[a-z]+\.py\b", result))):
+            by_area.setdefault(module.split("/")[1], []).append(module)
+        for area, modules in by_area.items():
+            yield "listing", area, " ".join(modules)
     elif tool in ("shell", "recall"):
-        yield from (("ticket", area, value) for area, value in _TICKET.findall(result))
+        yield from _tickets(result)
     elif tool == DELIMITER:
         description = str(arguments.get("description", ""))
-        yield from (("ticket", area, value) for area, value in _TICKET.findall(description))
-        yield from (("finding", area, value) for area, value in _FINDING.findall(description))
+        yield from _tickets(description)
+        for area, value in _FINDING.findall(description):
+            yield "finding", area, value
+
+
+def _tickets(text: str) -> Iterator[Fact]:
+    for area, value in _TICKET.findall(text):
+        yield "ticket", area, value
 
 
 def _of_file(path: str, text: str) -> Iterator[Fact]:
@@ -134,7 +142,7 @@ def _of_file(path: str, text: str) -> Iterator[Fact]:
 
 @lru_cache(maxsize=4096)
 def turns_in(text: str) -> tuple[Turn, ...]:
-    """Return the tasks in a text of the user, in order; more than one if it quotes earlier ones."""
+    """Return the tasks in a text of the user, in order. There are several if it quotes earlier ones."""
     return tuple(_turn(int(match[1]), match[0]) for match in _TURN.finditer(text))
 
 

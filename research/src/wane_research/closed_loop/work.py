@@ -1,8 +1,8 @@
 """The tasks: the user's prompt, the expected result, and the earlier tasks that each depends on.
 
 Every task adds a function that returns one number, and states in words how to compute it. Some terms are in files and
-can be read again. Some only the user has said, 5 to 80 tasks earlier. Some are the output of a command that can run
-only once. The acceptance test of a task takes the number from here, not from the model.
+can be read again. Others only the user has stated, 5 to 80 tasks earlier. Others are the output of a command that can
+run only once. The acceptance test of a task takes the number from here, not from the model.
 """
 
 from __future__ import annotations
@@ -39,6 +39,24 @@ class Link(StrEnum):
 
 
 TICKETS: Final = (Link.DESCRIBED, Link.RECALLED)
+
+_TEST: Final = """\
+import unittest
+
+import {module} as module
+
+
+class Accepted(unittest.TestCase):
+    def test_result(self) -> None:
+        self.assertEqual(module.{function}(), {result})
+        self.assertIn("{function}", module.__all__)
+"""
+_QUOTA_TEST: Final = """
+    def test_quota_of_{name}(self) -> None:
+        import {module} as changed
+
+        self.assertEqual(changed.QUOTA, {quota})
+"""
 
 _HEAVY: Final = frozenset({Link.FINDING, *TICKETS})
 
@@ -79,7 +97,7 @@ class Task:
     function: str
     result: int  # the number that it must return
     ties: tuple[Tie, ...] = ()  # its dependencies on earlier tasks
-    quotas: tuple[tuple[str, int], ...] = ()  # the value that QUOTA of other modules must have after the task, by path
+    quotas: tuple[tuple[str, int], ...] = ()  # by path of a module, the value that its QUOTA must have afterwards
 
     @property
     def area(self) -> str:
@@ -88,21 +106,11 @@ class Task:
 
     def test(self) -> str:
         module = self.path.removesuffix(".py").replace("/", ".")
-        lines = ["import unittest", "", f"import {module} as module", "", "", "class Accepted(unittest.TestCase):"]
-        lines += [
-            "    def test_result(self) -> None:",
-            f"        self.assertEqual(module.{self.function}(), {self.result})",
-        ]
-        lines += [f'        self.assertIn("{self.function}", module.__all__)']
+        text = _TEST.format(module=module, function=self.function, result=self.result)
         for path, quota in self.quotas:
-            quota_module = path.removesuffix(".py").replace("/", ".")
-            lines += ["", f"    def test_quota_of_{path.split('/')[2].removesuffix('.py')}(self) -> None:"]
-            lines += [
-                f"        import {quota_module} as changed",
-                "",
-                f"        self.assertEqual(changed.QUOTA, {quota})",
-            ]
-        return "\n".join(lines) + "\n"
+            changed = path.removesuffix(".py").replace("/", ".")
+            text += _QUOTA_TEST.format(name=changed.rpartition(".")[2], module=changed, quota=quota)
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,8 @@ class Work:
         It quotes the earlier turns that the task depends on, whole and in order, and the values of tickets that an
         earlier session has drawn.
         """
-        needed, handed = set[int](), list[str]()
+        needed: set[int] = set()
+        handed: list[str] = []
         todo = [task]
         while todo:
             for tie in todo.pop().ties:
@@ -129,21 +138,21 @@ class Work:
                     needed.add(tie.giver)
                     # The task needs the earlier function's name, but not its value.
                     giver = self.tasks[tie.giver - 1]
-                    todo.append(replace(giver, ties=tuple(link for link in giver.ties if link.link is Link.NAME)))
-        earlier = [self.tasks[number - 1].prompt for number in sorted(needed)]
-        if not earlier and not handed:
+                    names = tuple(earlier for earlier in giver.ties if earlier.link is Link.NAME)
+                    todo.append(replace(giver, ties=names))
+        prompts = [self.tasks[number - 1].prompt for number in sorted(needed)]
+        if not prompts and not handed:
             return task.prompt
-        return "\n\n".join(
-            ["What was said and done before, in other sessions:", *earlier, *handed, "Now:", task.prompt]
-        )
+        head = "What was said and done before, in other sessions:"
+        return "\n\n".join([head, *prompts, *handed, "Now:", task.prompt])
 
 
 def make_work(seed: int, *, tasks: int, budget: int, tokens: int) -> Work:
     """Return repository and tasks of a seed.
 
-    `seed`: tells one from another.
+    `seed`: selects them.
     `budget`: tokens that the view may hold; a file has about a thirtieth of it.
-    `tokens`: input tokens that a session within the budget should take in all; with more of them each task needs more
+    `tokens`: input tokens that a session within the budget should take in all. With more of them each task needs more
     files, up to the limit of one exploration.
     """
     if not 1 <= tasks <= MOST_TASKS:
@@ -158,8 +167,6 @@ def make_work(seed: int, *, tasks: int, budget: int, tokens: int) -> Work:
 
 @dataclass(slots=True)
 class _Draft:
-    """A task in the making."""
-
     gives: list[Tie] = field(default_factory=list)
     uses: list[Tie] = field(default_factory=list)
     changes: bool = False
@@ -245,8 +252,9 @@ class _Writer:
                 return next(self.names), 0
             case Link.FINDING:
                 area = next(surveys, None)
-                quotas = [module.quota for module in self.world.of_area(area)] if area else [0]
-                return area, max(quotas)
+                if area is None:
+                    return None, 0
+                return area, max(module.quota for module in self.world.of_area(area))
             case Link.DESCRIBED | Link.RECALLED:
                 area = next(self.drawn, None)
                 return area, self.world.tickets[area] if area else 0
@@ -257,16 +265,20 @@ class _Writer:
         draft = self.drafts[number]
         path = self._target(draft)
         agreed = next((tie for tie in draft.uses if tie.link is Link.NAME), None)
-        function = agreed.about if agreed else next(self.names)
-        heavy = any(tie.link is Link.FINDING for tie in (*draft.gives, *draft.uses))
-        read = self.pick.sample(
-            [module for module in self.world.modules if module != path], 2 if heavy else self.reads - 1
-        )
-        call = f"with the name that we agreed on in task {agreed.giver}" if agreed else f"`{function}`"
+        if agreed is None:
+            function = next(self.names)
+            named = f"`{function}`"
+        else:
+            function = agreed.about
+            named = f"with the name that we agreed on in task {agreed.giver}"
+        surveys = Link.FINDING in [tie.link for tie in (*draft.gives, *draft.uses)]
+        others = [module for module in self.world.modules if module != path]
+        read = self.pick.sample(others, 2 if surveys else self.reads - 1)
+        quotas = ", ".join(f"`{module}`" for module in read)
         sentences = [
-            f"Task {number}. Add a function to `{path}`, {call}. It takes nothing and returns one number: the sum of"
+            f"Task {number}. Add a function to `{path}`, {named}. It takes nothing and returns one number: the sum of",
+            f"QUOTA of {quotas}.",
         ]
-        sentences += [f"QUOTA of {', '.join(f'`{module}`' for module in read)}."]
         sentences += [self._term(tie) for tie in draft.uses if tie.link is not Link.NAME]
         if draft.changes:
             self.quotas[path] = self.pick.randrange(100, 999)
@@ -281,7 +293,7 @@ class _Writer:
             return self.pick.choice(list(self.world.modules))
         # Each QUOTA changes once, so that its test stays true.
         paths = [path for path, module in self.world.modules.items() if module.area in self.changing]
-        path = self.pick.choice([path for path in paths if path not in self.changed])
+        path = self.pick.choice([candidate for candidate in paths if candidate not in self.changed])
         self.changed.add(path)
         return path
 

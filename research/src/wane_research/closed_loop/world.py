@@ -112,11 +112,9 @@ class World:
 def make_world(seed: int, *, areas: int, modules: int, file_tokens: int) -> World:
     """Return the repository of a seed.
 
-    Args:
-        seed: tells one from another.
-        areas: sub-packages, 16 at most.
-        modules: modules in each, 10 at most.
-        file_tokens: how long a module is on the average, in tokens of four characters.
+    `areas`: number of sub-packages, at most 16.
+    `modules`: number of modules in each, at most 10.
+    `file_tokens`: mean tokens of a module, of four characters each.
     """
     pick = random.Random(f"{seed}:world")  # noqa: S311 - a seed is to give the same again
     files = {}

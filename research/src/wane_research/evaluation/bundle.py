@@ -1,8 +1,8 @@
-"""A folder that holds Wane with all that it needs, to be put read-only into any Linux environment.
+"""A bundle: a folder with Wane and everything it needs, to be mounted read-only in any Linux environment.
 
-It is made of the Python that runs this and of the packages installed for it, so that a benchmark measures the code
-that is installed here. It brings its own libraries, even the C library, and starts through its own loader. So it needs
-nothing of the environment, and the commands that the agent runs there do not see it.
+It consists of the running Python and its installed packages, so that a benchmark measures the code that is installed
+here. It brings its own libraries, even the C library, and starts through its own loader. So it needs nothing of the
+environment, and the agent's commands there do not see it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from filelock import FileLock
 import wane
 from wane.core.errors import WaneError
 
-PLACE: Final = "/opt/wane"  # where a bundle is in an environment
+PLACE: Final = "/opt/wane"  # the folder of a bundle in an environment
 
 COMMAND: Final = f"{PLACE}/bin/wane"
 
 EXTRAS: Final = ("agent", "proxy", "openai", "anthropic", "google")
-"""Extras of Wane whose packages go along, as far as they are installed."""
+"""Extras of Wane whose packages are included if they are installed."""
 
 _LAYOUT: Final = 3
 _KEPT: Final = 30 * 24 * 3600.0
@@ -83,7 +83,7 @@ def ensure() -> Path:
     with FileLock(folder / ".lock"):
         if target.exists():
             return target
-        # Bundles that nobody has begun to use for weeks go: each change of the source makes a new one.
+        # Remove bundles that have not been used for weeks: each change of the source makes a new one.
         oldest = time.time() - _KEPT
         for old in folder.glob("*-*"):
             if old.stat().st_mtime < oldest:
@@ -121,7 +121,7 @@ def _closure() -> dict[str, Distribution]:
 
     packages: dict[str, Distribution] = {}
     todo: list[tuple[str, tuple[str, ...]]] = [("wane", EXTRAS)]
-    visited: set[tuple[str, str]] = set()
+    visited: dict[str, set[str]] = {}  # by package, the extras whose requirements were looked at
     while todo:
         name, extras = todo.pop()
         key = re.sub(r"[-_.]+", "-", name).lower()
@@ -129,12 +129,13 @@ def _closure() -> dict[str, Distribution]:
             package = packages.setdefault(key, distribution(name))
         except PackageNotFoundError:
             continue  # of an extra that is not installed
-        fresh = [extra for extra in ("", *extras) if (key, extra) not in visited]
-        visited.update((key, extra) for extra in fresh)
-        for text in package.requires or ():
-            needed = Requirement(text)
-            if any(needed.marker is None or needed.marker.evaluate({"extra": extra}) for extra in fresh):
-                todo.append((needed.name, tuple(needed.extras)))
+        looked_at = visited.setdefault(key, set())
+        for extra in sorted({"", *extras} - looked_at):
+            looked_at.add(extra)
+            for text in package.requires or ():
+                needed = Requirement(text)
+                if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                    todo.append((needed.name, tuple(needed.extras)))
     return packages
 
 
@@ -156,8 +157,8 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
         script = new / "bin" / name
         script.write_text(text.format(python=_PYTHON), encoding="utf-8")
         script.chmod(0o755)
-    # The bundle is read-only in the environment, so each start there would compile everything again. Some contain
-    # templates that are not valid Python; these errors do not matter.
+    # The bundle is read-only in the environment, so each start there would compile everything again. Some packages have
+    # templates that are not valid Python; their errors do not matter.
     compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(library)]
     subprocess.run([str(new / "bin" / "python"), "-I", *compiled], capture_output=True, check=False)  # noqa: S603
 
@@ -170,7 +171,7 @@ def _copy_package(package: Distribution, site: Path, scripts: Path) -> None:
         if ".." not in file.parts:
             target = site / file
         elif source.parent == Path(sysconfig.get_path("scripts")).resolve() and source.name == "rg":
-            # The one program that the agent starts by name. Other scripts name the Python they came with.
+            # The only program that the agent starts by name. Other scripts name the Python they came with.
             target = scripts / source.name
         else:
             continue
@@ -192,7 +193,7 @@ def _add_libraries(new: Path) -> None:
             elif not Path(library).is_relative_to(new):
                 libraries.setdefault(name, Path(library))
     if loader is None:
-        raise BundleError(f"{sys.executable} is not linked in the usual way: ldd names no loader")
+        raise BundleError(f"{sys.executable} cannot be bundled: ldd names no loader for it")
     shutil.copy2(loader.resolve(), new / "lib" / "loader")
     for name, path in libraries.items():
         shutil.copy2(path.resolve(), new / "lib" / name)

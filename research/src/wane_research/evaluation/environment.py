@@ -33,13 +33,13 @@ from wane_research.evaluation.sandbox.namespace import (  # noqa: E402
 
 
 class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
-    """A task's Dockerfile built on a root file system from a folder, and run in namespaces with an overlay.
+    """A task's Dockerfile, built on a root file system from a folder and run in namespaces with an overlay.
 
     Args:
         bases: folder with a root file system for each base image, by the image's name.
         cache: folder for built layers and for running trials; `cache` in `bases` if None.
-        network: `host`, or `own` for one that does not reach this machine's loopback addresses and whose ports are its
-            own; for tasks that ask for no network, it is none.
+        network: `host`, or `own` for a network with its own ports that does not reach this machine's loopback
+            addresses. Tasks that ask for no network get none.
     """
 
     def __init__(
@@ -83,17 +83,15 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         layer = await build(self.environment_dir, self._bases, self._cache, force=force_build)
         self._setting = layer.setting
         self._home, self._held = _new_home(self._cache)
-        mounts = [
-            Mount(Path(mount["source"]), mount["target"], bool(mount.get("read_only")))
-            for mount in self._mounts
-            if mount["type"] == "bind"
-        ]
-        for mount in mounts:
-            if not mount.source.exists():
-                mount.source.mkdir(parents=True)
-        await self._space.up(
-            layer.folders, self._home, mounts, network="none" if self._network_disabled else self._network_choice
-        )
+        mounts: list[Mount] = []
+        for bind in self._mounts:
+            if bind["type"] == "bind":
+                source = Path(bind["source"])
+                if not source.exists():
+                    source.mkdir(parents=True)
+                mounts.append(Mount(source, bind["target"], bool(bind.get("read_only"))))
+        network: Network = "none" if self._network_disabled else self._network_choice
+        await self._space.up(layer.folders, self._home, mounts, network=network)
         await self.ensure_dirs(self._mount_targets(writable_only=True))
 
     @override
@@ -105,7 +103,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         if delete:
             shutil.rmtree(home, ignore_errors=True)
         else:
-            # A folder without a lock file is kept.
+            # A folder without a lock file is not cleaned up.
             (home / "lock").unlink(missing_ok=True)
         self._held.release()
 
@@ -151,7 +149,7 @@ def _new_home(cache: Path) -> tuple[Path, FileLock]:
     """
     with FileLock(cache / "runs.lock"):
         for path in cache.glob("run-*/lock"):
-            # Held by a trial at work, or another user's.
+            # Skips folders locked by a running trial, and those of other users.
             with suppress(OSError), FileLock(path, timeout=0):
                 shutil.rmtree(path.parent, ignore_errors=True)
         home = Path(tempfile.mkdtemp(prefix="run-", dir=cache))

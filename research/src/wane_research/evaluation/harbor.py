@@ -1,7 +1,7 @@
 """Wane as an agent of Harbor: `-a wane_research.evaluation.harbor:WaneAgent -m anthropic/claude-sonnet-5-5`.
 
 The real `wane` works inside the task's environment, from a bundle. Its session is in the trial's own log folder, and
-can be one that earlier trials left.
+may continue a session of earlier trials.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _OUTCOMES: Final = {"cost_limit": "the cost limit was reached", "interrupted": "
 
 
 class StartError(RuntimeError):
-    """Wane does not start: no model, key or client, so that it will not start in another task either."""
+    """Wane does not start: without a model, key or client, it will not start in another task either."""
 
 
 class ProviderError(RuntimeError):
-    """The model's provider failed for longer than the patience, or refused: the task was not tried."""
+    """The model's provider failed for longer than the patience, or refused, so the task was not tried."""
 
 
 class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
@@ -95,7 +95,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         self._session_id: str | None = None
         self._head = ""
         self._skip = 0
-        # Keys of this machine's environment go along, as they do for Harbor's own agents.
+        # Pass on this machine's keys, as Harbor's own agents do.
         for name in _PASSED_ON:
             if name not in self._extra_env and (value := self._get_env(name)):
                 self._extra_env[name] = value
@@ -126,14 +126,15 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         """Do the task, and fill in its usage.
 
         Raises:
-            TimeoutError: if the time limit ended it; Harbor grades the task all the same.
-            ProviderError: if the model's provider did.
+            TimeoutError: if the time limit ended it; Harbor grades the task nevertheless.
+            ProviderError: if the model's provider failed or refused.
             StartError: if Wane does not start.
             NonZeroAgentExitCodeError: if it ended before it was done.
         """
         line = self._chosen.new_environment
-        # Each step but a resumed one has a session of its own.
-        self._session_id, self._skip = None, 0
+        # Each step has a session of its own, unless it is resumed.
+        self._session_id = None
+        self._skip = 0
         if self._chosen.session:
             earlier = Path(self._chosen.session)
             self._session_id = session_id(earlier)
@@ -167,7 +168,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         prompt = self.logs_dir / PROMPT
         prompt.parent.mkdir(parents=True, exist_ok=True)
         write_shared(prompt, task)
-        # By a file, because a task may be longer than a command line can be.
+        # In a file, because a task may be too long for a command line.
         await environment.upload_file(prompt, _PROMPT)
         done = await environment.exec(self._command())
         limit = self._chosen.time_limit
@@ -215,7 +216,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         words += ["--patience", f"{chosen.patience:g}"]
         if chosen.time_limit is not None:
             words += ["--time-limit", f"{chosen.time_limit / 60:g}"]
-            # If it hangs. The signal goes to Wane alone, and Wane ends the commands that it runs.
+            # In case it hangs. Only Wane gets the signal, and Wane ends the commands that it runs.
             hung = hung_after(chosen.time_limit, chosen.patience)
             words = ["timeout", "--foreground", f"--kill-after={GRACE:g}", f"{hung:g}", *words]
         return (
@@ -246,7 +247,11 @@ def last_line(output: str | None) -> str:
 
 def flags(values: Mapping[str, object]) -> list[str]:
     """Return the words of a command for its flags, without those that have no value."""
-    return [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
+    words: list[str] = []
+    for flag, value in values.items():
+        if value is not None:
+            words += [flag, str(value)]
+    return words
 
 
 def session_id(folder: Path) -> str:
@@ -258,7 +263,7 @@ def session_id(folder: Path) -> str:
 def _only_session(folder: Path) -> Path:
     sessions = sorted(folder.rglob("*.jsonl"))
     if len(sessions) != 1:
-        raise ValueError(f"{folder} holds {len(sessions)} sessions; one is needed to go on with")
+        raise ValueError(f"{folder} holds {len(sessions)} sessions; one is needed to continue")
     return sessions[0]
 
 

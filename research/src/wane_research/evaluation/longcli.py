@@ -1,7 +1,7 @@
-"""LongCLI-Bench: its tasks, which are in an older format of Terminal-Bench, as tasks of Harbor.
+"""LongCLI-Bench: converts its tasks, which are in an older format of Terminal-Bench, into tasks of Harbor.
 
 A task has two sets of tests: `f2p` tests the requested change, and `p2p` tests that nothing else broke. The task passes
-if both sets do, as in the benchmark itself; the share of each set that passed is a further reward.
+if both sets pass, as in the benchmark itself. The share of each set that passed is an additional reward.
 """
 
 from __future__ import annotations
@@ -51,11 +51,7 @@ cp -r /app/test_output /logs/verifier/
 
 
 def write_longcli(source: Path, target: Path) -> tuple[str, ...]:
-    """Write the tasks of a copy of the benchmark into a folder, and return their names.
-
-    `source`: a clone of the benchmark, or a folder of its tasks.
-    `target`: folder for the new tasks.
-    """
+    """Write the tasks of a clone of the benchmark, or of a folder of its tasks, and return their names."""
     folder = source / TASKS if (source / TASKS).is_dir() else source
     folders = sorted(path.parent for path in folder.glob("*/task.yaml"))
     if not folders:
@@ -77,7 +73,7 @@ def write_longcli(source: Path, target: Path) -> tuple[str, ...]:
         try:
             texts = _texts(about)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ConfigError(f"{task / 'task.yaml'} is not that of a task of LongCLI-Bench: {error!r}") from error
+            raise ConfigError(f"{task / 'task.yaml'} is not from a task of LongCLI-Bench: {error!r}") from error
         for name, text in texts.items():
             (new / name).write_text(text, encoding="utf-8")
     return tuple(task.name for task in folders)

@@ -22,10 +22,13 @@ def verdict(folder: Path, modes: Mapping[str, str]) -> dict[str, float]:
     `modes`: the format of each set's output, by the set's name (`f2p`, `p2p`): `pytest` or `text`. Sets in another
     format do not count.
     """
-    ways = {"pytest": _of_pytest, "text": _of_text}
-    sets = {name: ways[mode](folder, name) for name, mode in modes.items() if mode in ways}
-    rewards: dict[str, float] = {"reward": int(bool(sets) and all(passed for passed, _ in sets.values()))}
-    rewards.update({name: round(share, 3) for name, (_, share) in sets.items()})
+    parsers = {"pytest": _of_pytest, "text": _of_text}
+    sets = {name: parsers[mode](folder, name) for name, mode in modes.items() if mode in parsers}
+    rewards: dict[str, float] = {"reward": int(bool(sets))}
+    for name, (passed, share) in sets.items():
+        rewards[name] = round(share, 3)
+        if not passed:
+            rewards["reward"] = 0
     return rewards
 
 
@@ -35,8 +38,10 @@ def _of_pytest(folder: Path, name: str) -> tuple[bool, float]:
     summary = re.split(r"=+\s*short test summary info\s*=+", text, maxsplit=1, flags=re.IGNORECASE)[1:]
     tests: dict[str, bool] = {}
     for line in "".join(summary).splitlines():
-        # The reason of a failure is not part of the test's name.
-        outcome = line.rpartition(" - ")[0] or line if line.startswith("FAILED") else line
+        outcome = line
+        if line.startswith("FAILED") and " - " in line:
+            # The reason for a failure is not part of the test's name.
+            outcome = line.rpartition(" - ")[0]
         status, _, test = outcome.partition(" ")
         if status.strip(":") in PASSED + FAILED and test.strip():
             tests[test.strip().split("::", 1)[-1]] = status.strip(":") in PASSED

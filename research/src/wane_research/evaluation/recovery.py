@@ -1,7 +1,7 @@
 """Recovery-Bench: tasks that another agent failed, in the state that it left, as tasks of Harbor.
 
-The failed attempt's commands are replayed when the environment is built, so every trial finds the same files. Processes
-that the attempt left are missing; Recovery-Bench itself replays in each running environment.
+The failed attempt's commands are replayed when the environment is built, so every trial starts from the same files.
+Processes that the attempt left running are missing: only Recovery-Bench itself replays in each running environment.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -21,9 +22,9 @@ Messages: TypeAlias = Literal["full", "summary", "none"]
 """The agent's information about the failed attempt: its transcript, a summary of it, or only that it failed."""
 
 SUMMARY: Final = "summary.txt"
-"""Beside a trajectory, the summary that the mode `summary` needs. Recovery-Bench has a model write it."""
+"""The file beside a trajectory that the mode `summary` needs. In Recovery-Bench a model writes it."""
 
-SECONDS: Final = 15  # seconds that a replayed command may take
+SECONDS: Final = 15  # time limit of a replayed command
 
 _PREAMBLE: Final = """\
 An earlier attempt at this task failed, and the environment is as that attempt left it. Look at what is there, and take
@@ -36,7 +37,10 @@ _TRIAL: Final = re.compile(r"^(?:[0-9a-f]{6,}-)?(?P<task>.+?)__\w+$")
 def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) -> tuple[str, ...]:
     """Write the tasks of failed attempts into a folder, and return their names.
 
-    Attempts are trials with an ATIF trajectory and a reward below 1. A `ConfigError` says which one cannot be used.
+    Attempts are trials with an ATIF trajectory and a reward below 1.
+
+    Raises:
+        ConfigError: if there are none, or one cannot be used.
     """
     paths = sorted(traces.rglob("agent/trajectory.json"))
     if not paths:
@@ -52,7 +56,8 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
             raise ConfigError(f"{traces} has two failed attempts at {name}; one is needed")
         try:
             steps = json.loads(path.read_text(encoding="utf-8"))["steps"]
-            commands, transcript = list(_commands(steps)), "\n\n".join(_transcript(steps))
+            commands = list(_commands(steps))
+            transcript = "\n\n".join(_transcript(steps))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path} is not a trajectory: {error!r}") from error
         (task,) = find_tasks(tasks, (name,), ())
@@ -61,7 +66,7 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
         dockerfile, config, instruction = new / "environment" / "Dockerfile", new / "task.toml", new / "instruction.md"
         text = dockerfile.read_text(encoding="utf-8").rstrip()
         dockerfile.write_text(f"{text}\n{_replay(name, commands)}", encoding="utf-8")
-        # A prebuilt image would be used instead of the Dockerfile.
+        # Harbor would use a prebuilt image instead of the Dockerfile.
         lines = config.read_text(encoding="utf-8").splitlines()
         lines = [line for line in lines if not line.startswith("docker_image")]
         config.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -74,20 +79,21 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
             if not summary_text:
                 raise ConfigError(f"{name}: the mode summary needs a {SUMMARY} beside its trajectory")
             known = f"A summary of that attempt:\n\n{summary_text}\n\nThe task:\n"
-        texts = [_PREAMBLE, known, instruction.read_text(encoding="utf-8")]
-        instruction.write_text("\n".join(filter(None, texts)), encoding="utf-8")
+        texts = [_PREAMBLE, known] if known else [_PREAMBLE]
+        texts.append(instruction.read_text(encoding="utf-8"))
+        instruction.write_text("\n".join(texts), encoding="utf-8")
         names.append(name)
     return tuple(names)
 
 
 def _passed(reward: Path) -> bool:
-    """Whether a trial got the full reward; one that was not graded did not."""
+    """Return whether a trial got the full reward. A trial that was not graded did not."""
     if not reward.exists():
         return False
     try:
         return float(reward.read_text(encoding="utf-8")) >= 1
     except ValueError:
-        raise ConfigError(f"{reward} is no reward: a number is needed") from None
+        raise ConfigError(f"{reward} is not a reward: a number is needed") from None
 
 
 def _replay(name: str, commands: Sequence[str]) -> str:
@@ -101,20 +107,25 @@ def _replay(name: str, commands: Sequence[str]) -> str:
 
 def _commands(steps: list[dict[str, Any]]) -> Iterator[str]:
     """The shell commands of a trajectory, without those that Ctrl-C interrupted."""
-    texts = [
-        str(call["arguments"].get("command") or call["arguments"].get("keystrokes") or "")
-        for step in steps
-        for call in step.get("tool_calls") or ()
-    ]
-    for text, after in zip(texts, [*texts[1:], ""], strict=True):
-        if text.strip() and text.strip() != "C-c" and after.strip() != "C-c":
+    texts: list[str] = []
+    for step in steps:
+        for call in step.get("tool_calls") or ():
+            arguments = call["arguments"]
+            texts.append(str(arguments.get("command") or arguments.get("keystrokes") or ""))
+    for text, following in pairwise([*texts, ""]):
+        if text.strip() not in ("", "C-c") and following.strip() != "C-c":
             yield text.rstrip("\n")
 
 
 def _transcript(steps: list[dict[str, Any]]) -> Iterator[str]:
     for step in steps:
-        if step["source"] == "agent":
-            yield from filter(None, [step.get("message") if isinstance(step.get("message"), str) else ""])
-            yield from (f"$ {json.dumps(call['arguments'])}" for call in step.get("tool_calls") or ())
-            results = (step.get("observation") or {}).get("results") or ()
-            yield from (result["content"] for result in results if isinstance(result.get("content"), str))
+        if step["source"] != "agent":
+            continue
+        message = step.get("message")
+        if isinstance(message, str) and message:
+            yield message
+        for call in step.get("tool_calls") or ():
+            yield f"$ {json.dumps(call['arguments'])}"
+        for result in (step.get("observation") or {}).get("results") or ():
+            if isinstance(result.get("content"), str):
+                yield result["content"]

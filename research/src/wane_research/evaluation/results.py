@@ -1,19 +1,19 @@
-r"""Results of a benchmark on disk: one file a run, JSON lines, a header and then a line for each trial.
+r"""Results of a benchmark on disk: one file of JSON lines for each run, with a header and a line for each trial.
 
     {"kind":"run","version":2,"arm":{…},"run":1,"order":["regex-log",…],…}
     {"kind":"trial","arm":{…},"run":1,"position":1,"task":"regex-log","reward":1.0,…}
     {"kind":"abandoned","arm":{…},"run":1,"task":"extract-elf","why":"killed",…}
 
 A run is one pass through all tasks: a session in the protocol `single`, an attempt in `isolated`. Lines are only
-appended, so a run that dies leaves at worst a last line that is cut off: reading passes over it and says so, and the
-next append takes it away.
+appended, so a run that dies leaves at worst a last line that is cut off. Reading skips such a line with a remark, and
+the next append removes it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,20 +28,20 @@ from wane.strategies.base import Annotate
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of model calls. None is a figure that is not known."""
+    """Usage of model calls. None is an unknown figure."""
 
     model_calls: int | None = None  # requests sent, the strategy's own included
     input_tokens: int | None = None  # tokens of all requests, including those read from or written to a cache
     cached_tokens: int | None = None  # input tokens read from the provider's cache
     cache_write_tokens: int | None = None  # input tokens written to it
     output_tokens: int | None = None  # tokens of all answers
-    cost: float | None = None  # dollars of all calls; None if that of any call is not known
-    cost_at_least: float | None = None  # dollars of the calls whose cost is known, where that of others is not
-    unreported: int = 0  # number of the calls whose tokens the provider did not report; they are in no figure of tokens
+    cost: float | None = None  # dollars of all calls; None if the cost of any call is unknown
+    cost_at_least: float | None = None  # dollars of the calls whose cost is known, if that of others is not
+    unreported: int = 0  # calls whose tokens the provider did not report; no figure of tokens has them
 
     @property
     def known_cost(self) -> float:
-        """Dollars of the calls whose cost is known: all that `cost` says, or a lower bound."""
+        """Dollars of the calls whose cost is known: the whole cost, or a lower bound."""
         return self.cost if self.cost is not None else self.cost_at_least or 0.0
 
 
@@ -50,11 +50,11 @@ NOTHING: Final = Usage(0, 0, 0, 0, 0, 0.0)  # the usage of an agent that never b
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A figure over some trials, of which that of some may not be known."""
+    """A figure over some trials. The figures of some trials may be unknown."""
 
-    at_least: float = 0  # the sum, or the largest, of what is known
-    known_trials: int = 0  # number of trials whose figure is known
-    of: int = 0  # number of all of these trials
+    at_least: float = 0  # the sum, or the largest, of the known figures
+    known_trials: int = 0  # number of trials with a known figure
+    of: int = 0  # number of all trials
 
     @classmethod
     def cost(cls, usages: Iterable[Usage]) -> Total:
@@ -68,7 +68,7 @@ class Total:
 
     @property
     def exact(self) -> float | None:
-        """The figure; None if that of any trial is not known."""
+        """The figure; None if it is unknown for any trial."""
         return self.at_least if self.known_trials == self.of else None
 
     @property
@@ -86,19 +86,19 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class ContextFigures:
-    """Figures of the context in a trial, and of the work in it. None is a figure that is not known."""
+    """Figures of a trial's context and work. None is an unknown figure."""
 
     passes: int = 0  # how often the strategy evicted anything
     evicted_tokens: int = 0  # tokens that left the view
     peak_view: int = 0  # tokens of the largest request
     over_budget: int = 0  # requests over the budget
     read_again: int = 0  # results that the agent fetched again after they had left the view
-    explored_first: int | None = None  # calls that explored before the first change; all if there was none
-    repeated: int | None = None  # exploring calls made before in the user's turn, with no change since
-    unended: int | None = None  # episodes that the model began in this trial and had not ended when it was over
+    explored_first: int | None = None  # calls that explored before the first change; all such calls if nothing changed
+    repeated: int | None = None  # exploring calls repeated in the user's turn, with no change in between
+    unended: int | None = None  # episodes that the model began in this trial and did not end in it
 
 
-VERSION: Final = 2  # version of the file format that this Wane writes, and the only one that it reads
+VERSION: Final = 2  # version of the file format: the one that this Wane writes, and the only one that it reads
 FILE_NAME: Final = "results.jsonl"  # name of a run's file; its folder holds the run's journal and its other files
 
 Protocol: TypeAlias = Literal["isolated", "single"]
@@ -113,7 +113,7 @@ Phase: TypeAlias = Literal["set-up", "agent", "grading", "tear-down"]
 
 
 class ResultsError(FormatError):
-    """A file of results that cannot be read, or to which a record does not belong."""
+    """A file of results that cannot be read, or a record that does not belong in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,12 @@ class Arm:
     budget: int | None  # tokens that the view may hold; None for no budget
     protocol: Protocol  # `isolated` or `single`
     annotate: Annotate | None = None  # who marks episodes: `model`, `infer` or `host`; None for the strategy's default
+
+    @property
+    def words(self) -> str:
+        """Its settings except the benchmark, in short."""
+        budget = "" if self.budget is None else f" {self.budget}"
+        return f"{self.model} {self.strategy_text}{budget} {self.protocol}".lstrip()
 
     @property
     def strategy_text(self) -> str:
@@ -153,22 +159,22 @@ class Trial:
     task: str
     reward: float | None  # the verifier's reward, 0 to 1; None if nothing was graded
     # Name of the error that ended the trial, such as `AgentTimeoutError` or the provider's own `overloaded_error`; ""
-    # for none. A trial may have both: a timeout is graded too.
+    # for none. A trial may have an error and a reward: a timeout is graded too.
     error: str = ""
-    error_message: str = ""  # its text, in a line
-    phase: Phase | None = None  # in which it was raised; None if that is not known, or there is no error
-    # What raised it; None if there is no error. By default the phase and the error's name tell: before the agent begins
-    # and after the grading it is the environment, while grading it is the verifier, unless it was a person; while the
-    # agent works, its name decides, and an unknown one is the agent's.
+    error_message: str = ""  # the error's text, in one line
+    phase: Phase | None = None  # when it was raised; None if unknown, or without an error
+    # What raised the error; None without one. By default the phase and the error's name decide. Before the agent begins
+    # and after the grading, it is the environment; during the grading, the verifier; at any time, a person. While the
+    # agent works, the name decides, and an unknown one is the agent's.
     ended_by: ErrorKind | None = None
-    started: datetime | None = None  # when the agent began; None if it did not or is not known
-    seconds: float | None = None  # how long the agent worked, without `waited`; None if it is not known
-    waited: float | None = None  # seconds that were lost to a provider that failed; None if that is not known
+    started: datetime | None = None  # when the agent began; None if it did not, or if unknown
+    seconds: float | None = None  # how long the agent worked, without `waited`; None if unknown
+    waited: float | None = None  # seconds lost to a provider that failed; None if unknown
     usage: Usage = field(default_factory=Usage)  # usage of its model calls, in this task alone
-    context: ContextFigures | None = None  # figures of its context, in this task alone; None if they are not known
+    context: ContextFigures | None = None  # figures of its context, in this task alone; None if unknown
     steps: tuple[StepReward, ...] = ()  # the rewards of its steps, for a task of several steps
     # The session's journal after this task, as a path relative to the folder of the file; "" for none. In `single` it
-    # holds the earlier tasks as well.
+    # holds the earlier tasks too.
     journal: str = ""
     directory: str = ""  # the trial's own folder, as a path relative to the folder of the file; "" for none
 
@@ -178,29 +184,37 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether it tells something of the agent: it was graded, or the agent or a limit ended it before that.
+        """Whether it says something about the agent: it was graded, or the agent or a limit ended it before that.
 
-        What the provider ended does not, even if it was graded, as the agent could not finish it.
+        A trial that the provider ended does not count even if it was graded, because the agent could not finish it.
         """
         return self.ended_by != "provider" and (self.reward is not None or self.ended_by in _OWN)
 
     @property
     def score(self) -> float:
-        """The reward; 0 if there is none. Only that of a trial that `counts` is in a report."""
+        """The reward; 0 if there is none. Reports have only trials that count."""
         return self.reward or 0.0
 
 
 def _kind_of(error: str, phase: Phase | None) -> ErrorKind:
-    kinds = (kind for kind, words in _ERROR_WORDS.items() if any(word in error for word in words))
-    named: ErrorKind = next(kinds, "agent")
+    named = _named_kind(error)
     if named == "cancelled" or phase in (None, "agent"):
         return named
-    return "verifier" if phase == "grading" and named != "environment" else "environment"
+    if phase == "grading" and named != "environment":
+        return "verifier"
+    return "environment"
+
+
+def _named_kind(error: str) -> ErrorKind:
+    for kind, words in _ERROR_WORDS.items():
+        if any(word in error for word in words):
+            return kind
+    return "agent"
 
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """A trial that was stopped and is tried again: it has no score, but was paid for."""
+    """A trial that was stopped and is tried again: it has no score, but it cost something."""
 
     kind: ClassVar[str] = "abandoned"
 
@@ -226,8 +240,8 @@ class Run:
     margin: float  # differences of scores below this count as none, from 0 to 1; set before the first trial
     created: datetime  # when it began, in UTC
     versions: Mapping[str, str] = field(default_factory=dict)  # by name: `wane`, `harbor`, `python`
-    settings: Mapping[str, Any] = field(default_factory=dict)  # such as limits, for people to read
-    benchmark_tasks: int | None = None  # all that the benchmark has, chosen or not; None if not known
+    settings: Mapping[str, Any] = field(default_factory=dict)  # limits and the like, for people to read
+    benchmark_tasks: int | None = None  # number of all tasks of the benchmark, chosen or not; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +250,10 @@ class RunResults:
 
     path: Path
     run: Run
-    # Its trials, in order; the last one if a task has several, and none that was given up after it had ended
+    # Its trials, in order: of a task with several only the last, and none that was abandoned after it had ended
     trials: tuple[Trial, ...]
     abandoned: tuple[Abandoned, ...] = ()  # its trials that were stopped and tried again
-    remark: str = ""  # ignored content, in a sentence; "" for none
+    remark: str = ""  # a sentence about ignored content; "" for none
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -247,10 +261,10 @@ class RunResults:
         return tuple(task for task in self.run.order if task not in done)
 
 
-_OWN: Final = frozenset({"agent", "timeout", "limit"})  # what can end a trial that counts before it is graded
+_OWN: Final = frozenset({"agent", "timeout", "limit"})  # kinds of errors after which an ungraded trial counts
 
-# In order: a VerifierTimeoutError is the verifier's, an EnvironmentStartTimeoutError the environment's, and an
-# ApiRateLimitError, as Harbor names what other agents say of their provider, no limit of ours.
+# The first match counts: a VerifierTimeoutError is the verifier's, an EnvironmentStartTimeoutError the environment's,
+# and an ApiRateLimitError, as Harbor names errors of other agents' providers, the provider's.
 _ERROR_WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
     "cancelled": ("Cancelled", "KeyboardInterrupt"),
     "provider": ("Api", "Authentication", "ModelNotFound", "NetworkConnection"),
@@ -272,7 +286,7 @@ def append(path: Path, record: Trial | Abandoned) -> None:
 
     Raises:
         FileNotFoundError: if the file has not begun.
-        ResultsError: for a figure that cannot be; the file stays as it was.
+        ResultsError: for an impossible figure; the file is not changed.
     """
     if wrong := _impossible(record):
         raise ResultsError(f"{path}: {record.task}: {wrong}")
@@ -289,8 +303,8 @@ def read(path: Path) -> RunResults:
 
     Raises:
         OSError: if it cannot be read.
-        ResultsError: if it is not a file of results, is of another version, a line before the last is damaged, or a
-            figure cannot be.
+        ResultsError: if it is not a file of results, has another version, a damaged line before the last, or an
+            impossible figure.
     """
     complete, _, cut_off = path.read_bytes().rpartition(b"\n")
     lines = complete.split(b"\n") if complete else []
@@ -307,16 +321,17 @@ def read(path: Path) -> RunResults:
         record: Trial | Abandoned = _decoded(path, number, line, Trial, Abandoned)
         if (record.arm, record.run) != (run.arm, run.run):
             raise ResultsError(f"{path}, line {number}: a trial of another run than the file's header says")
-        wrong = _impossible(record) if record.task in run.order else f"task: {record.task!r} is not in the run's order"
-        if wrong:
+        if record.task not in run.order:
+            raise ResultsError(f"{path}, line {number}: task: {record.task!r} is not in the run's order")
+        if wrong := _impossible(record):
             raise ResultsError(f"{path}, line {number}: {wrong}")
-        # A trial that had ended may be given up to be done again.
+        # A trial that has ended may be abandoned later, to be done again.
         trials.pop(record.task, None)
         if isinstance(record, Abandoned):
             abandoned.append(record)
         else:
             trials[record.task] = record
-    remark = f"{path}: the last line is cut off, and was passed over" if cut_off else ""
+    remark = f"{path}: the last line is cut off and was ignored" if cut_off else ""
     return RunResults(path, run, tuple(trials.values()), tuple(abandoned), remark)
 
 
@@ -334,19 +349,25 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _impossible(record: Trial | Abandoned) -> str:
-    """What of a record cannot be: a single NaN would make every mean of a report NaN. "" if all can."""
+    """Return a sentence about an impossible figure of a record; "" if there is none.
+
+    A single NaN would turn every mean of a report into NaN.
+    """
     amounts = {f"usage: {name}": value for name, value in encode(record.usage).items()}
     shares: dict[str, float | None] = {}
     if isinstance(record, Trial):
-        amounts |= {"seconds": record.seconds, "waited": record.waited}
-        amounts |= {f"context: {name}": value for name, value in (encode(record.context) or {}).items()}
-        shares = {"reward": record.reward} | {f"steps: {step.name}: reward": step.reward for step in record.steps}
         if record.position < 1:
             return f"position: {record.position} is less than 1"
-    for limit, what, values in ((1.0, "from 0 to 1", shares), (sys.float_info.max, "a number from 0", amounts)):
-        for name, value in values.items():
-            if value is not None and not 0 <= value <= limit:
-                return f"{name}: {value:g} is not {what}"
+        amounts |= {"seconds": record.seconds, "waited": record.waited}
+        amounts |= {f"context: {name}": value for name, value in (encode(record.context) or {}).items()}
+        shares["reward"] = record.reward
+        shares |= {f"steps: {step.name}: reward": step.reward for step in record.steps}
+    for name, value in shares.items():
+        if value is not None and not 0 <= value <= 1:
+            return f"{name}: {value:g} is not from 0 to 1"
+    for name, value in amounts.items():
+        if value is not None and not 0 <= value < math.inf:
+            return f"{name}: {value:g} is not a number from 0"
     return ""
 
 
@@ -379,7 +400,6 @@ def _line(record: Run | Trial | Abandoned) -> bytes:
 
 
 def _write(descriptor: int, line: bytes) -> None:
-    # In one write, so that a crash cannot leave two halves of lines.
     view = memoryview(line)
     while view:
         view = view[os.write(descriptor, view) :]

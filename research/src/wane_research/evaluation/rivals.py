@@ -1,7 +1,7 @@
 """Other agents in Harbor, their context kept by `wane run`: `-a wane_research.evaluation.rivals:ClaudeCodeByWane`.
 
-Harbor installs and starts each agent as usual. In between, a script takes the place of its program, and starts it with
-`wane run` from the bundle. So the agent's requests go through a proxy in the environment to its provider. The proxy's
+Harbor installs and starts each agent as usual. In between, its program is replaced by a script that starts it with
+`wane run` from the bundle. So the agent's requests go to its provider through a proxy in the environment. The proxy's
 sessions and log are in the agent's folder for logs.
 """
 
@@ -48,7 +48,7 @@ class ByWaneOptions(InstalledAgentOptions):  # type: ignore[misc, unused-ignore]
         wane_strategy: how the context is kept, as `wane run --strategy`; `none` only measures.
         wane_budget: tokens that the view may hold: `80k`.
         wane_annotate: who marks episodes: `model` or `infer`.
-        wane_max_cost: dollars after which no model is asked any more.
+        wane_max_cost: dollars after which no more models are called.
         bundle: folder on this machine with a bundle; by default one is made of the installed packages.
     """
 
@@ -70,7 +70,7 @@ class _ByWane(BaseInstalledAgent):  # type: ignore[misc, unused-ignore]
         program = await self.exec_as_agent(environment, command=_FIND.format(program=self.PROGRAM))
         path = last_line(program.stdout)
         if not path:
-            raise RuntimeError(f"{self.PROGRAM} is not installed in this environment: its shell does not find it")
+            raise RuntimeError(f"{self.PROGRAM} is not installed in this environment: the shell does not find it")
         wrap = _WRAP.format(
             real=_REAL, program=self.PROGRAM, found=shlex.quote(path), command=shlex.quote(self._command())
         )

@@ -1,19 +1,19 @@
 """Statistics of scores over tasks and runs, with the limits of an experiment.
 
-Scores are in a table of tasks and runs. The score of an arm is the mean over tasks of the mean over runs. Two errors go
-with it, which answer two questions:
+Scores are in a table of tasks and runs. The score of an arm is the mean over tasks of the mean over runs. It has two
+errors, which answer two questions:
 
 - *Other tasks of this kind too?* Tasks are the sample. The standard error is clustered by task (Miller, "Adding Error
   Bars to Evals", arXiv 2411.00640): trials of one task do not count as independent.
 - *These very tasks, again?* Runs are the sample. The standard error is that of the runs' means. In one session over all
   tasks, trials of a run depend on each other, and only this error includes that.
 
-Every function takes data and returns figures, without a file or clock; all randomness comes from a seed.
+All functions are pure: randomness comes from a seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, hypot, sqrt
 from statistics import NormalDist, fmean, stdev, variance
@@ -68,8 +68,8 @@ class Score:
     """The score of an arm."""
 
     value: float  # mean over tasks of the mean over runs
-    by_task: Error | None  # its error if other tasks could have been drawn; None with one task
-    by_run: Error | None  # its error if the tasks are given and done again; None with one run
+    by_task: Error | None  # its error with tasks as the sample; None with one task
+    by_run: Error | None  # its error with runs as the sample; None with one run
     naive: float | None  # its standard error if all trials were independent, for comparison; None with one trial
     tasks: int
     runs: int
@@ -81,24 +81,31 @@ class Difference:
     """The difference of two arms' scores on the tasks that both tried."""
 
     value: float  # the first's score minus the second's
-    # Its error, paired by task, if other tasks could have been drawn; None with one task. Never less than 1 / (tasks +
-    # 2).
+    # Its error with tasks as the sample, paired by task, and at least 1 / (tasks + 2); None with one task
     by_task: Error | None
-    # Its error if the tasks are given; None if an arm has one run. With one task never less than 1 / (runs + 2), by the
+    # Its error with runs as the sample; None if an arm has one run. With one task it is at least 1 / (runs + 2), by the
     # arm with fewer runs.
     by_run: Error | None
-    unpaired: float | None  # its standard error if the tasks were not the same, for comparison; None with one task
+    unpaired: float | None  # its standard error without pairing by task, for comparison; None with one task
     tasks: int  # number of tasks that both tried
-    margin: float  # differences below this are held to be none
+    margin: float  # smaller differences count as none
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Return the wider of the intervals by task and by run; None if there is neither.
 
-        Each ignores something: the interval by task that trials of a run depend on each other, the interval by run that
-        other tasks could have been drawn.
+        Each ignores something. The interval by task ignores that trials of a run depend on each other; the interval by
+        run ignores that other tasks could have been drawn.
         """
-        intervals = [error.interval(self.value, level) for error in (self.by_task, self.by_run) if error is not None]
+        intervals = [error.interval(self.value, level) for error in self.errors]
         return max(intervals, key=lambda interval: interval.width, default=None)
+
+    def detectable(self, level: float = LEVEL) -> float | None:
+        """Return the smallest true difference that such an experiment finds in four of five cases; None if unknown."""
+        return max((detectable(error, level) for error in self.errors), default=None)
+
+    @property
+    def errors(self) -> list[Error]:
+        return [error for error in (self.by_task, self.by_run) if error is not None]
 
     @property
     def verdict(self) -> Verdict:
@@ -124,7 +131,7 @@ class Drift:
     """How the score changes with the position in a run, tasks held fixed."""
 
     slope: float  # change of the score for ten positions
-    error: Error | None  # error of that; None if it cannot be told, as where nothing deviates from the slope
+    error: Error | None  # its error; None if unknown, as when nothing deviates from the slope
 
 
 def score(table: Table) -> Score:
@@ -148,55 +155,46 @@ def score(table: Table) -> Score:
 def difference(first: Table, second: Table, margin: float) -> Difference | None:
     """Return the difference of the first arm's score to the second's; None if they have no task in common.
 
-    Args:
-        first: scores of an arm.
-        second: scores of the arm that it is compared with.
-        margin: differences below this are held to be none; to be set before the first trial.
+    `margin`: smaller differences count as none. Set it before the first trial.
     """
     tasks = [task for task in first if task in second]
     if not tasks:
         return None
-    first_scores, second_scores = ({task: table[task] for task in tasks} for table in (first, second))
-    first_means, second_means = _means(first_scores), _means(second_scores)
-    apart = [first_means[task] - second_means[task] for task in tasks]
-    first_score, second_score = score(first_scores), score(second_scores)
+    first_score = score({task: first[task] for task in tasks})
+    second_score = score({task: second[task] for task in tasks})
+    apart = [fmean(first[task].values()) - fmean(second[task].values()) for task in tasks]
+    unpaired = None
+    if first_score.by_task and second_score.by_task:
+        unpaired = hypot(first_score.by_task.se, second_score.by_task.se)
     by_run = _welch(first_score.by_run, second_score.by_run)
     if len(tasks) == 1:
-        # Nothing else keeps two runs that came out the same from a claim without any error.
+        # Otherwise two runs with the same result would give a difference without any error.
         by_run = _at_least(by_run, 1 / (min(first_score.runs, second_score.runs) + 2))
     return Difference(
         value=fmean(apart),
         by_task=_at_least(_of_sample(apart), 1 / (len(tasks) + 2)),
         by_run=by_run,
-        unpaired=hypot(first_score.by_task.se, second_score.by_task.se)
-        if first_score.by_task and second_score.by_task
-        else None,
+        unpaired=unpaired,
         tasks=len(tasks),
         margin=margin,
     )
 
 
 def bootstrap(first: Table, second: Table, *, seed: int = 0) -> Interval:
-    """Return the percentile interval of a difference paired by task, from tasks and runs within each drawn again.
-
-    Args:
-        first: scores of an arm.
-        second: scores of the arm that it is compared with.
-        seed: tells one drawing from another.
-    """
+    """Return the percentile interval of a difference paired by task, by resampling tasks and the runs of each."""
     random = np.random.default_rng(seed)
     tasks = [task for task in first if task in second]
     drawn = random.integers(len(tasks), size=(_RESAMPLES, len(tasks)))
-    rows = [[list(table[task].values()) for task in tasks] for table in (first, second)]
-    first_means, second_means = (_redrawn(scores, drawn, random).mean(axis=1) for scores in rows)
+    first_means = _redrawn([list(first[task].values()) for task in tasks], drawn, random).mean(axis=1)
+    second_means = _redrawn([list(second[task].values()) for task in tasks], drawn, random).mean(axis=1)
     low, high = np.quantile(first_means - second_means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(low), float(high))
 
 
 def wilson(passed: float, trials: float) -> Interval:
-    """Return Wilson's interval of a share, which stays within 0 and 1 and has a width even at its ends.
+    """Return Wilson's interval of a share, which stays within 0 and 1 and has a width even at these ends.
 
-    `trials`: of how many; of dependent trials, how many independent ones they are worth.
+    `trials`: number of trials; of dependent trials, the equivalent number of independent ones.
     """
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     share = passed / trials
@@ -209,27 +207,28 @@ def wilson(passed: float, trials: float) -> Interval:
 def pass_at(table: Table, k: int) -> float | None:
     """Return pass@k: how likely a task is solved by at least one of k tries (Chen 2021); None with fewer than k runs.
 
-    A task is solved with the full score alone.
+    Only the full score solves a task.
     """
-    return _over_tasks(table, k, lambda n, failed: 1 - _all_of(n, failed, k))
+    if not _has_runs(table, k):
+        return None
+    return fmean(1 - _all_of(len(row), len(row) - _solved(row), k) for row in table.values())
 
 
 def pass_all(table: Table, k: int) -> float | None:
     """Return pass^k: how likely a task is solved by all of k tries (Yao 2024); None with fewer than k runs."""
-    return _over_tasks(table, k, lambda n, failed: _all_of(n, n - failed, k))
+    if not _has_runs(table, k):
+        return None
+    return fmean(_all_of(len(row), _solved(row), k) for row in table.values())
 
 
 def drift(table: Table, positions: Table) -> Drift | None:
     """Return the change of the score with the position, from differences within tasks.
 
-    A task is compared with itself at other positions, so that hard tasks at the end are not mistaken for a loss. That
-    needs runs of different orders.
+    A task is compared with itself at other positions, so that hard tasks at the end are not mistaken for a loss. This
+    needs runs of different orders: None if no task was at two positions.
 
     `table`: the scores.
-    `positions`: by task and run, the place of the task in the run's order.
-
-    Returns:
-        None if no task has stood at two positions.
+    `positions`: by task and run, the task's position in the run's order.
     """
     points: list[tuple[str, int, float, float]] = []
     for task, row in table.items():
@@ -247,7 +246,6 @@ def drift(table: Table, positions: Table) -> Drift | None:
         by_task[task] = by_task.get(task, 0.0) + residual
         by_run[run] = by_run.get(run, 0.0) + residual
     errors = [_sandwich(list(sums.values()), spread) for sums in (by_task, by_run)]
-    # The wider one, as with differences.
     positive = [error for error in errors if error is not None and error.se > 0]
     widest = max(positive, key=lambda error: error.interval(0).width, default=None)
     return Drift(10 * slope, None if widest is None else Error(10 * widest.se, widest.df))
@@ -271,7 +269,7 @@ def chance(spread: float, tasks: int, runs: int) -> float:
 def equivalence_margin(spread: float, tasks: int, runs: int) -> float | None:
     """Return the least margin within which `Difference.verdict` shows equal arms equal in four of five experiments.
 
-    None for one task and one run, of which no interval is known.
+    None for one task and one run, which have no interval.
 
     `spread`: variance of a trial's score around its task's mean, as of `within_variance`.
     `runs`: runs of each arm.
@@ -281,7 +279,7 @@ def equivalence_margin(spread: float, tasks: int, runs: int) -> float | None:
     random, share = np.random.default_rng(0), spread / runs / tasks
 
     def sampled(df: int, value: float) -> Floats:
-        """Variances as samples with so many degrees of freedom would estimate them."""
+        """Variances as estimated from samples with `df` degrees of freedom."""
         return value * random.chisquare(df, _RESAMPLES) / df
 
     # The verdict takes the wider of the intervals by task and by run, whose errors are estimates themselves.
@@ -332,10 +330,10 @@ def _by_run(table: Table, means: Mapping[str, float]) -> Error | None:
 
 
 def _at_least(error: Error | None, least: float) -> Error | None:
-    """The error, but at least 1 / (tasks + 2): it would be 0 if every task came out the same in both arms.
+    """Return the error, raised to a least value such as 1 / (tasks + 2). It is 0 if the arms agree on every task.
 
-    That least value is the error of no difference with half a task added to each of a pair's four outcomes (Agresti and
-    Min 2005). The runs of one task are such pairs as well.
+    That value is the error of no difference with half a task added to each of a pair's four outcomes (Agresti and Min
+    2005). The runs of one task are such pairs too.
     """
     return error and Error(max(error.se, least), error.df)
 
@@ -361,13 +359,7 @@ def _sandwich(sums: Sequence[float], spread: float) -> Error | None:
 
 
 def _redrawn(rows: Sequence[Sequence[float]], drawn: NDArray[np.int64], random: np.random.Generator) -> Floats:
-    """The mean of each drawn task's runs, as many drawn again as it has.
-
-    Args:
-        rows: the scores of each task's runs.
-        drawn: by sample and place, the task drawn.
-        random: draws the runs.
-    """
+    """Return the mean of each drawn task over a resample of its runs; `drawn` has the tasks of each sample."""
     counts = np.array([len(row) for row in rows])
     padded = np.zeros((len(rows), counts.max()))
     for task, row in enumerate(rows):
@@ -379,10 +371,12 @@ def _redrawn(rows: Sequence[Sequence[float]], drawn: NDArray[np.int64], random: 
     return means
 
 
-def _over_tasks(table: Table, k: int, chance_of: Callable[[int, int], float]) -> float | None:
-    if k < 1 or any(len(row) < k for row in table.values()):
-        return None
-    return fmean(chance_of(len(row), sum(value < 1 for value in row.values())) for row in table.values())
+def _has_runs(table: Table, k: int) -> bool:
+    return k >= 1 and all(len(row) >= k for row in table.values())
+
+
+def _solved(row: Mapping[int, float]) -> int:
+    return sum(value >= 1 for value in row.values())
 
 
 def _all_of(n: int, good: int, k: int) -> float:

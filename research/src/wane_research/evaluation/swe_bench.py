@@ -1,6 +1,6 @@
-"""SWE-bench: its instances as tasks of Harbor, changes of agents as predictions, and the grader's verdicts.
+"""SWE-bench: writes instances as tasks of Harbor and agents' changes as predictions, and reads the grader's verdicts.
 
-The grader of record is SWE-bench's own, which needs docker: `python -m swebench.harness.run_evaluation`.
+The grader is SWE-bench's own, which needs docker: `python -m swebench.harness.run_evaluation`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wane_research.evaluation.running.config import Sample, drawn
 
 BENCHMARKS: Final = ("swe-bench-lite", "swe-bench-verified")  # benchmarks whose trials are graded afterwards
 CHECKOUT: Final = "/testbed"  # the folder of the repository in SWE-bench's images
-PATCH: Final = "patch.diff"  # the file with an agent's changes, in its trial's folder for logs
+PATCH: Final = "patch.diff"  # the file with the agent's changes, in the trial's folder for logs
 
 PREDICTIONS: Final = "predictions.jsonl"
 
@@ -49,7 +49,7 @@ _SECONDS: Final = 3000.0
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance: the parts of a task. A file has more fields, which are not for the agent."""
+    """An instance: the fields that a task needs. The others are not for the agent."""
 
     instance_id: str
     repo: str
@@ -83,13 +83,7 @@ def instances(path: Path) -> tuple[Instance, ...]:
 
 
 def write_tasks(source: Path, target: Path, sample: Sample | None) -> tuple[str, ...]:
-    """Write instances as tasks into a folder, and return their names.
-
-    Args:
-        source: file of instances.
-        target: folder for the tasks.
-        sample: write only so many, drawn by a seed.
-    """
+    """Write the instances in a file, or a sample of them, as tasks into a folder, and return their names."""
     by_id = {instance.instance_id: instance for instance in instances(source)}
     names = drawn(tuple(by_id), sample)
     for name in names:
@@ -120,7 +114,9 @@ def write_predictions(places: Sequence[Path]) -> Iterator[tuple[RunResults, Path
         lines = []
         for trial in run.trials:
             patch = path.parent / trial.directory / "agent" / PATCH
-            text = patch.read_text(encoding="utf-8", errors="replace") if trial.directory and patch.exists() else ""
+            text = ""
+            if trial.directory and patch.exists():
+                text = patch.read_text(encoding="utf-8", errors="replace")
             lines.append({"instance_id": trial.task, "model_name_or_path": name_of(run), "model_patch": text})
         target = path.parent / PREDICTIONS
         target.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
@@ -128,7 +124,7 @@ def write_predictions(places: Sequence[Path]) -> Iterator[tuple[RunResults, Path
 
 
 def name_of(run: RunResults) -> str:
-    """Return the name by which the grader knows a run: it keeps reports of two names apart."""
+    """Return the name of a run for the grader, which keeps a report for each name."""
     return f"{run.path.parent.parent.name}-run-{run.run.run}"
 
 
@@ -158,7 +154,7 @@ def take_grades(path: Path, report: Path) -> tuple[int, int]:
         data: Mapping[str, Any] = json.loads(report.read_text(encoding="utf-8"))
         resolved, submitted = set(data["resolved_ids"]), set(data["submitted_ids"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{report} is not a report of the grader's: {error!r}") from error
+        raise ConfigError(f"{report} is not a report of the grader: {error!r}") from error
     tasks = {trial.task for trial in run.trials}
     if not submitted <= tasks:
         raise ConfigError(f"{report} grades {', '.join(sorted(submitted - tasks)[:5])}, which the run did not try")

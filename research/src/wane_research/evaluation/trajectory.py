@@ -1,6 +1,6 @@
-"""A trial's part of a session as a trajectory in Harbor's format, ATIF, for its viewer.
+"""A trial's part of a session as a trajectory in ATIF, the format of Harbor's viewer.
 
-Evicted content is named at the step before whose request it left. Earlier tasks of the session are not repeated.
+A step lists the passes that ran before its request. Earlier tasks of the session are not repeated.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ FILE: Final = "trajectory.json"
 
 
 def trajectory(journal: Path, skip: int, trial: str) -> dict[str, Any]:
-    """Return the trajectory of a session's records after the first `skip`, as JSON data.
-
-    `journal`: the session file.
-    `skip`: number of records of earlier tasks.
-    """
+    """Return the trajectory of a session as JSON data, without the first `skip` records, which are of earlier tasks."""
     file = read(journal)
     format_ = get_format(file.header.format)
     steps = _Steps()
@@ -79,11 +75,7 @@ class _Steps:
         self.all.append({"step_id": len(self.all) + 1, **at, **fields})
 
     def _answer(self, parts: list[Part], record: Record) -> None:
-        calls = [
-            {"tool_call_id": part.call_id or "", "function_name": part.tool or "", "arguments": _arguments(part)}
-            for part in parts
-            if part.kind is Kind.CALL
-        ]
+        calls = [_call(part) for part in parts if part.kind is Kind.CALL]
         fields: dict[str, Any] = {"message": _joined(parts, Kind.TEXT)}
         if reasoning := _joined(parts, Kind.REASONING):
             fields["reasoning_content"] = reasoning
@@ -99,12 +91,18 @@ class _Steps:
             fields["metrics"] = {name: value for name, value in metrics.items() if value is not None}
             self.model = fields["model_name"] = self.usage.model
         if self.passes:
-            figures = ("tokens_before", "tokens_after", "satisfied")
-            fields["extra"] = {
-                "evicted": [{name: getattr(eviction, name) for name in figures} for eviction in self.passes]
-            }
+            fields["extra"] = {"evicted": [_evicted(eviction) for eviction in self.passes]}
         self._step(record, source="agent", **fields)
-        self.usage, self.passes = None, []
+        self.usage = None
+        self.passes = []
+
+
+def _call(part: Part) -> dict[str, Any]:
+    return {"tool_call_id": part.call_id or "", "function_name": part.tool or "", "arguments": _arguments(part)}
+
+
+def _evicted(eviction: PassRecord) -> dict[str, Any]:
+    return {name: getattr(eviction, name) for name in ("tokens_before", "tokens_after", "satisfied")}
 
 
 def _joined(parts: list[Part], kind: Kind) -> str:

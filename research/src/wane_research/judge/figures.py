@@ -1,8 +1,8 @@
-"""The figures of a judging: how much of what the history is worth to the model each view keeps."""
+"""The figures of judgements: how much of the whole history's worth to the model each view keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import NormalDist, fmean
@@ -15,7 +15,7 @@ Losses = dict[str, dict[int, float]]  # nats a token, by session and call
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one arm came to. Every session counts the same."""
+    """The figures of one arm. Every session has the same weight."""
 
     arm: str
     view: float  # mean tokens of a view
@@ -25,9 +25,7 @@ class Row:
     worth: float  # share of the way from the user's words alone to the whole history
     worth_interval: Interval | None  # the same of the interval's ends, the length of the way held fixed
     name_loss: float | None  # nats a token in names that the history holds; None if no judged call has any
-    # Nats a token above the whole history where a name of the call had left the reference arm's view; None if there is
-    # no such call
-    gone: float | None
+    gone: float | None  # `above` of the calls with a name that had left the reference arm's view; None without any
     others: float | None  # the same of all other calls
     recall: float  # share of the names that the view holds
 
@@ -41,70 +39,77 @@ class Pair:
     difference: float  # nats a token of the first less the second's
     interval: Interval
     detectable: float | None  # the least difference that is found in four of five such samples; None with one session
-    # Number of sessions that would show the difference seen in four of five cases, if it is the true one; None with one
+    # Number of sessions with which the measured difference, if true, is found in four of five cases; None with one
     # session or no difference
     sessions: int | None
 
 
 def complete(judgements: Iterable[Judgement], arms: Sequence[str]) -> list[Judgement]:
-    """Return the judgements of the calls that all these arms have judged."""
+    """Return the judgements of the calls judged under all of these arms."""
     listed = [judgement for judgement in judgements if judgement.arm in arms]
     judged: dict[tuple[str, int], set[str]] = {}
     for judgement in listed:
         judged.setdefault((judgement.session, judgement.call), set()).add(judgement.arm)
-    return [it for it in listed if len(judged[it.session, it.call]) == len(set(arms))]
+    every = set(arms)
+    return [judgement for judgement in listed if judged[judgement.session, judgement.call] == every]
 
 
 def rows(judgements: Sequence[Judgement], reference: str) -> list[Row]:
     """Return a row for each arm; the whole history and the user's words alone must be among them.
 
-    `judgements`: as of `complete`.
-    `reference`: the arm by whose view calls are split into those that use a name that left it, and others.
+    `judgements`: from `complete`.
+    `reference`: the arm that splits the calls into those that use a name that has left its view, and others.
     """
     by_arm: dict[str, list[Judgement]] = {}
     for judgement in judgements:
         by_arm.setdefault(judgement.arm, []).append(judgement)
-    gone = {(it.session, it.call) for it in by_arm[reference] if it.missing}
-    losses = {name: table(listed) for name, listed in by_arm.items()}
-    way = _mean(losses[USERS]) - _mean(losses[ALL])
-    return [_row(name, listed, by_arm[ALL], losses, gone, way) for name, listed in by_arm.items()]
+    gone = {(judgement.session, judgement.call) for judgement in by_arm[reference] if judgement.missing}
+    way = _mean(table(by_arm[USERS])) - _mean(table(by_arm[ALL]))
+    return [_row(name, listed, by_arm[ALL], gone, way) for name, listed in by_arm.items()]
 
 
 def _row(
-    name: str,
-    listed: Sequence[Judgement],
-    whole: Sequence[Judgement],
-    losses: Mapping[str, Losses],
-    gone: set[tuple[str, int]],
-    way: float,
+    name: str, listed: Sequence[Judgement], whole: Sequence[Judgement], gone: set[tuple[str, int]], way: float
 ) -> Row:
-    above = _mean(losses[name]) - _mean(losses[ALL])
-    interval = None if name == ALL else _interval(_apart(losses[name], losses[ALL]))
-
-    def apart(chosen: Callable[[Judgement], bool]) -> float | None:
-        tables = [table(it for it in arm if chosen(it)) for arm in (listed, whole)]
-        return _mean(tables[0]) - _mean(tables[1]) if tables[0] else None
-
-    named = sum(it.name_tokens for it in listed)
-    names = sum(it.names for it in listed)
+    losses = table(listed)
+    apart = _apart(losses, table(whole))
+    above = _mean(apart)
+    of_gone, of_others = _split(apart, gone)
+    interval = None if name == ALL else _interval(apart)
+    named = sum(judgement.name_tokens for judgement in listed)
+    name_loss = sum(judgement.name_loss for judgement in listed)
+    names = sum(judgement.names for judgement in listed)
+    missing = sum(judgement.missing for judgement in listed)
     return Row(
         arm=name,
-        view=fmean(it.view for it in listed),
-        loss=_mean(losses[name]),
+        view=fmean(judgement.view for judgement in listed),
+        loss=_mean(losses),
         above=above,
         interval=interval,
         worth=1 - above / way,
         worth_interval=interval and Interval(1 - interval.high / way, 1 - interval.low / way),
-        name_loss=sum(it.name_loss for it in listed) / named if named else None,
-        gone=apart(lambda it: (it.session, it.call) in gone),
-        others=apart(lambda it: (it.session, it.call) not in gone),
-        recall=1 - sum(it.missing for it in listed) / names if names else 1.0,
+        name_loss=name_loss / named if named else None,
+        gone=_mean(of_gone) if of_gone else None,
+        others=_mean(of_others) if of_others else None,
+        recall=1 - missing / names if names else 1.0,
     )
+
+
+def _split(losses: Losses, chosen: set[tuple[str, int]]) -> tuple[Losses, Losses]:
+    """Return the losses of the chosen calls, and those of the others."""
+    inside: Losses = {}
+    outside: Losses = {}
+    for session, calls in losses.items():
+        for call, loss in calls.items():
+            part = inside if (session, call) in chosen else outside
+            part.setdefault(session, {})[call] = loss
+    return inside, outside
 
 
 def pair(judgements: Sequence[Judgement], first: str, second: str) -> Pair:
     """Compare two arms on the calls that both judged."""
-    ours, theirs = (table(it for it in judgements if it.arm == name) for name in (first, second))
+    ours = table(judgement for judgement in judgements if judgement.arm == first)
+    theirs = table(judgement for judgement in judgements if judgement.arm == second)
     apart = _apart(ours, theirs)
     whole = score(apart)
     error, difference = whole.by_task, whole.value
@@ -124,14 +129,15 @@ def table(judgements: Iterable[Judgement]) -> Losses:
 
 
 def _apart(ours: Losses, theirs: Losses) -> Losses:
-    """Return the differences call by call, so that what makes a call hard for any view cancels out."""
-    return {
-        session: {call: loss - theirs[session][call] for call, loss in calls.items()} for session, calls in ours.items()
-    }
+    """Return the differences call by call, so that the difficulty of a call cancels out."""
+    apart: Losses = {}
+    for session, calls in ours.items():
+        apart[session] = {call: loss - theirs[session][call] for call, loss in calls.items()}
+    return apart
 
 
 def _interval(apart: Losses) -> Interval:
-    """Return the interval of the mean difference, from sessions and their calls drawn again."""
+    """Return the interval of the mean difference, by a bootstrap over sessions and their calls."""
     return bootstrap(apart, {session: dict.fromkeys(calls, 0.0) for session, calls in apart.items()})
 
 

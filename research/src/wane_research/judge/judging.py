@@ -1,4 +1,4 @@
-"""Judges views: how likely a language model holds the recorded next call, given what a strategy would have shown it."""
+"""Judges views by the likelihood of the recorded next call, given the view that a strategy would have sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from random import Random
 from typing import Final, Protocol
 
@@ -21,12 +21,12 @@ from wane.strategies.base import Settings, Slot, Strategy, SummaryNeeded
 from wane.strategies.compact import KEPT_SHARE
 from wane.strategies.registry import get_strategy
 
-ALL: Final = "none"  # the arm that shows the whole history: one end of the scale
-USERS: Final = "users"  # the arm that shows the user's words alone: the other end
-CALLS: Final = 4  # calls of an excerpt that are judged: its last ones
-TRIES: Final = 20  # stretches of a session to look at for a call that uses a name that has left a view
+ALL: Final = "none"  # the arm with the whole history: one end of the scale
+USERS: Final = "users"  # the arm with the user's words alone: the other end
+CALLS: Final = 4  # the number of an excerpt's last calls that are judged
+TRIES: Final = 20  # stretches of a session that are searched for a call that uses a name that has left a view
 SCORED: Final = 64
-"""Tokens of a call that are judged: its first ones, so that a call that writes a long file weighs no more."""
+"""The number of a call's first tokens that are judged. A call that writes a long file should not weigh more."""
 SUMMARY_SHARE: Final = 1 / 40  # tokens of a summary, as a share of the budget: 2,000 of 80,000
 
 _HEADS: Final = {
@@ -41,7 +41,7 @@ CALL: Final = "[call]"  # how a call begins
 
 
 class Judge(Protocol):
-    """A language model that can tell how likely it holds a text."""
+    """A language model that scores the likelihood of a text."""
 
     @property
     def opening(self) -> list[int]:
@@ -59,9 +59,9 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What shows the model its view."""
+    """A way to make the model's view."""
 
-    name: str  # its name, as `arm` reads it
+    name: str  # its name, as `arm` parses it
     strategy: str  # name of the strategy; `users` for the user's words alone
     policy: Policy  # the policy of `cwl`
     low_water: float | None = None  # share of the budget down to which another strategy goes; None for its default
@@ -78,7 +78,7 @@ def arm(name: str) -> Arm:
     """
     match = re.fullmatch(r"([a-z-]+?)(?:@(0?\.\d+|1))?(?:\+(0|0?\.\d+))?", name)
     if match is None:
-        raise ConfigError(f"{name!r} is not the name of a strategy, with its low water after an @ if it has one")
+        raise ConfigError(f"{name!r} is not an arm; write a strategy, as in truncate@0.5 with its low water after an @")
     low = float(match[2]) if match[2] else None
     policy = replace(Policy(), index_share=float(match[3])) if match[3] else Policy()
     chosen = Arm(name, match[1], policy, low)
@@ -88,105 +88,82 @@ def arm(name: str) -> Arm:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How likely the model held one recorded call, given one view."""
+    """The likelihood of one recorded call, given one view."""
 
     session: str
     call: int  # number of the call in its excerpt
     arm: str
     view: int  # tokens of the view
     tokens: int  # tokens of the call that were judged
-    loss: float  # their negative log-likelihood together, in nats
+    loss: float  # the sum of their negative log-likelihoods, in nats
     names: int  # names in the judged part that the history before it holds
-    missing: int  # names of these that the view does not hold
+    missing: int  # those of the names that the view does not hold
     name_tokens: int  # tokens of the call in such names
-    name_loss: float  # their negative log-likelihood together
+    name_loss: float  # the sum of their negative log-likelihoods
 
     @property
     def mean(self) -> float:
         return self.loss / self.tokens
 
 
-class Excerpts:
-    """Excerpts of sessions in the order in which they are judged.
-
-    Sources take turns, so that a few excerpts are of all agents; within a source a seed decides.
+def excerpts(
+    sessions: Iterable[RecordedSession], judge: Judge, size: int, budget: int, seed: int, gone: Arm | None = None
+) -> Iterator[Excerpt]:
+    """Yield excerpts of sessions. Sources take turns, so that the first few are of all agents.
 
     `judge`: counts tokens.
     `size`: tokens of an excerpt, at most.
     `budget`: tokens that a view may hold; a call is judged only if the history before it is longer.
-    `seed`: decides order and places.
+    `seed`: decides the order within a source, and the places of excerpts.
     `gone`: judge only calls that use a name that has left this arm's view; None for any.
     """
-
-    def __init__(
-        self,
-        sessions: Iterable[RecordedSession],
-        judge: Judge,
-        size: int,
-        budget: int,
-        seed: int,
-        gone: Arm | None = None,
-    ) -> None:
-        self._judge, self._size, self._budget, self._seed, self._gone = judge, size, budget, seed, gone
-        by_source: dict[str, list[RecordedSession]] = {}
-        for session in sorted(sessions, key=lambda session: session.name):
-            by_source.setdefault(session.source, []).append(session)
-        for listed in by_source.values():
-            Random(seed).shuffle(listed)  # noqa: S311 - a sample, no secret
-        self._order = [
-            listed[turn]
-            for turn in range(max(map(len, by_source.values()), default=0))
-            for listed in by_source.values()
-            if turn < len(listed)
-        ]
-
-    def __iter__(self) -> Iterator[Excerpt]:
-        for session in self._order:
-            random = Random(f"{self._seed} {session.name}")  # noqa: S311 - a sample, no secret
-            for _ in range(1 if self._gone is None else TRIES):
-                stretch = excerpt(session, self._size, lambda part: len(self._judge.tokens(rendered(part))), random)
-                if stretch is None:
-                    break
-                prepared = Excerpt(session.name, stretch, self._judge, self._budget, self._gone)
-                if prepared.judged:
-                    yield prepared
-                    break
+    by_source: dict[str, list[RecordedSession]] = {}
+    for session in sorted(sessions, key=lambda session: session.name):
+        by_source.setdefault(session.source, []).append(session)
+    for listed in by_source.values():
+        Random(seed).shuffle(listed)  # noqa: S311 - a sample, no secret
+    order: list[RecordedSession] = []
+    for turn in zip_longest(*by_source.values()):
+        order += [session for session in turn if session is not None]
+    for session in order:
+        random = Random(f"{seed} {session.name}")  # noqa: S311 - a sample, no secret
+        for _ in range(1 if gone is None else TRIES):
+            stretch = excerpt(session, size, lambda part: len(judge.tokens(rendered(part))), random)
+            if stretch is None:
+                break
+            prepared = Excerpt(session.name, stretch, judge, budget, gone)
+            if prepared.judged:
+                yield prepared
+                break
 
 
 class Excerpt:
     """An excerpt as the model reads it.
 
-    Args:
-        name: name of the session.
-        session: the excerpt.
-        judge: the model.
-        budget: tokens that a view may hold.
-        gone: judge only calls that use a name that has left this arm's view; None for any.
-
-    Attributes:
-        name: name of the session.
-        judged: numbers of the calls that are judged.
+    `gone`: judge only calls that use a name that has left this arm's view; None for any.
     """
 
     def __init__(self, name: str, session: RecordedSession, judge: Judge, budget: int, gone: Arm | None = None) -> None:
-        self.name, self._session, self._judge, self._budget = name, session, judge, budget
+        self.name = name
+        self._session = session
+        self._judge = judge
+        self._budget = budget
         self._texts = [rendered(part) for part in session.parts]
         self._tokens = [_tokens(judge, text) for text in self._texts]
-        lengths = iter([len(tokens) for tokens in self._tokens])
         material = count(session, calibrate=False)
-        items = [replace(item, tokens=next(lengths)) for item in material.items]
+        pairs = zip(material.items, self._tokens, strict=True)
+        items = [replace(item, tokens=len(tokens)) for item, tokens in pairs]
         self._material: Material = replace(material, items=items, overhead=0)
         before = [0, *accumulate(item.tokens for item in items)]
-        numbers = [
-            number for number, call in enumerate(session.calls) if self._call(number) and before[call.first] > budget
-        ]
+        long = [number for number, call in enumerate(session.calls) if before[call.first] > budget]
+        numbers = [number for number in long if self._call(number)]
         if gone is not None:
             lacking = {number for number, view in self._views(gone) if self._names(number, view)[1]}
             numbers = [number for number in numbers if number in lacking]
-        self.judged = numbers[-CALLS:]
+        self.judged = numbers[-CALLS:]  # numbers of the calls that are judged
 
     def judge(self, arm: Arm) -> Iterator[Judgement]:
-        """Yield how likely the model held each judged call, given the arm's view."""
+        """Yield the judgement of each judged call, given the arm's view."""
         for number, view in self._views(arm):
             if number in self.judged:
                 yield self._judged(arm.name, number, view)
@@ -204,20 +181,25 @@ class Excerpt:
                 outcome = strategy.summarised(text, len(self._judge.tokens(text)))
             view = outcome.view
             if arm.strategy == USERS:
-                view = [slot for slot in view if isinstance(slot, int) and self._session.parts[slot].kind is Kind.USER]
+                items = [slot for slot in view if isinstance(slot, int)]
+                view = [item for item in items if self._session.parts[item].kind is Kind.USER]
             if self._call(number):
                 yield number, view
 
     def _call(self, number: int) -> Part | None:
         call = self._session.calls[number]
-        return next((part for part in self._session.parts[call.first : call.stop] if part.kind is Kind.CALL), None)
+        for part in self._session.parts[call.first : call.stop]:
+            if part.kind is Kind.CALL:
+                return part
+        return None
 
     def _summary(self, before: int) -> str:
-        """Return an extract by rule, as nobody writes a summary: the user's first words, then the latest calls.
+        """Return an extract in place of a model's summary: the user's first words, then the latest calls.
 
-        `before`: number of parts to summarise, and of those that stay in view beside the summary.
+        `before`: number of parts so far; the latest of them stay in view and are not summarised.
         """
-        room, tail = 4 * round(self._budget * SUMMARY_SHARE), self._budget * KEPT_SHARE
+        room = 4 * round(self._budget * SUMMARY_SHARE)
+        tail = self._budget * KEPT_SHARE
         parts = self._session.parts[:before]
         users = " ".join(part.text for part in parts if part.kind is Kind.USER)
         goal = f"Goal: {users[: room // 3]}"
@@ -241,11 +223,11 @@ class Excerpt:
         return self._judge.tokens(rendered(call)[len(CALL) :])[:SCORED]
 
     def _names(self, number: int, view: Sequence[Slot]) -> tuple[set[str], set[str]]:
-        """Return the names in the judged part of a call that the history holds, and those that the view does not."""
+        """Return the names in the judged part of a call that the history holds, and those missing in the view."""
         call = self._call(number)
         assert call is not None
         written = "".join(self._judge.pieces(self._continuation(number)))
-        used = {name for text in spoken(call) for name in identifiers(text)} & identifiers(written)
+        used = set().union(*map(identifiers, spoken(call))) & identifiers(written)
         names = used & identifiers("\n".join(self._texts[: self._session.calls[number].first]))
         return names, names - identifiers("\n".join(map(self._text, view)))
 
@@ -278,7 +260,7 @@ class Excerpt:
 
 
 def rendered(part: Part) -> str:
-    """Return a part as the model reads it: plain text, as it has no template for tools."""
+    """Return a part as the model reads it: as plain text, because the model has no template for tools."""
     if part.kind is Kind.CALL:
         return f"{CALL} {part.tool} {part.arguments or ''}\n\n"
     return f"{_HEADS[part.kind]}{part.text}\n\n"
@@ -292,17 +274,22 @@ def _tokens(judge: Judge, text: str) -> list[int]:
 
 
 def _inside(pieces: Sequence[str], names: Iterable[str]) -> list[bool]:
-    """Return, by token, whether it lies in one of the names, at least in part."""
+    """Return, by token, whether at least a part of it lies in one of the names."""
     text = "".join(pieces)
-    spans = [match.span() for name in names for match in re.finditer(re.escape(name), text)]
-    ends = list(accumulate(map(len, pieces)))
-    return [
-        any(start < end and first < stop for start, stop in spans) for first, end in zip([0, *ends], ends, strict=False)
-    ]
+    in_name = [False] * len(text)
+    for name in names:
+        for match in re.finditer(re.escape(name), text):
+            in_name[match.start() : match.end()] = [True] * len(name)
+    inside: list[bool] = []
+    end = 0
+    for piece in pieces:
+        start, end = end, end + len(piece)
+        inside.append(any(in_name[start:end]))
+    return inside
 
 
 LONGEST: Final = 1_200
-"""Characters of a text to which a longer one is cut: at this scale a whole file would be the whole window."""
+"""Most characters of a text; a longer one is cut. At this scale, a whole file would fill the window."""
 
 _CUT: Final = "\n[…]\n"
 
@@ -315,8 +302,6 @@ def excerpt(
     Long texts are cut in the middle first, so that an excerpt has as many steps as a real window.
 
     `size`: its tokens, at most.
-    `counter`: counts the tokens of a part.
-    `random`: draws where it begins.
     """
     parts = [shortened(part) for part in session.parts]
     grown = [0, *accumulate(counter(part) for part in parts)]
@@ -330,20 +315,17 @@ def excerpt(
     if not stops:
         return None
     chosen = [*turns]
-    made: set[str | None] = set()
+    called: set[str | None] = set()
     for index in range(start, stops[-1]):
         part = parts[index]
         if part.kind is Kind.CALL:
-            made.add(part.call_id)
-        # A result whose call stands before the stretch is left out.
-        if part.kind is not Kind.RESULT or part.call_id in made:
+            called.add(part.call_id)
+        # A result whose call is before the stretch is left out.
+        if part.kind is not Kind.RESULT or part.call_id in called:
             chosen.append(index)
     stop = chosen[-1] + 1
-    calls = [
-        ModelCall(bisect_left(chosen, call.first), bisect_left(chosen, call.stop))
-        for call in session.own_calls
-        if start <= call.first and call.stop <= stop
-    ]
+    inside = [call for call in session.own_calls if start <= call.first and call.stop <= stop]
+    calls = [ModelCall(bisect_left(chosen, call.first), bisect_left(chosen, call.stop)) for call in inside]
     return RecordedSession(
         f"{session.name}@{start}",
         session.source,

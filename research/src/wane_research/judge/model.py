@@ -1,7 +1,6 @@
-"""A small language model on this machine: tokens, how likely it holds a continuation, and continuations of its own.
+"""A small language model on this machine: its tokens, the likelihood of continuations, and its own continuations.
 
-It runs on `ik-llama-cpp-python`, on processors alone. The weights come out of a package too, so nothing is fetched
-when it runs.
+It runs on `ik-llama-cpp-python`, without a GPU. The weights are in a package too, so nothing is fetched at run time.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def is_installed() -> bool:
 
 
 def weights() -> Path:
-    """Return the file of Gemma 3 270M in four bits; the first time it is put together in the user's cache."""
+    """Return the file of Gemma 3 270M in four bits. The first call assembles it in the user's cache."""
     if find_spec(_WEIGHTS) is None:
         raise MissingResearchError("The model", "judge")
     path: Path = import_module(_WEIGHTS).assemble()
@@ -40,13 +39,13 @@ def weights() -> Path:
 class Model:
     """A language model in a file, with one sequence in its memory.
 
-    A request that begins like the last one is computed from where they part.
+    A request that begins like the last one reuses the common prefix.
 
     Args:
         path: the file, in the format GGUF.
         window: tokens that the sequence may hold.
-        flash: whether to compute attention in blocks: twice as fast at 8,000 tokens. The engine's own binding switches
-            it off on processors without AVX-VNNI, where some builds of it have ended the process.
+        flash: whether to compute attention in blocks, which is twice as fast at 8,000 tokens. The engine's own binding
+            switches it off on processors without AVX-VNNI, where some builds of it crash.
     """
 
     def __init__(self, path: Path, window: int, *, flash: bool = False) -> None:
@@ -80,12 +79,12 @@ class Model:
 
     @property
     def opening(self) -> list[int]:
-        """The tokens that open every text of the model's; without them it makes little of what follows."""
+        """The tokens that open every text; without them the model predicts badly."""
         tokens: list[int] = self._model.tokenize("", add_bos=True)
         return tokens
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Return the text of each token; a token that holds a part of a character has a mark in its place."""
+        """Return the text of each token; U+FFFD stands for a part of a character."""
         return [self._model.detokenize([token]) for token in tokens]
 
     def surprise(self, before: Sequence[int], continuation: Sequence[int]) -> list[float]:
@@ -102,12 +101,12 @@ class Model:
             logits = self._logits(position).astype(np.float64)
             most = logits.max()
             losses.append(float(most + np.log(np.exp(logits - most).sum()) - logits[token]))
-        # The continuation is no part of the next request.
+        # The continuation is not part of the next request.
         self._keep(len(before) - 1)
         return losses
 
     def continued(self, before: Sequence[int], most: int) -> Iterator[int]:
-        """Yield the likeliest next tokens until the model ends its turn.
+        """Yield the most likely next tokens until the model ends its turn.
 
         `before`: the tokens before them, at least one.
         `most`: the largest number of tokens.
@@ -122,7 +121,7 @@ class Model:
             yield token
 
     def shared(self, before: Sequence[int]) -> int:
-        """Return how many of these tokens the memory holds already."""
+        """Return how many of these tokens, from the first, the memory already holds."""
         same = 0
         for ours, theirs in zip(self._tokens, before, strict=False):
             if ours != theirs:

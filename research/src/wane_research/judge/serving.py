@@ -1,7 +1,7 @@
-"""A small language model behind a provider's API, with a window that it enforces: a client's worst case.
+"""A small language model behind a provider's API that enforces its window: a client's worst case.
 
-The HTTP and the protocols are those of `wane.testing`, whose script is the model. It works through its tools badly: its
-form is fixed, what it says and which arguments it takes are its own.
+The HTTP and the protocols are those of `wane.testing`, with the model as the script. It uses tools badly: the form of
+its answers is fixed, and only words and arguments are the model's own.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _SAID: Final = 16  # most tokens of an answer, and of an argument that may be an
 class Served:
     """A request."""
 
-    tokens: int  # its tokens, as the model reads it
-    cached: int  # tokens of these that the model's memory held already
-    refused: bool  # whether it was refused, because it and an answer would not fit into the window
+    tokens: int  # its tokens, by the model's own tokenizer
+    cached: int  # tokens of these that the model's memory already held
+    refused: bool  # whether it was refused, because it exceeded the window
 
 
 class SmallModel:
     """The script of a `ScriptedServer` that is a language model.
 
-    It has one conversation at a time. In a turn it makes some calls, of whichever tool and with whichever arguments it
-    holds likeliest, and then says something.
+    It has one conversation at a time. In a turn it makes some calls, with the tools and arguments that the model finds
+    most likely, and then says something.
 
     Args:
         model: the model; its memory must be larger than the window.
@@ -67,12 +67,11 @@ class SmallModel:
         return Reply(text, usage=Usage(len(prompt), len(self._model.tokens(text)), cached))
 
     def _prompt(self, request: Request) -> list[int]:
-        parts = [Part(it.kind, it.text, it.call_id, it.tool, it.text) for it in request.parts]
         tools = "".join(f"[tool]\n{json.dumps(tool)}\n\n" for tool in request.body.get("tools", ()))
         tokens = [*self._model.opening, *self._model.tokens(tools)]
-        # Part by part, so that a prompt that goes on begins with the same tokens.
-        for part in parts:
-            tokens += self._model.tokens(rendered(part))
+        # Tokenized part by part, so that the next prompt of the conversation begins with the same tokens.
+        for part in request.parts:
+            tokens += self._model.tokens(rendered(Part(part.kind, part.text, part.call_id, part.tool, part.text)))
         return tokens
 
     def _call(self, prompt: Sequence[int], tools: Mapping[str, Mapping[str, Any]]) -> Call:
@@ -87,7 +86,7 @@ class SmallModel:
         return Call(name, arguments)
 
     def _likeliest(self, prompt: Sequence[int], written: str, choices: Sequence[Any]) -> Any:
-        """Return the choice that the model holds likeliest after what it has written; the first of equal ones."""
+        """Return the most likely choice after what the model has written; the first of equal ones."""
         if len(choices) == 1:
             return choices[0]
         before = [*prompt, *self._model.tokens(written)]

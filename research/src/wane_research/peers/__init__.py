@@ -1,8 +1,8 @@
 """Context managers of other libraries as strategies, run through their public API. Needs the `peers` extra.
 
-Before every model call, as in real use, each gets the whole history in messages of its own library; what it sends is
-read back as items. Messages are made once, and token counts are those of the items wherever the library takes a
-counter. Results are not corrected: if a library breaks a rule, so does the view.
+Before every model call, as in real use, each gets the whole history in messages of its own library, and the messages
+that it sends are read back as items. Messages are made once, and token counts are those of the items wherever the
+library takes a counter. Results are not corrected: if a library breaks a rule, so does the view.
 
 `wane.strategies.registry` loads them by name.
 """
@@ -29,9 +29,9 @@ _PEERS: Final = {
     "harness-clear": ("harness", "HarnessClear", "pydantic-ai-harness's ClearToolResults"),
     "openai-agents-trim": ("openai_agents", "OpenAIAgentsTrim", "OpenAI Agents' ToolOutputTrimmer, without a budget"),
     "strands-window": ("strands", "StrandsWindow", "Strands' SlidingWindowConversationManager, at the budget"),
-    "ctxkernel": ("ctxkernel", "CtxKernel", "ctxkernel's ContextEngine: what its log proves dead goes"),
+    "ctxkernel": ("ctxkernel", "CtxKernel", "ctxkernel's ContextEngine: drops what its log proves dead"),
 }
-_LIBRARIES: Final = {"harness": "pydantic_ai_harness", "openai_agents": "agents"}  # where the name is another one
+_LIBRARIES: Final = {"harness": "pydantic_ai_harness", "openai_agents": "agents"}  # if not named like the module
 _DISTRIBUTIONS: Final = {
     "langchain": ("langchain", "langchain-core"),
     "harness": ("pydantic-ai-harness", "pydantic-ai-slim"),
@@ -41,7 +41,7 @@ _DISTRIBUTIONS: Final = {
 }
 
 PEERS: Final = {name: description for name, (_, _, description) in _PEERS.items()}
-"""One line on what each does, by name, in the order of reports."""
+"""A one-line description of each, by name, in the order of reports."""
 
 
 def installed_peers() -> tuple[str, ...]:
@@ -50,15 +50,11 @@ def installed_peers() -> tuple[str, ...]:
 
 
 def libraries(name: str) -> tuple[str, ...]:
-    """Return the distributions on which a strategy's view depends; none for one of Wane's own."""
+    """Return the distributions on which a strategy's view depends; none for Wane's own strategies."""
     return _DISTRIBUTIONS[_PEERS[name][0]] if name in _PEERS else ()
 
 
 def get_peer(name: str, settings: Settings) -> Strategy:
-    """Return a new strategy for one session.
-
-    `name`: one of `PEERS`.
-    """
     module, maker_name, _ = _PEERS[name]
     try:
         # Loaded only on demand: the libraries are large.
@@ -75,10 +71,10 @@ class Turn:
     """One message to make: the items of an assistant message, or one item of another kind."""
 
     kind: Kind  # kind of the first item
-    message: int | None  # its ordinal, if it is known
+    message: int | None  # the message's number, if known
     indexes: list[int] = field(default_factory=list)  # indexes of the items
     items: list[Item] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)  # their contents
+    parts: list[Part] = field(default_factory=list)  # the items' contents
 
     @property
     def tokens(self) -> int:
@@ -86,7 +82,6 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """Its text, without calls and reasoning."""
         return "\n\n".join(part.text for part in self.parts if part.kind not in (Kind.CALL, Kind.REASONING))
 
     @property

@@ -15,7 +15,7 @@ from wane_research.peers import Peer, Turn
 
 
 class _Counter:
-    """Counts a text as Wane does, where it is one of the history."""
+    """Counts texts of the history as Wane does."""
 
     error_bound = 0.0
 
@@ -27,10 +27,10 @@ class _Counter:
 
 
 class CtxKernel(Peer):
-    """`ContextEngine` with the budget as its window, all of which is its target; the rest are its defaults.
+    """`ContextEngine` with the budget as its window and target, and otherwise its defaults.
 
-    Nothing opens its task frames, notes failures or states a goal: in real use the host or the model does. System
-    items are the host's to send, so they stay.
+    Nothing opens its task frames, notes failures or states a goal: in real use the host or the model does. The host
+    sends system items itself, so they stay.
     """
 
     name = "ctxkernel"
@@ -38,7 +38,7 @@ class CtxKernel(Peer):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._counter = _Counter()
-        # It keeps its log in a directory, which goes with this object.
+        # The engine keeps its log in a directory, which is removed with this object.
         self._directory = TemporaryDirectory(prefix="wane-ctxkernel-")
         budget = Budget(window=self.room, generation_reserve=0, target_frac=1.0, pressure_frac=1.0)
         self._engine = ContextEngine(
@@ -47,7 +47,8 @@ class CtxKernel(Peer):
         self._system: list[int] = []
         self._users: list[int] = []
         self._said: dict[str, list[int]] = {}
-        self._places: dict[str, tuple[int, int | None]] = {}  # by its id of a call: the call and its result
+        self._calls: dict[str, int] = {}  # index of each call, by the engine's id of it
+        self._results: dict[str, int] = {}  # index of each result, by the engine's id of its call
         self._open: dict[str | None, list[str]] = {}
 
     def _append(self, turn: Turn) -> None:
@@ -58,11 +59,11 @@ class CtxKernel(Peer):
             elif part.kind is Kind.CALL:
                 own = f"c{index}"
                 self._open.setdefault(part.call_id, []).append(own)
-                self._places[own] = (index, None)
+                self._calls[own] = index
                 self._engine.record_tool_call(own, part.tool or "", _arguments(part.arguments))
             elif part.kind is Kind.RESULT:
                 own = self._open[part.call_id].pop(0)
-                self._places[own] = (self._places[own][0], index)
+                self._results[own] = index
                 self._engine.record_tool_result(own, part.text)
             elif part.kind in (Kind.TEXT, Kind.REASONING):
                 self._said.setdefault(part.text, []).append(index)
@@ -76,26 +77,25 @@ class CtxKernel(Peer):
         view: list[Slot] = [*self._system]
         for zone in self._engine.assemble().zones:
             if zone.name == "goal":
-                # It keeps every turn of the user, in order, ahead of everything else.
+                # The engine keeps every turn of the user, in order, ahead of everything else.
                 view += self._users
             else:
                 unused = {text: [*indexes] for text, indexes in self._said.items()}
-                # Its tail is the latest of its log, so equal texts are the latest ones.
-                view += reversed([self._slot(block, unused) for block in reversed(zone.blocks)])
+                # The tail is the end of the log, so of equal texts it has the latest.
+                slots = [self._slot(block, unused) for block in reversed(zone.blocks)]
+                view += reversed(slots)
         return view
 
     def _slot(self, block: Any, unused: dict[str, list[int]]) -> Slot:
         if isinstance(block, ToolUse):
-            return self._places[block.id][0]
-        if isinstance(block, ToolResult | HandleRef):
-            index = self._places[block.tool_use_id][1]
-            assert index is not None
-            if isinstance(block, ToolResult):
-                return index
-            # It writes a result only behind its call.
+            return self._calls[block.id]
+        if isinstance(block, ToolResult):
+            return self._results[block.tool_use_id]
+        if isinstance(block, HandleRef):
+            # The engine writes a result only behind its call.
             written = to_messages([("assistant", ToolUse(block.tool_use_id, "", {})), ("user", block)])
             text = str(written[-1]["content"])
-            return self._substitute(index, text, chars(text))
+            return self._substitute(self._results[block.tool_use_id], text, chars(text))
         text = block.note if isinstance(block, Elision) else block.text
         if unused.get(text):
             return unused[text].pop()
@@ -103,9 +103,8 @@ class CtxKernel(Peer):
 
 
 def _arguments(raw: str | None) -> dict[str, Any]:
-    """The arguments, from which it tells what a call is about."""
     try:
-        read = json.loads(raw or "{}")
+        arguments = json.loads(raw or "{}")
     except ValueError:
-        read = None
-    return read if isinstance(read, dict) else {"arguments": raw}
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"arguments": raw}

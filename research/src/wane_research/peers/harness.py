@@ -73,7 +73,7 @@ class _Harness(Peer):
         pairs = zip(turn.items, turn.parts, strict=True)
         if turn.kind in (Kind.SYSTEM, Kind.USER, Kind.RESULT):
             parts = [self._request_part(item, part) for item, part in pairs]
-            # In Pydantic AI everything between two responses is one request.
+            # In Pydantic AI, everything between two responses is one request.
             last = self._messages[-1] if self._messages else None
             if isinstance(last, ModelRequest):
                 self._messages[-1] = ModelRequest([*last.parts, *parts])
@@ -119,8 +119,11 @@ class HarnessWindow(_Harness):
         self.capability = SlidingWindowCompaction(max_tokens=self.room, keep_tokens=keep, tokenizer=_tokenizer)
 
     def _view(self) -> list[Slot]:
-        places = {id(message): position for position, message in enumerate(self._messages)}
-        return [index for message in self._send() for index in self._indexes[places[id(message)]]]
+        numbers = {id(message): number for number, message in enumerate(self._messages)}
+        view: list[Slot] = []
+        for message in self._send():
+            view += self._indexes[numbers[id(message)]]
+        return view
 
 
 class HarnessClear(_Harness):
@@ -134,14 +137,17 @@ class HarnessClear(_Harness):
 
     def _view(self) -> list[Slot]:
         view: list[Slot] = []
-        # It keeps messages and parts in their places.
+        # `ClearToolResults` keeps the order of messages and parts.
         for before, after, indexes in zip(self._messages, self._send(), self._indexes, strict=True):
             if after is before:
                 view += indexes
                 continue
             for old, new, index in zip(before.parts, after.parts, indexes, strict=True):
-                text = new.content if new is not old and isinstance(new, ToolReturnPart) else None
-                view.append(index if text is None else self._substitute(index, str(text), chars(str(text))))
+                if new is not old and isinstance(new, ToolReturnPart):
+                    text = str(new.content)
+                    view.append(self._substitute(index, text, chars(text)))
+                else:
+                    view.append(index)
         return view
 
 

@@ -99,7 +99,10 @@ class LangChainEdit(_LangChain):
         return list(indexes)
 
     def _counter(self, messages: Sequence[BaseMessage]) -> int:
-        return sum(self._cost if _cleared(m) else self._tokens[self._turn_of(m)] for m in messages)
+        tokens = 0
+        for message in messages:
+            tokens += self._cost if _cleared(message) else self._tokens[self._turn_of(message)]
+        return tokens
 
 
 def _cleared(message: BaseMessage) -> bool:
@@ -113,6 +116,6 @@ def _message(turn: Turn, name: str) -> AnyMessage:
         return HumanMessage(turn.text, id=name)
     if turn.kind is Kind.RESULT:
         return ToolMessage(turn.text, tool_call_id=turn.items[0].call_id, id=name)
-    # Neither reads the arguments. Those of the history need not be a JSON object, so they are wrapped in one.
+    # Neither strategy reads the arguments. Recorded ones need not be a JSON object, so they are wrapped in one.
     calls = [ToolCall(name=c.tool or "", args={"arguments": c.arguments}, id=c.call_id) for c in turn.calls]
     return AIMessage(turn.text, tool_calls=calls, id=name)

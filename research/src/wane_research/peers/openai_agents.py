@@ -38,15 +38,13 @@ class OpenAIAgentsTrim(Peer):
     def _view(self) -> list[Slot]:
         original = list(self._input)
         data = CallModelData(model_data=ModelInputData(original, None), agent=self._agent, context=None)
-        sent = self._trimmer(data).input
-        # It returns one item for each.
-        return [
-            index if new is old else self._shortened(index, new)
-            for index, (old, new) in enumerate(zip(original, sent, strict=True))
-        ]
+        view: list[Slot] = []
+        for index, new in enumerate(self._trimmer(data).input):
+            view.append(index if new is original[index] else self._shortened(index, new))
+        return view
 
     def _shortened(self, index: int, new: Any) -> Slot:
-        # Most of it is text of the output, with as many tokens per character.
+        # Most of the new text is from the output, so it has as many tokens per character.
         text, tokens, length = new["output"], self._items[index].tokens, len(self._input[index]["output"])
         return self._substitute(index, text, min(chars(text), -(-tokens * len(text) // length)))
 

@@ -37,8 +37,8 @@ class _Silent(Model):
 class StrandsWindow(Peer):
     """`SlidingWindowConversationManager` with proactive compression at the budget, and otherwise its defaults.
 
-    It trims the agent's messages in place, as in real use: what it dropped does not come back. The system prompt is
-    not among them.
+    It trims the agent's messages in place, as in real use: dropped messages do not come back. The system prompt is not
+    a message.
     """
 
     name = "strands-window"
@@ -46,7 +46,7 @@ class StrandsWindow(Peer):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         manager = SlidingWindowConversationManager(proactive_compression={"compression_threshold": 1.0})
-        # It acts once its window is full, not only beyond.
+        # The manager acts when its window is full, not only when it is exceeded.
         self._agent = Agent(
             model=_Silent(self.room + 1),
             conversation_manager=manager,
@@ -56,8 +56,8 @@ class StrandsWindow(Peer):
         self._system: list[int] = []
         self._indexes: dict[int, list[int]] = {}
         self._tokens: dict[int, int] = {}
-        self._made: list[Any] = []  # so that no identity is used again
-        self._answers: Any = None  # the message that takes results
+        self._all: list[Any] = []  # every message, so that no id of a dropped one is reused
+        self._answers: Any = None  # the message to which further results are added
 
     def _append(self, turn: Turn) -> None:
         if turn.kind is Kind.SYSTEM:
@@ -72,7 +72,7 @@ class StrandsWindow(Peer):
             role = "user" if turn.kind in (Kind.USER, Kind.NOTICE, Kind.RESULT) else "assistant"
             message = {"role": role, "content": _content(turn)}
             self._agent.messages.append(message)
-            self._made.append(message)
+            self._all.append(message)
         self._answers = message if turn.kind is Kind.RESULT else None
         self._indexes.setdefault(id(message), []).extend(turn.indexes)
         self._tokens[id(message)] = self._tokens.get(id(message), 0) + turn.tokens
@@ -81,8 +81,10 @@ class StrandsWindow(Peer):
         agent = self._agent
         tokens = sum(self._tokens[id(message)] for message in agent.messages)
         agent.hooks.invoke_callbacks(BeforeModelCallEvent(agent=agent, projected_input_tokens=tokens))
-        visible = [index for message in agent.messages for index in self._indexes[id(message)]]
-        return [*sorted([*self._system, *visible])]
+        view = [*self._system]
+        for message in agent.messages:
+            view += self._indexes[id(message)]
+        return [*sorted(view)]
 
 
 def _content(turn: Turn) -> list[Any]:

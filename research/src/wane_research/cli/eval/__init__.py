@@ -1,1 +1,1 @@
-"""The group `eval`: benchmarks run, gone on with and reported."""
+"""The group `eval`: runs, resumes and reports benchmarks."""

@@ -45,16 +45,16 @@ from wane_research.evaluation.swe_bench import grader_command, take_grades, writ
 
 
 def check(options: CheckOptions) -> int:
-    """Print what keeps a configuration from running and what it would cost; return the exit code."""
     config = load(options.config)
     tasks = tasks_of(config)
     wrong, planned = problems(config, tasks), estimates(config, len(tasks))
     if options.as_json:
         write_json({"problems": wrong, "estimates": [estimate.to_dict() for estimate in planned]})
     else:
-        lines = [*estimate_lines(planned), *(f"! {problem}" for problem in wrong)]
-        lines.append(f"{counted(len(wrong), 'problem')}" if wrong else "It can run here.")
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        print(*estimate_lines(planned), sep="\n")
+        for problem in wrong:
+            print(f"! {problem}")
+        print(counted(len(wrong), "problem") if wrong else "It can run here.")
     return failure.FAILED if wrong else failure.OK
 
 
@@ -69,7 +69,8 @@ def estimate_lines(planned: tuple[Estimate, ...]) -> Iterator[str]:
         yield estimate.describe()
     priced = [estimate for estimate in planned if estimate.low is not None and estimate.high is not None]
     if len(priced) > 1:
-        low, high = sum(estimate.low or 0 for estimate in priced), sum(estimate.high or 0 for estimate in priced)
+        low = sum(estimate.low or 0 for estimate in priced)
+        high = sum(estimate.high or 0 for estimate in priced)
         cost = dollars(low) if low == high else f"{dollars(low)} to {dollars(high)}"
         unpriced = len(planned) - len(priced)
         exception = f", without {counted(unpriced, 'arm')} of unknown cost" if unpriced else ""
@@ -79,12 +80,11 @@ def estimate_lines(planned: tuple[Estimate, ...]) -> Iterator[str]:
 
 
 def show_power(options: PowerOptions) -> int:
-    """Print the runs that a margin needs, and return the exit code."""
     experiment = power(options.places, options.margin, options.tasks)
     if options.as_json:
         write_json(experiment.to_dict())
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _power_lines(experiment)))
+        print(*_power_lines(experiment), sep="\n")
     return failure.OK
 
 
@@ -102,12 +102,12 @@ def _power_lines(experiment: Power) -> Iterator[str]:
         within = "-" if size.margin is None else _points(size.margin)
         yield f"{size.runs:>6}{_points(size.chance):>18}{within:>15}"
     yield ""
-    yield "Apart by chance: in 95 of 100 cases. Equal within: the least margin that four of five experiments show."
+    yield "Apart by chance: in 95 of 100 cases. Equal within: the least margin shown by four of five experiments."
     margin = _points(experiment.margin)
     if experiment.needed is not None:
         yield f"Equality within {margin} needs {counted(experiment.needed, 'run')} of each arm."
     else:
-        least = "" if experiment.least is None else f"; they show {_points(experiment.least)}"
+        least = "" if experiment.least is None else f"; {MOST_RUNS} runs show {_points(experiment.least)}"
         yield (
             f"Equality within {margin} needs more than {MOST_RUNS} runs on so few tasks{least}. "
             "Take more tasks or a wider margin."
@@ -123,16 +123,14 @@ def run_config(options: RunConfigOptions) -> int:
 
 
 def resume(options: ResumeOptions) -> int:
-    """Go on with the evaluation in a folder, and return the exit code."""
     folder = options.folder
     try:
         data = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         config = decode(Config, data)
+    except (SchemaError, ConfigError) as error:
+        raise InputError(f"{folder}: {error}") from error
     except (OSError, ValueError) as error:
-        reason = (
-            error if isinstance(error, SchemaError | ConfigError) else "there is no evaluation that was begun in it"
-        )
-        raise InputError(f"{folder}: {reason}") from error
+        raise InputError(f"{folder}: no evaluation was begun in it") from error
     # The folder may have been moved.
     return _run(replace(config, output=str(folder.resolve())), options)
 
@@ -147,20 +145,20 @@ def run_report(options: ReportOptions) -> int:
     else:
         sys.stdout.write(to_markdown(results))
     if options.html is not None:
-        # Last, so that a full disk does not cost the user the tables.
+        # Last, so that a full disk does not lose the tables.
         write_page(Path(options.html), results)
     return failure.OK
 
 
 def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
     def tell(trial: Trial, done: int, total: int) -> None:
-        (_json if options.as_json else _line)(trial, done, total)
-        if (
-            trial.usage.cost is None
-            and evaluation.spent.of - evaluation.spent.known_trials == 1
-            and evaluation.not_limited
-        ):
-            # When it begins: at the end of the run the money is spent.
+        if options.as_json:
+            write_json(encode(trial))
+        else:
+            _print_line(trial, done, total)
+        unknown_costs = evaluation.spent.of - evaluation.spent.known_trials
+        if trial.usage.cost is None and unknown_costs == 1 and evaluation.not_limited:
+            # Warn at the first unknown cost: at the end of the run the money is spent.
             say(evaluation.not_limited)
 
     evaluation = Evaluation(config, tell, again=options.again)
@@ -180,10 +178,8 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
             say(f"{error}. Go on with: wane eval resume {config.output}")
             return failure.UNAVAILABLE
         except asyncio.CancelledError:
-            say(
-                f"stopped after {evaluation.done} of {evaluation.total} trials; "
-                f"go on with: wane eval resume {config.output}"
-            )
+            trials = f"{evaluation.done} of {evaluation.total} trials"
+            say(f"stopped after {trials}; go on with: wane eval resume {config.output}")
             return failure.INTERRUPTED
     if evaluation.not_limited:
         say(evaluation.not_limited)
@@ -201,14 +197,13 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
 
 
 def _uncounted(evaluation: Evaluation, output: str) -> str:
-    """Say which trials do not count, and how to do them again."""
+    """Return a sentence with the trials that do not count, and how to do them again."""
     causes = evaluation.uncounted
-    number = sum(causes.values())
     by_cause = ", ".join(f"{cause} {count:,}" for cause, count in causes.items())
     again = "".join(f" --again {cause}" for cause in causes)
     return (
-        f"{counted(number, 'trial')} will be in no score, as the agent did not end {'it' if number == 1 else 'them'}: "
-        f"{by_cause}. Those of isolated sessions are done again by: wane eval resume {output}{again}"
+        f"trials that will not be in any score, because something other than the agent ended them: {by_cause}. "
+        f"To repeat those of isolated sessions: wane eval resume {output}{again}"
     )
 
 
@@ -219,24 +214,20 @@ async def _stoppable(evaluation: Evaluation) -> None:
         await evaluation.run()
 
 
-def _json(trial: Trial, _done: int, _total: int) -> None:
-    write_json(encode(trial))
-
-
-def _line(trial: Trial, done: int, total: int) -> None:
-    arm = trial.arm
-    what = " ".join(filter(None, (arm.model, arm.strategy_text, str(arm.budget or ""), arm.protocol)))
+def _print_line(trial: Trial, done: int, total: int) -> None:
     reward = "-" if trial.reward is None else f"{trial.reward:g}"
     error = f"  {trial.error}" if trial.error else ""
     took = f"{trial.seconds:.0f} s" if trial.seconds is not None else ""
     cost = Total.cost([trial.usage])
-    paid = dollars(cost.exact) if cost.exact is not None or cost.unknown else f"≥{dollars(cost.at_least)}"
-    sys.stdout.write(f"{done}/{total}  {what}  run {trial.run}  {trial.task}  {reward}  {took}  {paid}{error}\n")
+    paid = dollars(cost.exact)
+    if cost.exact is None and not cost.unknown:
+        paid = f"≥{dollars(cost.at_least)}"
+    arm, run = trial.arm.words, trial.run
+    sys.stdout.write(f"{done}/{total}  {arm}  run {run}  {trial.task}  {reward}  {took}  {paid}{error}\n")
     sys.stdout.flush()
 
 
 def list_tasks(options: TasksOptions) -> int:
-    """Print the known benchmarks, or the tasks of a configuration; return the exit code."""
     if options.config is None:
         if options.as_json:
             write_json([asdict(benchmark) for benchmark in BENCHMARKS])
@@ -248,17 +239,15 @@ def list_tasks(options: TasksOptions) -> int:
     tasks = {task.name: task for task in tasks_of(chosen)}
     names = in_order(tuple(tasks), chosen.seed, 1)
     if options.as_json:
-        listed = [{"name": name, "path": str(tasks[name].path), "seconds": tasks[name].seconds} for name in names]
-        write_json(listed)
+        write_json([{"name": name, "path": str(tasks[name].path), "seconds": tasks[name].seconds} for name in names])
     else:
-        sys.stdout.write("".join(f"{name}\n" for name in names))
+        print(*names, sep="\n")
     return failure.OK
 
 
 def write_swe_bench(options: SweBenchOptions) -> int:
-    names = write_tasks(
-        options.source, options.target, None if options.count is None else Sample(options.count, options.seed)
-    )
+    sample = None if options.count is None else Sample(options.count, options.seed)
+    names = write_tasks(options.source, options.target, sample)
     return _written(names, options.target)
 
 
@@ -268,14 +257,12 @@ def write_long_cli(options: LongCliOptions) -> int:
 
 
 def predictions(options: PredictionsOptions) -> int:
-    """Write the predictions of runs, print what grades them, and return the exit code."""
     for run, path, filled in write_predictions(options.places):
         sys.stdout.write(f"{path}: {filled} of {len(run.trials)} have a change\n  {grader_command(path, run)}\n")
     return failure.OK
 
 
 def grade(options: GradeOptions) -> int:
-    """Take in a report of the grader's, and return the exit code."""
     passed, graded = take_grades(options.folder, options.report)
     sys.stdout.write(f"{passed} of {graded} resolved\n")
     return failure.OK
@@ -284,14 +271,13 @@ def grade(options: GradeOptions) -> int:
 def write_recovered(options: RecoveryOptions) -> int:
     target = options.target
     names = write_recovery(options.traces, options.tasks, target, options.messages)
-    _written(names, target)
     if options.messages == "full":
-        tokens = sum(len((target / name / "instruction.md").read_text(encoding="utf-8")) for name in names) // 4
+        characters = sum(len((target / name / "instruction.md").read_text(encoding="utf-8")) for name in names)
         say(
-            f"the transcripts are users' turns, which are never evicted: one session over these tasks would hold about "
-            f"{tokens:,} tokens of them"
+            "the transcripts are in user turns, which are never evicted: one session over these tasks would hold about "
+            f"{characters // 4:,} tokens of them"
         )
-    return failure.OK
+    return _written(names, target)
 
 
 def _written(names: Sequence[str], target: Path) -> int:

@@ -13,9 +13,9 @@ from wane.flags import Flag
 
 _Again: TypeAlias = Annotated[
     Sequence[Literal["timeout", "limit", "cancelled", "environment", "verifier", "agent"]],
-    Flag("--again", "Do isolated trials again that ended in this kind of error. May be repeated.", "KIND"),
+    Flag("--again", "Repeat isolated trials that ended in this kind of error. May be given several times.", "KIND"),
 ]
-_TrialsAsJson: TypeAlias = Annotated[bool, Flag("--json", "Print each trial as a line of JSON when it has ended.")]
+_TrialsAsJson: TypeAlias = Annotated[bool, Flag("--json", "Print each trial as a line of JSON when it ends.")]
 _Places: TypeAlias = Annotated[Sequence[Path], Flag("DIR...", "Folders with results, at any depth.", "DIR...")]
 
 EVAL: Final = """\
@@ -25,16 +25,16 @@ Run a benchmark with the agent, in one session or in isolated ones, and report w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfigOptions:
-    """Run what a configuration asks for: models, strategies, budgets and protocols over a benchmark's tasks.
+    """Run a configuration: models, strategies, budgets and protocols over a benchmark's tasks.
 
     Each task gets an environment of its own, and Wane works inside it. In the protocol isolated each task has a session
     of its own; in single, one session goes through all tasks in a seeded order, and a killed task leaves nothing in it.
     The tasks, graders and environments are Harbor's. Results are lines in DIR/…/results.jsonl, written as trials end.
-    Given again, it goes on where it stopped.
+    The same command continues a run that stopped.
 
     A configuration:
       benchmark: terminal-bench-2.0
-      path: ~/terminal-bench-2          # wane eval tasks tells where to get it
+      path: ~/terminal-bench-2          # wane eval tasks says where to get it
       models: [anthropic:claude-sonnet-5-5]
       strategies: [cwl, none]
       budgets: [80k]
@@ -51,7 +51,7 @@ class RunConfigOptions:
       1    it could not run
       2    the configuration cannot be used
       3    a limit of cost ended it
-      130  stopped with Ctrl-C; wane eval resume goes on
+      130  stopped with Ctrl-C; wane eval resume continues it
     """
 
     config: Annotated[Path, Flag("CONFIG", "The configuration, as YAML.", "CONFIG")]
@@ -61,9 +61,9 @@ class RunConfigOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeOptions:
-    """Go on with an evaluation, from wherever it stopped.
+    """Continue an evaluation from where it stopped.
 
-    A trial that was killed is rolled back and done again; what it cost is kept and counts for the limits.
+    A killed trial is rolled back and repeated; its cost counts for the limits.
 
     Examples:
       wane eval resume tb2-results
@@ -78,8 +78,8 @@ class ResumeOptions:
 class CheckOptions:
     """Check that an evaluation can run here, and estimate its tokens and dollars. Nothing is spent.
 
-    It looks at keys, prices, the environment, base images, disk and Wane's bundle. The estimate comes from trials that
-    have a result or, for Terminal-Bench 2.0, from the paper's figures.
+    It checks keys, prices, the environment, base images, disk and Wane's bundle. The estimate comes from earlier trials
+    or, for Terminal-Bench 2.0, from the paper's figures.
 
     Examples:
       wane eval check tb2.yaml
@@ -96,7 +96,7 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerOptions:
-    """Tell how many runs show two arms equal within a margin, by how much trials vary.
+    """Compute how many runs show two arms equal within a margin, from the variance of trials.
 
     The trials are those of earlier results, or rows of a table with the columns model, task and reward. The arm whose
     trials vary most decides.
@@ -108,10 +108,10 @@ class PowerOptions:
 
     places: Annotated[Sequence[Path], Flag("PLACE...", "Folders with results, or tables as CSV.", "PLACE...")]
     margin: Annotated[
-        float, Flag("--margin", "Differences of scores below this count as none. The default is 0.03.", "SHARE")
+        float, Flag("--margin", "Smaller differences of scores count as none. The default is 0.03.", "SHARE")
     ] = 0.03
     tasks: Annotated[
-        int | None, Flag("--tasks", "Tasks of the experiment; as many as the trials are of otherwise.", "N")
+        int | None, Flag("--tasks", "Number of tasks of the experiment. The default is that of the trials.", "N")
     ] = None
     as_json: Json = False
 
@@ -120,10 +120,10 @@ class PowerOptions:
 class ReportOptions:
     """Report what the results of runs show and cannot show: scores with errors, one session against isolated ones.
 
-    It prints Markdown, and needs no key, no network and no Harbor. Runs may be in several folders, of any benchmarks,
+    It prints Markdown, and needs no key, no network and no Harbor. Runs may be in several folders, with any benchmarks,
     models, strategies and budgets. One session through all tasks is compared with isolated sessions of the same
-    benchmark and model: of the same strategy and budget, or else of the strategy none. The verdict is at the margin
-    that the runs set before their first trial.
+    benchmark and model: of the same strategy and budget, or else of the strategy none. The verdict uses the margin that
+    the runs set before their first trial.
 
     Examples:
       wane eval report tb2-results
@@ -145,7 +145,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksOptions:
-    """List the benchmarks that are known by name and where to get them, or the tasks that a configuration would run.
+    """List the known benchmarks and where to get them, or the tasks that a configuration would run.
 
     No benchmark comes with Wane.
 
@@ -172,8 +172,8 @@ class SweBenchOptions:
 
     source: Annotated[Path, Flag("FILE", "The instances: a file with a JSON object in each line.", "FILE")]
     target: Annotated[Path, Flag("DIR", "The folder for the tasks.", "DIR")]
-    count: Annotated[int | None, Flag("--count", "Write only so many, drawn by the seed.", "N")] = None
-    seed: Annotated[int, Flag("--seed", "Seed of the draw. The default is 1.", "N")] = 1
+    count: Annotated[int | None, Flag("--count", "Write only N instances, drawn at random.", "N")] = None
+    seed: Annotated[int, Flag("--seed", "Seed of --count. The default is 1.", "N")] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +181,8 @@ class RecoveryOptions:
     """Write tasks that another agent failed, in the state that it left, as Recovery-Bench does.
 
     The commands of the failed attempt are replayed when an environment is built. With --messages full, its whole
-    transcript is in the user's turn, which is never evicted: in one session over many tasks that alone may exceed the
-    budget.
+    transcript is in the user's turn, which is never evicted. In one session over many tasks, the transcripts alone may
+    exceed the budget.
 
     Examples:
       wane eval recovery recovery-bench/runs terminal-bench-2 recovery-tasks
@@ -195,7 +195,7 @@ class RecoveryOptions:
         Literal["full", "summary", "none"],
         Flag(
             "--messages",
-            "What the agent is told of the failed attempt: full (its transcript), summary, or none, the default.",
+            "What the agent learns about the failed attempt: full (its transcript), summary, or none, the default.",
             "MODE",
         ),
     ] = "none"
@@ -205,10 +205,10 @@ class RecoveryOptions:
 class LongCliOptions:
     """Write the tasks of LongCLI-Bench in the format of Harbor's tasks.
 
-    A task passes if the tests of what was asked for and those of what worked before pass; the shares that passed are
-    kept beside.
+    A task passes if the tests of the requested change and those of earlier behaviour pass. The results also have the
+    share of each that passed.
 
-    Its images build on two of the benchmark's own, which come first:
+    The images build on two base images of the benchmark, to be built first:
       cd longcli-bench/longcli_dockerImage
       docker build -f Dockerfile.make-pytest-base -t tb/make-pytest:v0 .
       docker build -f Dockerfile.c-env-base -t tb/c-env:v0 .
@@ -236,7 +236,7 @@ class PredictionsOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeOptions:
-    """Take the verdicts of SWE-bench's grader into the results of a run.
+    """Add the verdicts of SWE-bench's grader to the results of a run.
 
     Examples:
       wane eval grade lite-results/anthropic-…-cwl-80000-single/run-1 report.json

@@ -59,12 +59,12 @@ _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
 
 
 def run_bench(options: BenchOptions) -> int:
-    """Measure, and print or write the result; or print the sources; return the exit code."""
+    """Measure and print or write the result, or print the sources. Return the exit code."""
     return run_on(options, load_sources())
 
 
 def run_on(options: BenchOptions, known: Sequence[Source]) -> int:
-    """Do what `run_bench` does, with these sources instead of the benchmark's."""
+    """Do the same with other sources than the benchmark's own."""
     sources = pick_sources(known, options.source)
     if options.sources:
         return _print_sources(sources, options.folder, as_json=options.as_json)
@@ -73,7 +73,7 @@ def run_on(options: BenchOptions, known: Sequence[Source]) -> int:
     if options.output and options.output.is_dir():
         raise UsageError(f"cannot write the result to {options.output}: it is a directory; name a file")
     if options.output and not options.author:
-        raise UsageError('a result tells who measured it: add --author "YOUR NAME"')
+        raise UsageError('a result names its author: add --author "YOUR NAME"')
     expected = None if options.check is None else read_result(options.check)
     if expected is not None:
         sources = _sources_of(expected, known)
@@ -103,7 +103,7 @@ def _chosen(options: BenchOptions, expected: Result | None) -> tuple[tuple[str, 
         except MissingResearchError:
             if strategy is not None:
                 raise
-            # None of the other libraries is installed, which is no error if nobody asked for them.
+            # That no peer is installed is an error only if the user asked for peers.
             say('no library of a peer is installed; pip install "wane-research[peers]" adds them')
             names = parse_strategies("all")
         return names, parse_budgets(budgets or BUDGETS)
@@ -125,7 +125,7 @@ def _sources_of(expected: Result, sources: Sequence[Source]) -> tuple[Source, ..
             chosen.append(source)
             digests = {digest: name for digest, name in digests.items() if digest not in own}
     if digests:
-        raise ConfigError(f"the result was made of recordings that are none here: {', '.join(digests.values())}")
+        raise ConfigError(f"the result has recordings that this version does not know: {', '.join(digests.values())}")
     return tuple(chosen)
 
 
@@ -150,25 +150,11 @@ def _measure(
 def _print_sources(sources: Sequence[Source], folder: Path, *, as_json: bool) -> int:
     entries = list(states(sources, folder))
     if as_json:
-        write_json(
-            [
-                {
-                    "name": recording.name,
-                    "state": state,
-                    "repository": source.repository,
-                    "commit": source.commit,
-                    "path": recording.path,
-                    "licence": source.licence,
-                    "url": source.url(recording),
-                    "bytes": recording.size,
-                    "sha256": recording.sha256,
-                }
-                for source, recording, state in entries
-            ]
-        )
+        write_json([source.to_dict(recording, state) for source, recording, state in entries])
     else:
         print("\n".join(script(sources, folder)))
-    return failure.OK if all(state == "present" for _, _, state in entries) else failure.FAILED
+    complete = all(state == "present" for _, _, state in entries)
+    return failure.OK if complete else failure.FAILED
 
 
 def _print_result(result: Result, view: int) -> None:
@@ -186,7 +172,7 @@ def _print_result(result: Result, view: int) -> None:
         plain_console().print(table)
     _print_at_view(result, view)
     print_lines(["", *_remarks(result)])
-    print_lines(["", f"{notes(COLUMNS)} *: nothing cheaper recalls as much, at any budget."], style="dim")
+    print_lines(["", f"{notes(COLUMNS)} *: nothing cheaper recalls as much at any budget."], style="dim")
 
 
 def cells(row: Row, values: Mapping[str, float]) -> Iterator[str]:
@@ -200,18 +186,24 @@ def cells(row: Row, values: Mapping[str, float]) -> Iterator[str]:
 
 
 def _print_at_view(result: Result, view: int) -> None:
-    at = {name: at_view(result, name, view) for name in result.strategies}
-    reached = {name: values for name, values in at.items() if values is not None}
+    reached: dict[str, dict[str, float]] = {}
+    apart: list[str] = []
+    for name in result.strategies:
+        values = at_view(result, name, view)
+        if values is None:
+            apart.append(name)
+        else:
+            reached[name] = values
     if not reached:
         return
     columns = [column for column in COLUMNS if column.name not in ("view", "lowest")]
     table = figure_table("strategy", *(column.name for column in columns))
     for name, values in sorted(reached.items(), key=lambda entry: -entry[1]["recall"]):
         table.add_row(name, *(_FORMATS[column.unit](values[column.name]) for column in columns))
-    heading = f"At a mean view of {view:,} tokens, on the line between two budgets; of a range, the lower end"
+    heading = f"At a mean view of {view:,} tokens, interpolated between two budgets; of a range, the lower end"
     print_lines(["", heading], style="bold")
     plain_console().print(table)
-    if apart := [name for name in at if name not in reached]:
+    if apart:
         print_lines([f"Not between two budgets: {', '.join(apart)}."])
 
 
@@ -222,11 +214,11 @@ def _remarks(result: Result) -> Iterator[str]:
         yield f"Requests over the budget, of {result.baseline.calls:,}: {listed}."
     if parted := [row for row in result.rows if row.figures.pairs]:
         listed = ", ".join(f"{row.name} {row.figures.pairs:,}" for row in parted)
-        yield f"Calls parted from their results, which providers refuse, over all requests: {listed}."
+        yield f"Calls separated from their results, which providers refuse, over all requests: {listed}."
     if any(row.figures.own_calls for row in result.rows):
         yield (
-            "What a summary would have said is unknown: recall is a range, from summaries that hold nothing useful to "
-            "the best of their length, and evidence a lower bound (≥)."
+            "The text of summaries is unknown. So recall is a range, from summaries that hold nothing useful to the "
+            "best of their length, and evidence is a lower bound (≥)."
         )
 
 
@@ -239,5 +231,5 @@ def _tell_check(expected: Result, result: Result) -> int:
     if len(lines) > _NAMED:
         print_lines([f"and {len(lines) - _NAMED:,} more"])
     changed = list(changed_versions(expected, result))
-    print_lines(map(printable, changed or ["The versions are the same, so the figures should be."]))
+    print_lines(map(printable, changed or ["All versions are the same, so the figures should be too."]))
     return failure.FAILED

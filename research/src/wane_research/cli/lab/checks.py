@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from wane.cli import failure
 from wane.cli.lab.common import figure_table, gathered_from, print_lines, problem_lines, rounded
@@ -18,20 +18,19 @@ from wane_research.cli.lab.commands import AnnotationsOptions, ValidateOptions
 from wane_research.validation import Validation, validate
 
 VALIDATE_NOTES: Final = (
-    "read: tokens that came from the cache, as recorded and as simulated. error: mean error of a call's read, as a "
-    "share of its input; rest: the same without the calls that differ. within 5%: calls whose read is right to 5% of "
-    "their input. differ: the others, for which the provider read nothing, the head (system prompt and tools), what an "
-    "earlier request had sent, more than expected, or something else."
+    "read: tokens read from the cache, as recorded and as simulated. error: mean error of a call's read, as a share of "
+    "its input; rest: the same without the calls that differ. within 5%: calls whose read is right to within 5% of "
+    "their input. differ: all other calls. For these the provider read nothing, the head (system prompt and tools), "
+    "the content of an earlier request, more than expected, or something else."
 )
 
 
 def run_validate(options: ValidateOptions) -> int:
-    """Print how well the simulation matches recorded cache reads, and return the exit code."""
     with Bar() as bar:
         gathered = gathered_from(options.sessions, options.format, bar, sidechains=True)
         silent = [recording for recording in gathered.recordings if not _reads(recording)]
-        spoken = [recording for recording in gathered.recordings if _reads(recording)]
-        done = [validate(recording.session) for recording in bar.over("Simulating", spoken)]
+        reading = [recording for recording in gathered.recordings if _reads(recording)]
+        done = [validate(recording.session) for recording in bar.over("Simulating", reading)]
     if not done:
         raise failure.InputError("no session recorded its cache reads, so there is nothing to compare with")
     if options.as_json:
@@ -55,18 +54,24 @@ def _print_validation(done: Sequence[Validation], outliers: bool) -> None:
     recorded = sum(validation.recorded for validation in done)
     simulated = sum(validation.simulated for validation in done)
     calls = counted(sum(len(validation.rows) for validation in done), "call")
-    differ: Counter[str] = sum((Counter(validation.outliers) for validation in done), Counter())
+    differ: Counter[str] = Counter()
+    for validation in done:
+        differ += Counter(validation.outliers)
     instead = ", ".join(f"{what} {count:,}" for what, count in sorted(differ.items())) or "none"
     off = f" ({simulated / recorded - 1:+.1%})" if recorded else ""
     total = f"In all, {calls} that read {rounded(recorded)} tokens; simulated {rounded(simulated)}{off}."
     print_lines(["", total, f"Calls that differ, by what the provider read instead: {instead}."])
-    for validation in done if outliers else ():
-        print_lines(["", printable(validation.name)])
-        print_lines(
-            f"  call {row.call}: read {row.recorded:,} of {row.input:,}, not {row.simulated:,}: {row.outlier}"
-            for row in validation.rows
-            if row.outlier
-        )
+    if outliers:
+        for validation in done:
+            _print_outliers(validation)
+
+
+def _print_outliers(validation: Validation) -> None:
+    print_lines(["", printable(validation.name)])
+    for row in validation.rows:
+        if row.outlier:
+            read = f"read {row.recorded:,} of {row.input:,}, not {row.simulated:,}"
+            print_lines([f"  call {row.call}: {read}: {row.outlier}"])
 
 
 def _reads(recording: Recording) -> bool:
@@ -74,37 +79,29 @@ def _reads(recording: Recording) -> bool:
 
 
 ANNOTATIONS_NOTES: Final = (
-    "marks: calls of delimiter; refused: those that were refused. episodes: that the agent marked. calls: mean tool "
-    "calls of an episode. outside: share of the agent's work, in tokens, outside any episode. unlinked: of the acts "
-    "that edit a file read in an exploration before, those that do not declare it. again: results fetched again after "
-    "they had left the view. held: of the identifiers that later calls used and an exploration had shown first, those "
-    "that its description holds. overflow: passes that had to take unfinished work."
+    "marks: calls of delimiter; refused: marks that were refused. episodes: episodes that the agent marked. calls: "
+    "mean tool calls of an episode. outside: share of the agent's work, in tokens, outside any episode. unlinked: acts "
+    "that do not declare an exploration on which they rest, of all acts that edit a file read in one before. again: "
+    "results fetched again after they had left the view. held: share of the identifiers first shown by an exploration "
+    "and used by later calls that its description holds. overflow: passes that had to evict unfinished work."
 )
-"""The meaning of the columns."""
 
 
 def run_annotations(options: AnnotationsOptions) -> int:
-    """Print how well agents marked their work, and return the exit code."""
     with Bar() as bar:
         gathered = gathered_from(options.sessions, options.format, bar, sidechains=options.sidechains)
-        done = [
-            (recording, annotations_of(count(recording.session)))
-            for recording in bar.over("Reading marks", gathered.recordings)
-        ]
+        recordings = gathered.recordings
+        each = [annotations_of(count(recording.session)) for recording in bar.over("Reading marks", recordings)]
+        done = list(zip(recordings, each, strict=True))
     if not done:
-        raise failure.InputError("there is nothing to look at: no model was called in these sessions")
+        raise failure.InputError("there is nothing to count: no model was called in these sessions")
     total = sum((figures for _, figures in done), Annotations())
     if options.as_json:
         left_out = [{"path": file.path, "why": file.why} for file in gathered.unread]
-        sessions = [
-            {
-                "name": recording.session.name,
-                "path": recording.path,
-                "parent": recording.parent,
-                **figures.to_dict(),
-            }
-            for recording, figures in done
-        ]
+        sessions: list[dict[str, Any]] = []
+        for recording, figures in done:
+            origin = {"name": recording.session.name, "path": recording.path, "parent": recording.parent}
+            sessions.append(origin | figures.to_dict())
         write_json({"sessions": sessions, "total": total.to_dict(), "unread": left_out})
         return failure.OK
     _print_annotations(done, total)
@@ -140,7 +137,7 @@ def _annotation_cells(figures: Annotations) -> Iterator[str]:
 
 
 def _sentences(figures: Annotations) -> Iterator[str]:
-    """The figures that have no column, as far as there is something to say."""
+    """Yield sentences on the figures that have no column, unless they are 0."""
     if not figures.marked:
         yield f"No episode was marked in {counted(figures.sessions, 'session')}."
         return
@@ -154,8 +151,8 @@ def _sentences(figures: Annotations) -> Iterator[str]:
         yield f"Refused marks: {kinds}."
     if figures.descriptions_needed:
         yield (
-            f"Of {counted(figures.descriptions, 'description')}, {figures.descriptions_needed:,} should hold something "
-            f"that was used later, and {figures.descriptions_holding:,} do: {figures.held:,} of "
+            f"Of {counted(figures.descriptions, 'description')}, {figures.descriptions_needed:,} should hold "
+            f"identifiers that were used later, and {figures.descriptions_holding:,} do: {figures.held:,} of "
             f"{counted(figures.needed, 'identifier')}."
         )
     if figures.read_again or figures.recalls:
@@ -163,7 +160,7 @@ def _sentences(figures: Annotations) -> Iterator[str]:
         yield f"Fetched again: {again}. Calls of recall: {figures.recalls:,}."
     if figures.overflows:
         tokens = f"{rounded(figures.overflow_tokens)} tokens of it"
-        yield f"Passes that had to take unfinished work: {figures.overflows:,} of {figures.passes:,}, {tokens}."
+        yield f"Passes that had to evict unfinished work: {figures.overflows:,} of {figures.passes:,}, {tokens}."
 
 
 def _share(value: float | None) -> str:

@@ -25,13 +25,12 @@ _NAMED: Final = 5
 
 NOTES: Final = (
     "lost: tasks that fail here but pass in sessions of their own. peak: the largest request. over: requests over the "
-    "budget. again: files that were read again. cost: by the prices and cache rules of {model}, which did not answer. "
-    "memory: the most memory that the agent's process took."
+    "budget. again: files that were read again. cost: by the prices and cache rules of {model}, which was not called. "
+    "memory: the agent process's peak."
 )
 
 
 def run_closed_loop(options: ClosedLoopOptions) -> int:
-    """Run the closed loop, print its figures, and return the exit code."""
     from wane.scripted.witness import MODEL
     from wane_research.closed_loop.figures import NO_MODEL, LoopOptions, to_json
     from wane_research.closed_loop.play import loops, play_all
@@ -62,14 +61,12 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
 
 
 def problems(runs: Sequence[Figures]) -> Iterator[str]:
-    """Yield violations as sentences; for strategies without episodes, the figures are the result."""
+    """Yield violations as sentences. A strategy without episodes cannot violate anything."""
     isolated = next((run for run in runs if run.options.isolated), None)
     for run in runs:
         if run.options.isolated or not traits(run.options.strategy).by_episode:
             continue
-        lost = (
-            run.lost_against(isolated) if isolated else [result.number for result in run.results if not result.passed]
-        )
+        lost = run.lost_against(isolated) if isolated else run.failed
         if lost:
             yield f"{run.name}: {counted(len(lost), 'task')} lost: {', '.join(map(str, lost))}"
         if run.tally.over_budget:
@@ -84,7 +81,7 @@ def problems(runs: Sequence[Figures]) -> Iterator[str]:
 
 
 def _counting(progress: Callable[[int, int], None], total: int) -> Callable[[TaskResult], None]:
-    """Return what advances a bar at each task that has ended, in whichever run."""
+    """Return a callback that advances a bar at the end of each task, whatever its run."""
     done, lock = itertools.count(1), threading.Lock()
 
     def on_task(_: TaskResult) -> None:
@@ -95,16 +92,16 @@ def _counting(progress: Callable[[int, int], None], total: int) -> Callable[[Tas
 
 
 def _tell(figures: Figures) -> None:
-    """Print the result of a run, because the others may take long."""
+    """Print the result of a run at once, as the others may take long."""
     passed = f"{len(figures.passed)} of {counted(len(figures.results), 'task')} passed"
     say(f"{figures.name}: {passed}, {figures.tally.input_tokens:,} input tokens, {figures.seconds:.0f} s")
 
 
 def _strategies(names: str) -> list[str]:
-    chosen = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip())))
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
     if not chosen:
-        raise ConfigError("no strategy was named; write for example --strategy cwl,truncate")
-    return chosen
+        raise ConfigError("--strategy names nothing; write for example --strategy cwl,truncate")
+    return list(dict.fromkeys(chosen))
 
 
 def _print(runs: Sequence[Figures]) -> None:
@@ -113,7 +110,9 @@ def _print(runs: Sequence[Figures]) -> None:
         "strategy", "passed", "lost", "calls", "input", "peak", "over", "again", "cost", "memory", "time"
     )
     for run in runs:
-        lost = "" if isolated is None or run.options.isolated else f"{len(run.lost_against(isolated))}"
+        lost = ""
+        if isolated is not None and not run.options.isolated:
+            lost = f"{len(run.lost_against(isolated))}"
         tally = run.tally
         passed = f"{len(run.passed)}/{len(run.results)}"
         wire = (f"{tally.model_calls:,}", rounded(tally.input_tokens), f"{tally.peak_view:,}", f"{tally.over_budget:,}")

@@ -38,9 +38,9 @@ class ValidateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationsOptions:
-    """Count how well agents marked their own work: what was refused, left unmarked, undeclared, and fetched again.
+    """Count how well agents marked their own work: refused marks, unmarked work, undeclared links, repeated fetches.
 
-    It needs no key and no network. With it, two wordings of the guidance can be compared by what agents do.
+    It needs no key and no network. Use it to compare two wordings of the guidance by what agents do.
 
     Examples:
       wane lab annotations session.jsonl
@@ -58,9 +58,9 @@ class AnnotationsOptions:
 class ClosedLoopOptions:
     """Do 89 tasks in one session with the real agent and a scripted model, and check the results.
 
-    The model is a script, not a language model. It reacts only to what it can see: it reads again what has left the
-    view, and fails a task whose instructions or facts are gone. Tools, files, tests, journal and the model's wire are
-    real. Tasks depend on what the user said and what was found up to 80 tasks earlier. Each is checked by tests.
+    The model is a script, not a language model. It reacts only to what is in its request: it reads files again that
+    have left the view, and fails a task whose instructions or facts are gone. Tools, files, tests, journal and the
+    wire are real. Tasks depend on the user's words and on findings up to 80 tasks earlier. Tests check each task.
 
     Examples:
       wane lab closed-loop --tasks 20 --tokens 10m
@@ -86,7 +86,7 @@ class ClosedLoopOptions:
         int,
         Flag(
             "--tokens",
-            "Input tokens of 89 tasks, 80m by default, and of fewer in proportion: tasks need more files then.",
+            "Input tokens that 89 tasks should take; fewer tasks take fewer in proportion. The default is 80m.",
             "TOKENS",
             read=parse_budget,
         ),
@@ -116,9 +116,7 @@ class ClosedLoopOptions:
     workers: Annotated[
         int | None, Flag("--workers", "Number of concurrent runs. The default is one per core.", "N")
     ] = None
-    keep: Annotated[
-        Path | None, Flag("--keep", "Keep repositories and sessions in DIR, to look at afterwards.", "DIR")
-    ] = None
+    keep: Annotated[Path | None, Flag("--keep", "Keep repositories and sessions in DIR.", "DIR")] = None
     as_json: Json = False
 
 
@@ -127,9 +125,9 @@ class BenchOptions:
     """Compare every strategy and peer on public recordings, without a model: the same figures on any machine.
 
     FOLDER holds recordings of real agents, which you fetch yourself from public repositories: --sources prints a shell
-    script that does, with the licences. Each must have its digest; another file is refused by name. Recordings, token
-    counts and prices are fixed, so a result depends only on code and libraries, whose versions it holds. Finished work
-    is kept: after Ctrl-C, the same command goes on where it stopped.
+    script for that, with the licences. A recording with another digest is refused. Recordings, token counts and prices
+    are fixed, so a result depends only on code and libraries, whose versions it records. Finished work is kept: after
+    Ctrl-C, the same command continues.
 
     Wane's own strategies take about a minute on two cores; those of other libraries some five.
 
@@ -148,7 +146,7 @@ class BenchOptions:
 
     folder: Annotated[Path, Flag("FOLDER", "The folder of the recordings.", "FOLDER")]
     sources: Annotated[
-        bool, Flag("--sources", "Print what is there and what is missing, as a shell script that fetches the latter.")
+        bool, Flag("--sources", "Print a shell script that fetches missing recordings, with the state of each.")
     ] = False
     source: Annotated[
         str, Flag("--source", "Sources of recordings, separated by commas. The default is all.", "NAMES")
@@ -157,8 +155,8 @@ class BenchOptions:
         str | None,
         Flag(
             "--strategy",
-            "all: Wane's own; peers: those of other libraries that are installed; or names separated by commas. The "
-            "default is all,peers, and with --check what the result has.",
+            "all: Wane's own; peers: those of other installed libraries; or names separated by commas. The default is "
+            "all,peers, and with --check the strategies of the result.",
             "NAMES",
         ),
     ] = None
@@ -170,15 +168,15 @@ class BenchOptions:
         int,
         Flag(
             "--view",
-            "Also compare at this mean view, on the line between two budgets. The default is 50k.",
+            "Also compare at this mean view, interpolated between two budgets. The default is 50k.",
             "TOKENS",
             read=parse_budget,
         ),
     ] = 50_000
-    author: Annotated[str, Flag("--author", "Who measures, for the result.", "NAME")] = ""
+    author: Annotated[str, Flag("--author", "Your name, for the result.", "NAME")] = ""
     output: Annotated[Path | None, Flag("--output", "Write the result to FILE, as JSON.", "FILE")] = None
     check: Annotated[
-        Path | None, Flag("--check", "Measure again what the result in FILE has, and tell what differs.", "FILE")
+        Path | None, Flag("--check", "Measure the rows of the result in FILE again, and print what differs.", "FILE")
     ] = None
     workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
     as_json: Json = False

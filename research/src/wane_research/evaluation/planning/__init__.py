@@ -1,1 +1,1 @@
-"""Before the first call: what an evaluation would cost, how many runs it needs, and whether it can run here."""
+"""Before the first call: the cost of an evaluation, the number of runs that it needs, and whether it can run here."""

@@ -1,4 +1,4 @@
-"""Whether an evaluation can run here: keys, models, environment, base images, disk and bundle. Nothing is spent."""
+"""Checks that an evaluation can run here: keys, models, environment, base images, disk, bundle. Nothing is spent."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ _GB: Final = 1_000_000_000
 
 
 def problems(config: Config, tasks: Sequence[Task], environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return what would keep an evaluation from running, or falsify it, each with its remedy.
+    """Return the problems that would stop or falsify an evaluation, each with its remedy.
 
-    `config`: its configuration.
-    `environ`: this machine's environment, of which only names are looked at.
+    `environ`: this machine's environment variables. Values are only checked for being empty.
     """
     problems = []
     try:
@@ -92,7 +91,7 @@ def _is_provider(name: str) -> bool:
 
     try:
         infer_provider_class(name)
-    except ImportError:  # its client is missing, which `clients` says
+    except ImportError:  # its client is missing, which `clients` reports
         return True
     except ValueError:
         return False
@@ -100,9 +99,9 @@ def _is_provider(name: str) -> bool:
 
 
 def clients(models: Sequence[str]) -> Iterator[str]:
-    """Say which models' clients are not installed in a version that Pydantic AI can use.
+    """Yield the models whose client is not installed in a version that Pydantic AI can use.
 
-    Another package may have brought an older one, with which every call fails.
+    Another package may have brought an older one, with which every call would fail.
     """
     from packaging.requirements import Requirement
 
@@ -135,18 +134,18 @@ def _linux(config: Config, tasks: Sequence[Task]) -> Iterator[str]:
         except (WaneError, OSError, UnicodeDecodeError) as error:
             reasons.setdefault(str(error), []).append(task.name)
     for reason, names in reasons.items():
-        named = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-        remedy = (
-            "sudo research/scripts/eval_bases.sh makes the usual ones"
-            if "no root file system" in reason
-            else "exclude them"
-        )
+        named = ", ".join(names[:3])
+        if len(names) > 3:
+            named += f" and {len(names) - 3:,} more"
+        remedy = "exclude them"
+        if "no root file system" in reason:
+            remedy = "sudo research/scripts/eval_bases.sh makes the usual ones"
         yield f"tasks: {named}: {reason}; {remedy}"
     cache = Path(str(config.environment.kwargs.get("cache", bases / "cache"))).expanduser()
     yield from _room(cache, _FOR_IMAGES, "images and trials")
     if os.geteuid() == 0 and config.concurrency > 1 and config.environment.kwargs.get("network") != "own":
         yield (
-            f"concurrency: {config.concurrency} tasks at once share this machine's ports, and their servers would "
+            f"concurrency: {config.concurrency} concurrent tasks share this machine's ports, so their servers would "
             "collide; set concurrency: 1, or environment: {kwargs: {network: own}}"
         )
 

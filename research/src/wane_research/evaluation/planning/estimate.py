@@ -1,4 +1,4 @@
-"""Tokens and dollars of an evaluation before its first call, from trials that are there or the paper's figures."""
+"""Estimates the tokens and dollars of an evaluation from earlier trials or the paper's figures."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ _PAPER_TASKS: Final = 89
 _PAPER_TOKENS: Final = 80_000_000  # input and output of one session through all tasks ("over 80 million", section 6)
 _PAPER_DOLLARS: Final = 55.0  # of the same session, about
 _UNCAPPED: Final = (1 / (1 - 0.2), 1 / (1 - 0.7))
-"""What a session without a budget costs against that: the paper's saving was 20 to 70 percent."""
+"""The cost of a session without a budget, relative to that session: the paper saved 20 to 70 percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of all planned trials of an arm."""
+    """The estimate of all planned trials of an arm."""
 
     arm: Arm
-    trials: int  # number of trials, of all its runs
-    done: int  # number of them that have a result; they are not paid for again
-    tokens: float | None  # tokens of the trials to come; None if nothing tells
-    low: float | None  # dollars of the trials to come, at least; None if nothing tells
-    high: float | None  # the same, at most
-    source: str  # what the figures come from: the end of a sentence that begins with "Estimated"
+    trials: int  # number of trials in all runs
+    done: int  # number of trials with a result, which are not paid for again
+    tokens: float | None  # tokens of the remaining trials; None if unknown
+    low: float | None  # least dollars of the remaining trials; None if unknown
+    high: float | None  # most dollars of them
+    source: str  # the source of the figures: the end of a sentence that begins with "Estimated"
 
     @property
     def name(self) -> str:
-        arm = self.arm
-        return " ".join(filter(None, (arm.model, arm.strategy_text, str(arm.budget or ""), arm.protocol)))
+        return self.arm.words
 
     def describe(self) -> str:
         to_come = f"{self.trials - self.done:,} of {self.trials:,} trials to come"
@@ -60,10 +59,7 @@ class Estimate:
 
 
 def estimates(config: Config, tasks: int) -> tuple[Estimate, ...]:
-    """Return the estimate of each arm of a configuration.
-
-    `config`: the configuration; results in its output folder are used.
-    """
+    """Return the estimate of each arm of a configuration, from results in its output folder if there are any."""
     files = sorted(Path(config.output).rglob(FILE_NAME)) if config.output else []
     trials = [trial for path in files for trial in read(path).trials]
     return tuple(_estimate(config, arm, tasks * config.runs, trials) for arm in config.arms())
@@ -89,7 +85,7 @@ def _estimate(config: Config, arm: Arm, count: int, trials: Sequence[Trial]) -> 
 def _by_paper(config: Config, arm: Arm, count: int, done: int) -> Estimate:
     if config.benchmark != _PAPER_BENCHMARK:
         source = (
-            f"only for {_PAPER_BENCHMARK}, of which the paper tells it; try some tasks (sample: {{count: 3, seed: 1}})"
+            f"only for {_PAPER_BENCHMARK}, as the paper has no other; try some tasks (sample: {{count: 3, seed: 1}})"
         )
         return Estimate(arm, count, done, None, None, None, source)
     share = (count - done) / _PAPER_TASKS
@@ -105,8 +101,7 @@ def _by_paper(config: Config, arm: Arm, count: int, done: int) -> Estimate:
 
 
 def _ratios(ours: Prices, paper: Prices) -> tuple[float, float]:
-    """The least and the largest ratio of two models' prices; the paper does not say how its tokens were billed."""
+    """Return the least and the largest ratio of two models' prices: the paper does not say how tokens were billed."""
     kinds = ((CacheUse(0, 0, 1_000), 0), (CacheUse(1_000, 0, 0), 0), (CacheUse(0, 0, 0), 1_000))
-    pairs = [(ours.cost(use, output).total, paper.cost(use, output).total) for use, output in kinds]
-    ratios = [our_cost / paper_cost for our_cost, paper_cost in pairs]
+    ratios = [ours.cost(use, output).total / paper.cost(use, output).total for use, output in kinds]
     return min(ratios), max(ratios)

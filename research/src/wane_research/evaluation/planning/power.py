@@ -1,9 +1,10 @@
-"""The number of runs that a claim of equivalence needs, from the spread of trials that have been made."""
+"""The number of runs that a claim of equivalence needs, from the spread of earlier trials."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +13,8 @@ from wane.core.errors import ConfigError
 from wane_research.evaluation.results import ResultsError, find, read
 from wane_research.evaluation.statistics import Table, chance, equivalence_margin, within_variance
 
-RUNS: Final = (1, 2, 3, 5, 10, 20)  # numbers of runs that are shown
-MOST_RUNS: Final = 200  # runs beyond which none are looked for
+RUNS: Final = (1, 2, 3, 5, 10, 20)  # numbers of runs in the table
+MOST_RUNS: Final = 200  # largest number of runs considered
 _COLUMNS: Final = ("model", "task", "reward")
 
 
@@ -34,20 +35,20 @@ class Size:
 
     runs: int  # runs of each arm
     chance: float  # how far apart two equal arms land in 95 of 100 cases
-    margin: float | None  # the least that shows equal arms equal in four of five of these; None if not known
+    margin: float | None  # the least margin that shows equal arms equal in four of five cases; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
     """The runs that a margin needs."""
 
-    spreads: tuple[Spread, ...]  # the arms that the trials are of
-    widest: Spread  # the one whose trials vary most, by which the rest is reckoned
+    spreads: tuple[Spread, ...]  # the arms of the trials
+    widest: Spread  # the arm whose trials vary most; the other figures follow from it
     tasks: int  # number of tasks of the experiment
     margin: float
-    needed: int | None  # runs of each arm by which equal arms are shown equal within it; None if MOST_RUNS are too few
+    needed: int | None  # runs of each arm that show equal arms equal within the margin; None if MOST_RUNS are too few
     sizes: tuple[Size, ...]  # experiments of other numbers of runs
-    least: float | None  # the margin that MOST_RUNS runs allow
+    least: float | None  # the margin that MOST_RUNS runs show
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -65,12 +66,12 @@ def power(places: Iterable[Path], margin: float, tasks: int | None = None) -> Po
 
     Args:
         places: folders with results, and tables of trials as CSV.
-        margin: differences below this count as none, from 0 to 1.
-        tasks: number of tasks of the experiment; as many as the widest arm has if None.
+        margin: smaller differences count as none; from 0 to 1.
+        tasks: number of tasks of the experiment; None for that of the widest arm.
 
     Raises:
         ResultsError: if a place holds no results, or no task was tried twice by an arm.
-        ConfigError: for a table without the columns that are needed, or a margin or number that cannot be.
+        ConfigError: for a table without the needed columns, or an impossible margin or number.
     """
     if not 0 < margin <= 1:
         raise ConfigError(f"margin: {margin:g} is not above 0 and at most 1")
@@ -85,29 +86,18 @@ def power(places: Iterable[Path], margin: float, tasks: int | None = None) -> Po
     widest = max(measured, key=lambda spread: spread.variance or 0.0)
     variance, count = widest.variance or 0.0, tasks or widest.tasks
 
-    def within(runs: int) -> float | None:
-        return equivalence_margin(variance, count, runs)
+    def shows(runs: int) -> bool:
+        least = equivalence_margin(variance, count, runs)
+        return least is not None and least <= margin
 
-    needed = next((runs for runs in (1, _fewest(within, margin)) if _shows(within(runs), margin)), None)
-    sizes = tuple(Size(runs, chance(variance, count, runs), within(runs)) for runs in RUNS)
-    return Power(spreads, widest, count, margin, needed, sizes, within(MOST_RUNS))
-
-
-def _shows(least: float | None, margin: float) -> bool:
-    return least is not None and least <= margin
-
-
-def _fewest(within: Callable[[int], float | None], margin: float) -> int:
-    """The fewest runs above one that show a margin; MOST_RUNS if none do."""
-    # From two runs on, more of them show less.
-    low, high = 2, MOST_RUNS
-    while low < high:
-        middle = (low + high) // 2
-        if _shows(within(middle), margin):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    needed: int | None = 1
+    if not shows(1):
+        # From two runs on, more runs show a smaller margin.
+        fewest = 2 + bisect_left(range(2, MOST_RUNS), True, key=shows)
+        needed = fewest if shows(fewest) else None
+    sizes = [Size(runs, chance(variance, count, runs), equivalence_margin(variance, count, runs)) for runs in RUNS]
+    least = equivalence_margin(variance, count, MOST_RUNS)
+    return Power(spreads, widest, count, margin, needed, tuple(sizes), least)
 
 
 def _spreads(path: Path) -> list[Spread]:
@@ -118,16 +108,17 @@ def _spreads(path: Path) -> list[Spread]:
     for file in find([path]):
         results = read(file)
         arm = results.run.arm
-        name = " ".join(filter(None, (arm.benchmark, arm.model, arm.strategy, str(arm.budget or ""), arm.protocol)))
+        name = f"{arm.benchmark} {arm.words}"
         for trial in results.trials:
-            _note(tables.setdefault(name, {}), ungraded, name, trial.task, trial.score if trial.counts else None)
+            reward = trial.score if trial.counts else None
+            _note(tables.setdefault(name, {}), ungraded, name, trial.task, reward)
     return [_spread(name, table, ungraded.get(name, 0)) for name, table in tables.items()]
 
 
 def _note(
     table: dict[str, dict[int, float]], ungraded: dict[str, int], arm: str, task: str, reward: float | None
 ) -> None:
-    """Enter a trial of an arm; runs are numbered anew, because several folders may have a first one."""
+    """Add a trial of an arm. Runs are renumbered, because several folders may have a run 1."""
     if reward is None:
         ungraded[arm] = ungraded.get(arm, 0) + 1
         return

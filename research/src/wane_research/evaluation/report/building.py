@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +30,7 @@ class Published:
 
     benchmark: str  # its name, as results here name it
     title: str  # its name, as people write it
-    tasks: int | None  # number of tasks; None if the paper does not say
+    tasks: int | None  # number of tasks; None if the paper does not give it
     runs: int  # runs of each arm
     single: float  # score of one session through all tasks
     isolated: float  # score of a session per task
@@ -46,17 +46,17 @@ PUBLISHED: Final = (
     Published("recovery-bench", "Recovery-Bench", None, 3, 0.668, 0.6975),
     Published("longcli-bench", "LongCLI-Bench", 20, 3, 0.20, 0.20),
 )
-"""All rows. No variance was published, nor the runs' own scores."""
+"""All rows. The paper has neither variances nor the scores of single runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The view over the calls of a session."""
+    """The size of the view over the calls of a session."""
 
     arm: Arm
     run: int
     tokens: tuple[int, ...]  # by model call, the tokens of its request, as the provider reported them
-    passes: tuple[int, ...]  # model calls, from 0, ahead of which something was evicted
+    passes: tuple[int, ...]  # numbers of the model calls, from 0, before which something was evicted
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self.arm), "run": self.run, "tokens": list(self.tokens), "passes": list(self.passes)}
@@ -65,50 +65,53 @@ class View:
 def _read_journals(runs: Sequence[RunResults], views: list[View], remarks: list[str]) -> Annotations | None:
     """Read the journals of an arm's runs, and return how the agent marked its work; None without a journal.
 
-    `views` gets those of sessions through several tasks; `remarks` what could not be read, or not be taken.
+    Appends the views of sessions through several tasks to `views`, and problems to `remarks`.
     """
     total: Annotations | None = None
     lowered: list[int] = []
     for run in runs:
         for path in _journals(run):
             try:
-                read = read_file(path)
-                lowered += _lowered(path, run.run.arm.budget)
+                sessions = read_file(path)
+                lowest = _lowest_budget(path)
             except (WaneError, OSError) as error:
                 remarks.append(f"A journal could not be read: {error}")
                 continue
-            for session in read:
-                figures = annotations_of(count(session))
-                total = figures if total is None else total + figures
-                if run.run.arm.protocol == "single" and (view := _view(run, session)).tokens:
+            budget = run.run.arm.budget
+            if budget is not None and lowest is not None and lowest < budget:
+                lowered.append(lowest)
+            for session in sessions:
+                total = (total or Annotations()) + annotations_of(count(session))
+                view = _view(run, session)
+                if run.run.arm.protocol == "single" and view.tokens:
                     views.append(view)
     if lowered:
-        arm = runs[0].run.arm
         remarks.append(
-            f"{arm.benchmark}, {arm.model}, {arm.strategy_text}, {arm.protocol}: the provider did not take views of "
-            f"its budget, which was lowered to {min(lowered):,} tokens at the least (sessions: {len(lowered):,})."
+            f"{_name(runs[0].run.arm)}: the provider refused views of its budget, so it was lowered, to "
+            f"{min(lowered):,} tokens at the lowest (sessions: {len(lowered):,})."
         )
     return total
 
 
-def _journals(run: RunResults) -> Iterator[Path]:
-    """The journals of a run; of a single session only the last, which holds the earlier tasks as well."""
+def _journals(run: RunResults) -> list[Path]:
+    """Return the journals of a run; of a single session only the last, which holds the earlier tasks too."""
     named = [trial for trial in run.trials if trial.journal]
     folder = run.path.parent
     if run.run.arm.protocol == "single":
         named = named[-1:]
-    paths: dict[Path, None] = {}
+    paths: list[Path] = []
     for trial in named:
-        # Isolated, each step of a task has a session of its own.
-        inside = journals_in(folder / trial.directory) if trial.steps and trial.directory else ()
-        paths |= dict.fromkeys(inside or (folder / trial.journal,))
-    yield from paths
+        inside: tuple[Path, ...] = ()
+        if trial.steps and trial.directory:
+            # In isolated sessions, each step of a task has a session of its own.
+            inside = journals_in(folder / trial.directory)
+        paths += inside or [folder / trial.journal]
+    return list(dict.fromkeys(paths))
 
 
-def _lowered(journal: Path, budget: int | None) -> list[int]:
-    """The least budget of a session if it is below that of its arm."""
+def _lowest_budget(journal: Path) -> int | None:
     budgets = [record.budget for record in read_journal(journal).records if isinstance(record, ConfigRecord)]
-    return [min(budgets)] if budget is not None and budgets and min(budgets) < budget else []
+    return min(budgets, default=None)
 
 
 def _view(run: RunResults, session: RecordedSession) -> View:
@@ -127,8 +130,8 @@ class PaperRow:
     """A row of the paper, with the difference that chance alone may make."""
 
     published: Published  # the row
-    # The distance within which two equal arms of its size land in 95 of 100 cases, by the spread of the trials of this
-    # benchmark here; None if there is no spread
+    # How far apart two equal arms of its size land in 95 of 100 cases, by the spread of this benchmark's trials here;
+    # None if the spread is unknown
     chance: float | None
 
 
@@ -136,7 +139,7 @@ class PaperRow:
 class Report:
     """Everything that a report shows."""
 
-    rows: tuple[Row, ...]  # the arms, by benchmark and model; isolated ones ahead of single ones
+    rows: tuple[Row, ...]  # the arms, by benchmark and model; isolated ones before single ones
     runs: tuple[Run, ...]  # the headers of all runs
     views: tuple[View, ...]  # the view over the calls of single sessions
     marking: tuple[MarkingEffect, ...]  # arms that differ only in who marks episodes, compared
@@ -162,17 +165,14 @@ class Report:
 
 
 def report(places: Iterable[Path]) -> Report:
-    """Return the report of all runs in some folders.
-
-    `places`: folders, or files of results.
-    """
+    """Return the report of all runs in some folders or files of results."""
     all_runs = [read(path) for path in find(places)]
     remarks = [run.remark for run in all_runs if run.remark]
-    remarks += [_empty(run) for run in all_runs if not any(trial.counts for trial in run.trials)]
+    remarks += [_empty(run) for run in all_runs if not _counts(run)]
     distinct = _distinct(all_runs, remarks)
     arms: dict[Arm, list[RunResults]] = {}
     for results in distinct:
-        if any(trial.counts for trial in results.trials):
+        if _counts(results):
             arms.setdefault(results.run.arm, []).append(results)
     rows: list[Row] = []
     views: list[View] = []
@@ -192,12 +192,20 @@ def report(places: Iterable[Path]) -> Report:
     )
 
 
+def _counts(results: RunResults) -> bool:
+    return any(trial.counts for trial in results.trials)
+
+
+def _name(arm: Arm) -> str:
+    return f"{arm.benchmark}, {arm.model}, {arm.strategy_text}, {arm.protocol}"
+
+
 def _sort_key(arm: Arm) -> tuple[str, str, str, str, int, str]:
     return (arm.benchmark, arm.model, arm.protocol, arm.strategy, arm.budget or 0, arm.annotate or "")
 
 
 def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
-    """The runs, in order; of several files of the same run, only the one with the most trials."""
+    """Return the runs, in order; of several files of the same run, only the one with the most trials."""
     best: dict[tuple[Arm, int], RunResults] = {}
     for run in runs:
         key = (run.run.arm, run.run.run)
@@ -209,17 +217,16 @@ def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults
     return sorted(best.values(), key=lambda run: (_sort_key(run.run.arm), run.run.run))
 
 
-def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
-    """The isolated sessions to compare an arm with: of its strategy and budget if possible, else of `none`."""
+def _baseline(arm: Arm, arms: Collection[Arm]) -> Arm | None:
+    """Return the isolated sessions to compare an arm with: of its strategy and budget, or else of `none`."""
     if arm.protocol == "isolated":
         return None
-    alike = [
-        candidate
-        for candidate in arms
-        if candidate.protocol == "isolated" and (candidate.benchmark, candidate.model) == (arm.benchmark, arm.model)
-    ]
-    same = [candidate for candidate in alike if replace(candidate, protocol=arm.protocol) == arm]
-    return min(same or [candidate for candidate in alike if candidate.strategy == "none"], key=_sort_key, default=None)
+    same = replace(arm, protocol="isolated")
+    if same in arms:
+        return same
+    alike = [other for other in arms if (other.benchmark, other.model) == (arm.benchmark, arm.model)]
+    alike = [other for other in alike if (other.protocol, other.strategy) == ("isolated", "none")]
+    return min(alike, key=_sort_key, default=None)
 
 
 def _empty(results: RunResults) -> str:
@@ -229,8 +236,8 @@ def _empty(results: RunResults) -> str:
 
 
 def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
-    arm, remarks = row.arm, []
-    name = f"{arm.benchmark}, {arm.model}, {arm.strategy_text}, {arm.protocol}"
+    remarks: list[str] = []
+    name = _name(row.arm)
     if row.missing:
         remarks.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
     if ungraded := row.errors.get(UNGRADED):
@@ -243,13 +250,13 @@ def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
         remarks.append(f"{name}: in no score: {named}.")
     if row.waited >= 1:
         remarks.append(
-            f"{name}: {row.waited:,.0f} seconds were lost to a provider that failed; no task's time has them."
+            f"{name}: {row.waited:,.0f} seconds were lost to a provider that failed; they are not in any task's time."
         )
     partly: dict[str, list[str]] = {}
     for what, total in row.took.items():
         if total.exact is None and not total.unknown:
             partly.setdefault(f"{total.known_trials:,} of {total.of:,} trials", []).append(what.replace("_", " "))
-    remarks += [f"{name}: known of {trials} alone: {', '.join(whats)}." for trials, whats in partly.items()]
+    remarks += [f"{name}: known only for {trials}: {', '.join(whats)}." for trials, whats in partly.items()]
     if len({frozenset(run.run.order) for run in runs}) > 1:
         remarks.append(f"{name}: its runs have different tasks; the score is the mean over all of them.")
     if len({run.run.margin for run in runs}) > 1:
@@ -258,16 +265,13 @@ def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
         remarks.append(f"{name}: its runs told the model of a new environment in different words.")
     if row.compared and row.compared.difference.tasks < row.score.tasks:
         shared = row.compared.difference.tasks
-        remarks.append(f"{name}: only {shared:,} of its {row.score.tasks:,} tasks were tried in isolation too.")
+        remarks.append(f"{name}: only {shared:,} of its {row.score.tasks:,} tasks were also tried in isolation.")
     return remarks
 
 
 def _chance(row: Published, arms: dict[Arm, list[RunResults]]) -> float | None:
-    spreads = [
-        spread
-        for arm, runs in arms.items()
-        if arm.benchmark == row.benchmark and (spread := within_variance(table_of(runs))) is not None
-    ]
-    if not spreads or row.tasks is None:
+    spreads = [within_variance(table_of(runs)) for arm, runs in arms.items() if arm.benchmark == row.benchmark]
+    known = [spread for spread in spreads if spread is not None]
+    if not known or row.tasks is None:
         return None
-    return chance(max(spreads), row.tasks, row.runs)
+    return chance(max(known), row.tasks, row.runs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import filterfalse
 
 from wane.strategies.base import traits
 from wane_research.evaluation.report.building import BUDGET, MODEL, PaperRow, Report
@@ -15,21 +14,21 @@ from wane_research.evaluation.statistics import Interval
 
 _NONE = "-"
 _OF_SCORES = (
-    "Shares in percent, errors and differences in points. The verdict takes the wider of two intervals: that over "
-    "tasks, paired, and that over runs. A score is over the trials that count: what the provider or the environment "
-    "ended counts nowhere."
+    "Shares in percent, errors and differences in points. The verdict takes the wider of two intervals: over tasks, "
+    "paired, and over runs. Only trials that count are in a score: those ended by the provider or the environment do "
+    "not."
 )
 _OF_TOOK = (
-    "Calls, tokens, dollars, passes and requests are means of a run. ≥: some trials are missing, or the figure is not "
-    "known of them, and only the others are in it. Seconds are means of the trials in which the agent worked, "
-    "without those lost to a provider that failed."
+    "Calls, tokens, dollars, passes and requests are means of a run. ≥: trials that are missing or have no known "
+    "figure are left out. Seconds are means of the trials in which the agent worked, without those lost to a provider "
+    "that failed."
 )
 _OF_MARKING = (
-    "Arms that differ only in who marks episodes, paired by task; means of a trial. The intervals are the wider of "
-    "that over tasks and that over runs, and hold together at 95 %. Would find: the smallest true difference that an "
-    "experiment like this finds in four of five cases. Repeated reads are calls that explore as an earlier one of the "
-    "task did, with nothing changed in between. Only a model leaves episodes without end: "
-    "inference and a host end theirs."
+    "Arms that differ only in who marks episodes, paired by task; means of a trial. An interval is the wider of two, "
+    "over tasks and over runs, and all hold together at 95 %. Would find: the smallest true difference that an "
+    "experiment like this finds in four of five cases. Repeated reads: exploring calls that repeat an earlier one of "
+    "the task, with nothing changed in between. Only a model leaves episodes without end: inference and a host end "
+    "theirs."
 )
 _OF_PAPER = (
     f"{MODEL}, {BUDGET:,} tokens; no variance was published. Chance: how far apart two equal arms of that size land in "
@@ -106,7 +105,7 @@ def _score(row: Row) -> Iterator[str]:
         yield _NONE if error is None else f"{100 * error.se:.2f}"
     yield _interval(row.interval)
     if row.compared is None:
-        yield from (_NONE, _NONE, _NONE)
+        yield from [_NONE] * 3
     else:
         apart, to = row.compared.difference, row.compared.to
         differs = replace(to, protocol=row.arm.protocol) != row.arm
@@ -120,15 +119,15 @@ def _score(row: Row) -> Iterator[str]:
         yield f"{100 * row.drift.slope:+.2f} ({_interval(row.drift.error.interval(row.drift.slope), signed=True)})"
     most = max(row.passed, default=1)
     if most > 1:
-        yield from (f"{100 * share:.1f} (k = {most})" for share in row.passed[most])
+        yield from [f"{100 * share:.1f} (k = {most})" for share in row.passed[most]]
     else:
-        yield from (_NONE, _NONE)
+        yield from [_NONE] * 2
     yield _counts(row.errors) or "none"
     yield _counts(row.uncounted) or "none"
 
 
 def _steps(rows: Sequence[Row]) -> Iterator[str]:
-    """A line for each step of a task of several steps, a column for each arm."""
+    """Yield the section of steps: a row for each step of a task of several steps, a column for each arm."""
     stepped = [row for row in rows if row.steps]
     if not stepped:
         return
@@ -136,32 +135,39 @@ def _steps(rows: Sequence[Row]) -> Iterator[str]:
     for row in stepped:
         for step in row.steps:
             rewards.setdefault((row.arm.benchmark, step.task, step.step), {})[row.arm] = f"{step.reward:.3g}"
-    first = 1 if len({row.arm.model for row in stepped}) > 1 else 2
+    models = {row.arm.model for row in stepped}
+    first = 1 if len(models) > 1 else 2
+    heads = ["Benchmark", "Task", "Step", *(", ".join(_arm(row)[first:]) for row in stepped)]
+    lines: list[list[str]] = []
+    for names, by_arm in rewards.items():
+        cells = [by_arm.get(row.arm, _NONE) for row in stepped]
+        lines.append([*names, *cells])
     yield "## Steps"
-    yield _table(
-        ("Benchmark", "Task", "Step", *(", ".join(_arm(row)[first:]) for row in stepped)),
-        ([*step, *(by_arm.get(row.arm, _NONE) for row in stepped)] for step, by_arm in rewards.items()),
-    )
+    yield _table(heads, lines)
     yield "Mean rewards of the steps of a task, from 0 to 1."
 
 
 def _took(row: Row) -> Iterator[str]:
-    took = {name: total if name == "peak_view" else row.per_run(total) for name, total in row.took.items()}
     for name in TOKENS:
-        yield _bound(took[name], "{:,.0f}")
-    yield _bound(row.per_run(row.cost), "${:,.2f}")
-    yield _bound(row.per_run(row.abandoned), "${:,.2f}") if row.abandoned.of else _NONE
+        yield _bound(row.per_run(row.took[name]), ",.0f")
+    yield _bound(row.per_run(row.cost), ",.2f", "$")
+    yield _bound(row.per_run(row.abandoned), ",.2f", "$") if row.abandoned.of else _NONE
     some = f" ({row.timed:,} of {row.score.trials:,})" if row.timed < row.score.trials else ""
     yield _NONE if row.seconds is None else f"{row.seconds:,.0f}{some}"
-    for name in filterfalse(WORK.__contains__, CONTEXT):
-        yield _bound(took[name], "{:,.1f}" if name in ("passes", "over_budget", "read_again") else "{:,.0f}")
+    for name in CONTEXT:
+        if name == "peak_view":
+            yield _bound(row.took[name], ",.0f")
+        elif name not in WORK:
+            form = ",.1f" if name in ("passes", "over_budget", "read_again") else ",.0f"
+            yield _bound(row.per_run(row.took[name]), form)
 
 
-def _bound(total: Total, form: str) -> str:
-    """A figure; with ≥ if it leaves trials out."""
+def _bound(total: Total, form: str, unit: str = "") -> str:
+    """Return a figure, with ≥ if it leaves trials out."""
     if total.unknown:
         return _NONE
-    return f"{'' if total.exact is not None else '≥'}{form.format(total.at_least)}"
+    mark = "" if total.exact is not None else "≥"
+    return f"{mark}{unit}{total.at_least:{form}}"
 
 
 def _marked(row: Row) -> Iterator[str]:
@@ -232,9 +238,11 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    cells = ((" ".join(text.replace("|", "\\|").split()) for text in line) for line in lines)
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+    lines: list[str] = []
+    for row in (heads, ["---"] * len(heads), *rows):
+        cells = [" ".join(text.replace("|", "\\|").split()) for text in row]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _list(lines: Iterable[str]) -> str:

@@ -19,13 +19,11 @@ _SCRIPTS: Final = tuple(_PAGE / f"{name}.js" for name in ("columns", "tables", "
 
 
 def write_page(path: Path, report: Report) -> None:
-    words = {
-        "title": "Evaluation",
-        "facts": _facts(report),
-        "verdicts": VERDICTS,
-        "annotated": sorted(name for name in STRATEGY_NAMES if traits(name).marked),
-    }
-    data = report.to_dict() | words
+    data = report.to_dict()
+    data["title"] = "Evaluation"
+    data["facts"] = _facts(report)
+    data["verdicts"] = VERDICTS
+    data["annotated"] = sorted(name for name in STRATEGY_NAMES if traits(name).marked)
     page = render(data["title"], to_json(data), (*SHARED, *_SCRIPTS), (STYLE, _PAGE / "evaluation.css"))
     write(path, page)
 
@@ -33,11 +31,15 @@ def write_page(path: Path, report: Report) -> None:
 def _facts(report: Report) -> list[tuple[str, Any]]:
     rows = report.rows
     tokens = sum((row.took["input_tokens"] for row in rows), Total())
-    counted = f"{'' if tokens.exact is not None else 'at least '}{tokens.at_least:,}"
+    input_tokens = f"{tokens.at_least:,}"
+    if tokens.unknown:
+        input_tokens = "unknown"
+    elif tokens.exact is None:
+        input_tokens = f"at least {input_tokens}"
     return [
         ("Benchmarks", ", ".join(dict.fromkeys(row.arm.benchmark for row in rows))),
         ("Models", ", ".join(dict.fromkeys(row.arm.model for row in rows))),
         ("Trials", f"{sum(row.score.trials for row in rows):,}"),
-        ("Input tokens", "unknown" if tokens.unknown else counted),
+        ("Input tokens", input_tokens),
         ("Cost", sum((row.cost for row in rows), Total()).describe()),
     ]

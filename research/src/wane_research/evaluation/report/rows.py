@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from operator import attrgetter
 from statistics import fmean
 from typing import Any, Final
 
@@ -19,7 +18,6 @@ from wane_research.evaluation.statistics import (
     Table,
     Verdict,
     bootstrap,
-    detectable,
     difference,
     drift,
     pass_all,
@@ -28,22 +26,21 @@ from wane_research.evaluation.statistics import (
     wilson,
 )
 
-WINDOW: Final = 10  # positions that a point of the plot over positions spans
+WINDOW: Final = 10  # positions for each point of the plot over positions
 EDGE: Final = 0.1  # scores this close to 0 or 1 get Wilson's interval, which stays within these bounds
 
-
-_SAME: Final = 1e-9  # shares this close are the same
+_SAME: Final = 1e-9  # largest difference of two equal shares
 
 UNGRADED: Final = "not graded"
-"""The kind of a trial without an error that has no reward, such as one of SWE-bench before its grader ran."""
+"""The kind of a trial without an error or a reward, such as one of SWE-bench before its grader ran."""
 
 TOKENS: Final = ("model_calls", "input_tokens", "cached_tokens", "output_tokens")
-"""Figures of usage in a report, besides the cost."""
+"""Figures of usage in a report, except the cost."""
 
-CONTEXT: Final = tuple(field.name for field in fields(ContextFigures))  # figures of the context, and of the work
+CONTEXT: Final = tuple(field.name for field in fields(ContextFigures))  # figures of the context and of the work
 
 WORK: Final = ("explored_first", "repeated", "unended")
-"""Those of the work, which a report shows where they are compared."""
+"""The figures of the work, which a report shows only in comparisons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class Compared:
     def verdict(self) -> Verdict | None:
         """The verdict; None if the arms differ in the share of trials that do not count.
 
-        What does not count is seldom a fair sample: the rest of an arm may be the easier tasks.
+        Trials that do not count are seldom a fair sample: the others may be the easier tasks.
         """
         own, baseline = self.uncounted
         return self.difference.verdict if abs(own - baseline) < _SAME else None
@@ -72,7 +69,7 @@ class Window:
     first: int
     last: int
     score: float  # mean score from position `first` to `last`
-    other: float | None  # mean score of the same tasks in the arm that this one is compared with; None without one
+    other: float | None  # mean score of the same tasks in the arm compared with; None without one
     trials: int
 
 
@@ -91,24 +88,24 @@ class Row:
     """An arm and all that is known about it."""
 
     arm: Arm
-    margin: float  # differences below this count as none
-    score: Score  # its score with its errors, over the trials that count
-    benchmark_tasks: int | None  # all that the benchmark has, chosen or not; None if not known
-    interval: Interval | None  # of 95 % for the score, over draws of tasks; None if unknown, as for one task
-    missing: int  # number of trials that its runs plan and do not have
-    uncounted: Mapping[str, int]  # trials in no score, by what ended them, or not graded without an error
-    compared: Compared | None  # its comparison with isolated sessions; None if it is one of them, or there are none
+    margin: float  # smaller differences count as none
+    score: Score  # the score with its errors, over the trials that count
+    benchmark_tasks: int | None  # number of all tasks of the benchmark, chosen or not; None if unknown
+    interval: Interval | None  # the score's 95 % interval, with tasks as the sample; None if unknown, as for one task
+    missing: int  # number of planned trials without a result
+    uncounted: Mapping[str, int]  # trials that do not count, by the kind of error that ended them, or `UNGRADED`
+    compared: Compared | None  # its comparison with isolated sessions; None if it is isolated, or there are none
     drift: Drift | None  # how the score changes with the position; None if every run has the same order
     windows: tuple[Window, ...]  # the score by position
     steps: tuple[Step, ...]  # the steps of tasks that have several, in order
     passed: Mapping[int, tuple[float, float]]  # by k, how likely one of k tries, and all of them, solve a task
-    errors: Mapping[str, int]  # all trials that ended in an error or were not graded, likewise
-    exceptions: Mapping[str, int]  # the same, by name
-    took: Mapping[str, Total]  # by name: those of `TOKENS`, `cost` in dollars, and those of `CONTEXT`
+    errors: Mapping[str, int]  # all trials that ended in an error or were not graded, by the same kinds
+    exceptions: Mapping[str, int]  # the same, by the error's name
+    took: Mapping[str, Total]  # by name, the figures of `TOKENS`, `cost` in dollars, and the figures of `CONTEXT`
     abandoned: Total  # dollars of trials that were stopped and tried again
-    seconds: float | None  # mean that the agent worked, over trials of which it is known; None if there are none
+    seconds: float | None  # mean working time of the agent, over the trials with a known one; None without any
     timed: int  # number of these trials
-    waited: float  # seconds that the trials lost to a provider that failed, as far as they are known
+    waited: float  # seconds lost to a provider that failed, as far as they are known
     annotations: Annotations | None  # how the agent marked its work; None without journals
 
     @property
@@ -123,12 +120,18 @@ class Row:
         return self.took["cost"] + self.abandoned
 
     def per_run(self, total: Total) -> Total:
-        """Return the mean of a run: a lower bound if a trial's figure is not known, or planned trials are missing."""
+        """Return the mean of a run: a lower bound if a trial's figure is unknown, or planned trials are missing."""
         return Total(total.at_least / self.score.runs, total.known_trials, total.of + self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as JSON-able data: shares from 0 to 1, dollars, tokens and seconds."""
-        by_task, by_run, sinking = self.score.by_task, self.score.by_run, self.drift
+        by_task, by_run, drift = self.score.by_task, self.score.by_run, self.drift
+        by_run_interval = drift_interval = None
+        # Runs with the same score do not show that all would have it.
+        if by_run and by_run.se:
+            by_run_interval = by_run.interval(self.score.value)
+        if drift and drift.error:
+            drift_interval = drift.error.interval(drift.slope)
         return {
             **asdict(self.arm),
             "tasks": self.score.tasks,
@@ -142,13 +145,12 @@ class Row:
             "se_by_run": by_run and by_run.se,
             "se_naive": self.score.naive,
             "ci95": _ends(self.interval),
-            # Runs that came out the same do not show that all would.
-            "ci95_by_run": _ends(by_run.interval(self.score.value) if by_run and by_run.se else None),
+            "ci95_by_run": _ends(by_run_interval),
             "pass_at": {str(k): any_passed for k, (any_passed, _) in self.passed.items()},
             "pass_all": {str(k): all_passed for k, (_, all_passed) in self.passed.items()},
             "difference": self.compared and _compared_dict(self.compared),
-            "drift_per_10": sinking and sinking.slope,
-            "drift_ci95": _ends(sinking.error.interval(sinking.slope) if sinking and sinking.error else None),
+            "drift_per_10": drift and drift.slope,
+            "drift_ci95": _ends(drift_interval),
             "windows": [asdict(window) for window in self.windows],
             "steps": [asdict(step) for step in self.steps],
             "errors": dict(self.errors),
@@ -161,14 +163,18 @@ class Row:
         }
 
     def _took_dict(self) -> dict[str, Any]:
-        """The figures of usage and context: null unless known of every trial; beside them what is known at least."""
-        named = {"cost_usd" if name == "cost" else name: total for name, total in self.took.items()}
-        named |= {"abandoned_cost_usd": self.abandoned, "cost_per_run_usd": self.per_run(self.cost)}
-        return {
-            **{name: total.exact for name, total in named.items()},
-            "at_least": {name: None if total.unknown else total.at_least for name, total in named.items()},
-            "known_trials": {name: total.known_trials for name, total in self.took.items()},
-        }
+        """Return the figures of usage and context: None unless known of every trial; `at_least` has lower bounds."""
+        totals = dict(self.took)
+        totals["cost_usd"] = totals.pop("cost")
+        totals["abandoned_cost_usd"] = self.abandoned
+        totals["cost_per_run_usd"] = self.per_run(self.cost)
+        exact: dict[str, float | None] = {}
+        at_least: dict[str, float | None] = {}
+        for name, total in totals.items():
+            exact[name] = total.exact
+            at_least[name] = None if total.unknown else total.at_least
+        known_trials = {name: total.known_trials for name, total in self.took.items()}
+        return {**exact, "at_least": at_least, "known_trials": known_trials}
 
 
 def row_of(
@@ -177,7 +183,7 @@ def row_of(
     """Return the row of an arm.
 
     `runs`: its runs, with at least one trial that counts.
-    `baseline`: the runs that it is compared with; may be empty.
+    `baseline`: the runs to compare with; may be empty.
     `annotations`: how its agent marked its work, if known.
     """
     trials = [trial for run in runs for trial in run.trials]
@@ -190,7 +196,7 @@ def row_of(
         arm=arm,
         margin=margin,
         score=total,
-        benchmark_tasks=max((run.run.benchmark_tasks or 0 for run in runs), default=0) or None,
+        benchmark_tasks=max(run.run.benchmark_tasks or 0 for run in runs) or None,
         interval=_interval(total, table),
         missing=sum(len(run.missing) for run in runs),
         uncounted=Counter(_why_not(trial) for trial in trials if not trial.counts),
@@ -199,7 +205,7 @@ def row_of(
         windows=tuple(_windows(tried, baseline_table)),
         steps=tuple(_steps(tried)),
         passed=_passed(table),
-        errors=Counter(filter(None, map(_why_not, trials))),
+        errors=Counter(_why_not(trial) for trial in trials if _why_not(trial)),
         exceptions=Counter(trial.error for trial in trials if trial.error),
         took=_took(arm, trials),
         abandoned=Total.cost(trial.usage for run in runs for trial in run.abandoned),
@@ -217,41 +223,46 @@ def _why_not(trial: Trial) -> str:
 
 
 def _took(arm: Arm, trials: Sequence[Trial]) -> dict[str, Total]:
-    values_by_name: dict[str, list[int | None]] = {
-        name: [getattr(trial.usage, name) for trial in trials] for name in TOKENS
-    }
-    values_by_name |= {name: [getattr(trial.context, name, None) for trial in trials] for name in CONTEXT}
-    if arm.budget is None:
-        values_by_name["over_budget"] = [None] * len(trials)
-    took = {}
-    for name, values in values_by_name.items():
-        reported = [value for value in values if value is not None]
-        partly = sum(trial.usage.unreported > 0 for trial in trials) if name in TOKENS[1:] else 0
-        took[name] = Total(
-            max(reported, default=0) if name == "peak_view" else sum(reported), len(reported) - partly, len(values)
-        )
+    partly_reported = sum(trial.usage.unreported > 0 for trial in trials)
+    took: dict[str, Total] = {}
+    for name in TOKENS:
+        known = _known([getattr(trial.usage, name) for trial in trials])
+        partly = 0 if name == "model_calls" else partly_reported
+        took[name] = Total(sum(known), len(known) - partly, len(trials))
+    for name in CONTEXT:
+        known = _known([getattr(trial.context, name, None) for trial in trials])
+        if name == "over_budget" and arm.budget is None:
+            known = []
+        whole = max(known, default=0) if name == "peak_view" else sum(known)
+        took[name] = Total(whole, len(known), len(trials))
     return took | {"cost": Total.cost(trial.usage for trial in trials)}
 
 
+def _known(values: Sequence[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
+
+
 def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda trial: trial.score) -> Table:
-    """Return the scores of some runs, or another figure of their trials that count, by task and run."""
+    """Return the scores of the trials that count, or another figure of them, by task and run."""
     table: dict[str, dict[int, float]] = {}
     for run in runs:
-        for trial in filter(attrgetter("counts"), run.trials):
-            table.setdefault(trial.task, {})[trial.run] = of(trial)
+        for trial in run.trials:
+            if trial.counts:
+                table.setdefault(trial.task, {})[trial.run] = of(trial)
     return table
 
 
 def _interval(score: Score, table: Table) -> Interval | None:
-    """The interval of a score. Near 0 and 1 it is Wilson's, for which all trials of a task count as one.
+    """Return the interval of a score. Near 0 and 1 it is Wilson's, for which all trials of a task count as one.
 
-    So it is where all tasks have the same score, from which Student's would have no width: no other scores from 0 to 1
+    It is also Wilson's if all tasks have the same score, as Student's would have no width. No other scores from 0 to 1
     of that mean vary more than Wilson's interval allows.
     """
     if score.by_task is None:
         return None
     edge = not EDGE <= score.value <= 1 - EDGE
-    if not score.by_task.se or (edge and all(value in (0, 1) for row in table.values() for value in row.values())):
+    binary = all(set(row.values()) <= {0, 1} for row in table.values())
+    if not score.by_task.se or (edge and binary):
         return wilson(score.value * score.tasks, score.tasks)
     ends = score.by_task.interval(score.value)
     return Interval(max(0.0, ends.low), min(1.0, ends.high))
@@ -268,7 +279,7 @@ def _compared(
 
 
 def _uncounted(runs: Sequence[RunResults]) -> float:
-    """The share of the planned trials that do not count, from 0 to 1."""
+    """Return the share of the planned trials that do not count."""
     tried = sum(trial.counts for run in runs for trial in run.trials)
     return 1 - tried / sum(len(run.run.order) for run in runs)
 
@@ -307,7 +318,6 @@ def _passed(table: Table) -> dict[int, tuple[float, float]]:
 
 def _compared_dict(compared: Compared) -> dict[str, Any]:
     apart = compared.difference
-    errors = [error for error in (apart.by_task, apart.by_run) if error is not None]
     return {
         "to": asdict(compared.to),
         "value": apart.value,
@@ -321,7 +331,7 @@ def _compared_dict(compared: Compared) -> dict[str, Any]:
         "margin": apart.margin,
         "verdict": compared.verdict,
         "not_counted": list(compared.uncounted),
-        "detectable": max(map(detectable, errors), default=None),
+        "detectable": apart.detectable(),
     }
 
 
@@ -360,17 +370,19 @@ class Limits:
 
 def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
     """Yield the limits of the data: first those of all arms of a protocol, then those of single arms."""
-    by_arm = {
-        row.arm: [*_of_score(row), *(_of_difference(row, row.compared) if row.compared else ()), *_of_drift(row)]
-        for row in rows
-    }
+    by_arm: dict[Arm, list[str]] = {}
+    for row in rows:
+        sentences = by_arm[row.arm] = [*_of_score(row)]
+        if row.compared:
+            sentences += _of_difference(row, row.compared)
+        sentences += _of_drift(row)
     for protocol in ("isolated", "single"):
-        alike = {arm: sentences for arm, sentences in by_arm.items() if arm.protocol == protocol}
+        alike = [sentences for arm, sentences in by_arm.items() if arm.protocol == protocol]
         if len(alike) > 1:
-            first = next(iter(alike.values()))
-            common = [text for text in first if all(text in sentences for sentences in alike.values())]
-            for sentences in alike.values():
-                sentences[:] = [text for text in sentences if text not in common]
+            shared = set(alike[0]).intersection(*alike)
+            common = [text for text in alike[0] if text in shared]
+            for sentences in alike:
+                sentences[:] = [text for text in sentences if text not in shared]
             if common:
                 yield Limits(f"All arms, {protocol}", " ".join(common))
     for arm, sentences in by_arm.items():
@@ -384,33 +396,32 @@ def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
 def _of_score(row: Row) -> Iterator[str]:
     score = row.score
     if score.tasks < (row.benchmark_tasks or 0):
-        yield f"The score is of {row.tasks_text} tasks of the benchmark, and not of the whole benchmark."
+        yield f"The score is of {row.tasks_text} tasks of the benchmark, not of the whole benchmark."
     if score.by_run is None:
         yield "With one run, it is not known how far runs lie apart."
-    elif (again := score.by_run.interval(score.value)).width:
-        yield f"For these tasks, run again, the score is known to ±{points(again.width / 2)} points."
+    elif score.by_run.se:
+        half = score.by_run.interval(score.value).width / 2
+        yield f"For these tasks, run again, the score is known to ±{points(half)} points."
     if score.by_task is None:
-        yield "With one task, nothing is known of others."
+        yield "With one task, nothing is known about other tasks."
     elif row.interval is not None:
         yield f"For other tasks of this kind, the score is known to ±{points(row.interval.width / 2)} points."
 
 
 def _of_difference(row: Row, compared: Compared) -> Iterator[str]:
     apart = compared.difference
-    wide = apart.interval()
-    if wide is None:
-        yield "The difference to isolated sessions has no error that could be told."
+    wide, narrow, least = apart.interval(), apart.interval(0.9), apart.detectable()
+    if wide is None or narrow is None or least is None:
+        yield "The error of the difference to isolated sessions is not known."
         return
-    errors = [error for error in (apart.by_task, apart.by_run) if error is not None]
     yield (
         f"With n = {row.score.runs}, differences to isolated sessions under {points(wide.width / 2)} points cannot be "
-        f"told from chance, and a true difference of {points(max(map(detectable, errors)))} points is found in four of "
-        "five such experiments."
+        f"told from chance, and a true difference of {points(least)} points is found in four of five such experiments."
     )
-    if (narrow := apart.interval(0.9)) is not None and narrow.width / 2 >= apart.margin:
-        yield f"At a margin of {points(apart.margin)} points, even equal arms could not be shown equal by so few runs."
+    if narrow.width / 2 >= apart.margin:
+        yield f"At a margin of {points(apart.margin)} points, so few runs could not show even equal arms equal."
     if apart.by_run is None:
-        yield "Trials of one session depend on each other, which one run cannot show: the error is rather too small."
+        yield "Trials of one session depend on each other, which one run cannot show: the error is probably too small."
 
 
 def _of_drift(row: Row) -> Iterator[str]:

@@ -26,12 +26,12 @@ from wane.strategies.registry import STRATEGY_NAMES
 from wane_research.evaluation.results import Arm, Protocol
 
 NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and processes of earlier tasks are gone."
-"""The line ahead of each task. The tasks themselves do not mention a new machine."""
+"""The line before each task. The tasks themselves do not mention a new machine."""
 
-_SILENT: Final = 600.0  # seconds for which a call of the agent may be silent before it fails
-RIVAL: Final = "agent:"  # beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`
+_SILENT: Final = 600.0  # seconds without output after which a call of the agent fails
+RIVAL: Final = "agent:"  # prefix of another agent of Harbor, in place of a strategy: `agent:pi`
 ORACLE: Final = f"{RIVAL}oracle"  # the reference solution, which calls no model
-BY_WANE: Final = "@"  # separates the name of another agent from the strategy of `wane run` for it: `agent:pi@cwl`
+BY_WANE: Final = "@"  # separates another agent's name from the strategy of `wane run` for it: `agent:pi@cwl`
 
 BY_WANE_AGENTS: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
 """Agents of Harbor that `wane run` knows, with their classes in `wane_research.evaluation.rivals`."""
@@ -51,7 +51,7 @@ _MODEL: Final = re.compile(r"[\w./-]+:[\w.:/+-]+")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A number of a benchmark's tasks, drawn by a seed."""
+    """A random sample of a benchmark's tasks."""
 
     count: int
     seed: int
@@ -64,17 +64,17 @@ class Sample:
 class Limits:
     """Limits of time and cost. None is no limit."""
 
-    cost_per_task: float | None = None  # dollars; the task ends, and is graded as it is
-    cost_per_run: float | None = None  # dollars; the run stops, and can go on with a higher limit
-    cost_total: float | None = None  # dollars of all runs; as for a run
+    cost_per_task: float | None = None  # dollars; at the limit the task ends and is graded as it is
+    cost_per_run: float | None = None  # dollars; at the limit the run stops, and can continue with a higher one
+    cost_total: float | None = None  # dollars of all runs; at the limit all stop
     minutes_per_task: float | None = None  # for the agent; None for the task's own limit
     timeout_factor: float = 1.0  # factor for the tasks' own limits
-    patience: float = 30.0  # minutes of an outage before the run pauses; a task's time stands still meanwhile
+    patience: float = 30.0  # minutes of an outage before the run pauses; they do not count as a task's time
 
     def __post_init__(self) -> None:
         for name in ("cost_per_task", "cost_per_run", "cost_total", "minutes_per_task", "timeout_factor", "patience"):
             value = getattr(self, name)
-            # YAML's .nan is below nothing and above nothing, so it would switch a limit off.
+            # YAML's .nan compares as False with everything, so it would switch a limit off.
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name}: {value:g} is not a number above 0")
 
@@ -83,35 +83,35 @@ class Limits:
 class EnvironmentSettings:
     """The environment of the tasks."""
 
-    # `linux`, ours without containers; or the name of an environment of Harbor, such as `docker`, `daytona` or `modal`;
-    # or `module:Class`
+    # `linux`, which is Wane's own and needs no containers; or an environment of Harbor, such as `docker`, `daytona` or
+    # `modal`; or `module:Class`
     type: str = "linux"
-    mount: bool | None = None  # the bundle, instead of a copy in each environment; None to choose by the type
-    kwargs: Mapping[str, Any] = field(default_factory=dict)  # its further arguments, such as `bases` for `linux`
+    mount: bool | None = None  # whether to mount the bundle instead of copying it; None to decide by the type
+    kwargs: Mapping[str, Any] = field(default_factory=dict)  # further arguments, such as `bases` for `linux`
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One evaluation: all combinations of models, strategies, budgets and protocols, each some runs."""
+    """One evaluation: several runs of all combinations of models, strategies, budgets and protocols."""
 
-    benchmark: str  # name of the benchmark; `wane eval tasks` lists those that are known
+    benchmark: str  # name of the benchmark; `wane eval tasks` lists the known ones
     path: str  # folder with its tasks, in Harbor's format
     models: tuple[str, ...] = ()  # as `provider:model`
-    tasks: tuple[str, ...] = ()  # names of tasks; all of the folder if empty
+    tasks: tuple[str, ...] = ()  # names of tasks; all tasks of the folder if empty
     exclude: tuple[str, ...] = ()  # names of tasks to leave out
-    sample: Sample | None = None  # draw some of them
+    sample: Sample | None = None  # a sample of the tasks to run; None for all of them
     strategies: tuple[str, ...] = ("cwl",)  # Wane's, `agent:NAME`, or `agent:NAME@STRATEGY` by `wane run`
     budgets: tuple[str, ...] = ("80k",)  # tokens that the view may hold: `80k`
     annotate: tuple[Annotate, ...] = ()  # some of `model`, `infer` and `host`, an arm for each; the default if empty
     protocols: tuple[Protocol, ...] = ("isolated", "single")  # `isolated`, `single` or both
     runs: int = 1  # runs of each combination
-    seed: int | None = 1  # of the order of tasks, another for each run; None for the order of `tasks`, or by name
-    new_environment: str = NEW_ENVIRONMENT  # the line that tells the model of a new environment, ahead of each task
-    margin: float = 0.03  # differences below this count as none; from 0 to 1
+    seed: int | None = 1  # of the order of tasks, which differs by run; None for the order of `tasks`, or by name
+    new_environment: str = NEW_ENVIRONMENT  # the line before each task that tells the model of a new environment
+    margin: float = 0.03  # smaller differences count as none; from 0 to 1
     limits: Limits = field(default_factory=Limits)  # limits of time and cost
-    concurrency: int = 1  # how many runs go on at once; with `isolated`, how many tasks
+    concurrency: int = 1  # number of concurrent runs; with `isolated`, of concurrent tasks
     environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)  # the environment of the tasks
-    env: Mapping[str, str] = field(default_factory=dict)  # the agent's variables; `${NAME}` is of this machine
+    env: Mapping[str, str] = field(default_factory=dict)  # the agent's variables; `${NAME}` is one of this machine's
     output: str = ""  # folder for results
 
     def __post_init__(self) -> None:
@@ -126,20 +126,7 @@ class Config:
             if not getattr(self, name):
                 raise ConfigError(f"{name}: at least one is needed")
         for strategy in self.strategies:
-            if strategy not in STRATEGY_NAMES and not strategy.startswith(RIVAL):
-                names = ", ".join(STRATEGY_NAMES)
-                raise ConfigError(f"strategies: {strategy!r} is not one of {names}, nor another agent: agent:NAME")
-            if by_wane := kept_by_wane(strategy):
-                name, wane_strategy = by_wane
-                if name not in BY_WANE_AGENTS:
-                    raise ConfigError(f"strategies: {strategy!r}: wane run knows {', '.join(BY_WANE_AGENTS)}")
-                if wane_strategy not in get_args(StrategyName):
-                    known = ", ".join(get_args(StrategyName))
-                    raise ConfigError(f"strategies: {strategy!r}: those of wane run are {known}")
-                if "host" in self.annotate and traits(wane_strategy).marked:
-                    raise ConfigError(
-                        f"annotate: host: no host marks episodes of {strategy!r}; wane run has model and infer"
-                    )
+            self._check_strategy(strategy)
         for budget in self.budgets:
             try:
                 parse_budget(budget)
@@ -158,26 +145,45 @@ class Config:
         if not self.models and any(strategy != ORACLE for strategy in self.strategies):
             raise ConfigError(f"models: at least one is needed. {_LEAST}")
 
+    def _check_strategy(self, strategy: str) -> None:
+        if strategy not in STRATEGY_NAMES and not strategy.startswith(RIVAL):
+            names = ", ".join(STRATEGY_NAMES)
+            raise ConfigError(f"strategies: {strategy!r} is not one of {names}, nor another agent: agent:NAME")
+        by_wane = kept_by_wane(strategy)
+        if by_wane is None:
+            return
+        name, wane_strategy = by_wane
+        if name not in BY_WANE_AGENTS:
+            raise ConfigError(f"strategies: {strategy!r}: wane run knows {', '.join(BY_WANE_AGENTS)}")
+        if wane_strategy not in get_args(StrategyName):
+            known = ", ".join(get_args(StrategyName))
+            raise ConfigError(f"strategies: {strategy!r}: the strategies of wane run are {known}")
+        if "host" in self.annotate and traits(wane_strategy).marked:
+            raise ConfigError(f"annotate: host: no host marks episodes of {strategy!r}; wane run has model and infer")
+
     def arms(self) -> tuple[Arm, ...]:
         arms: dict[Arm, None] = {}
-        for model in self.models or ("",):
-            for strategy in self.strategies:
-                # Without a budget to keep, all budgets are the same; other agents do not take one.
-                by_wane = kept_by_wane(strategy)
-                free = strategy == "none" or (strategy.startswith(RIVAL) and by_wane is None)
-                marks = self.annotate if traits(by_wane[1] if by_wane else strategy).marked else ()
-                for budget, protocol, annotate in product(self.budgets, self.protocols, marks or (None,)):
-                    if strategy.startswith(RIVAL) and protocol == "single":
-                        continue
-                    tokens = None if free else parse_budget(budget)
-                    arms[Arm(self.benchmark, model, strategy, tokens, protocol, annotate)] = None
+        for model, strategy in product(self.models or ("",), self.strategies):
+            # Strategies without a budget have one arm for all budgets; other agents do not take one.
+            rival = strategy.startswith(RIVAL)
+            by_wane = kept_by_wane(strategy)
+            unbounded = strategy == "none" or (rival and by_wane is None)
+            wane_strategy = by_wane[1] if by_wane else strategy
+            markers: tuple[Annotate | None, ...] = (None,)
+            if self.annotate and traits(wane_strategy).marked:
+                markers = self.annotate
+            for budget, protocol, annotate in product(self.budgets, self.protocols, markers):
+                if rival and protocol == "single":
+                    continue
+                tokens = None if unbounded else parse_budget(budget)
+                arms[Arm(self.benchmark, model, strategy, tokens, protocol, annotate)] = None
         if not arms:
-            raise ConfigError("protocols: another agent than Wane runs in isolated sessions alone")
+            raise ConfigError("protocols: agents other than Wane run only in isolated sessions")
         return tuple(arms)
 
 
 def load(path: Path) -> Config:
-    """Return the configuration in a YAML file, with paths relative to its folder made absolute."""
+    """Return the configuration in a YAML file. Its relative paths are relative to the file's folder."""
     return read(load_yaml(path), path)
 
 
@@ -193,49 +199,50 @@ def load_yaml(path: Path) -> object:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-    """Refuses a key that stands there twice; YAML's own loader would take the last."""
+    """Refuses duplicate keys. PyYAML's own loader takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        written = [key.value for key, _ in node.value]
-        for key in written:
-            if written.count(key) > 1:
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
                 raise yaml.YAMLError(f"line {node.start_mark.line + 1} begins a mapping with the key {key!r} twice")
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
 
 def read(data: object, path: Path) -> Config:
-    """Return the configuration that YAML data hold; `path` is the file that they came from."""
+    """Return the configuration in YAML data from the file `path`."""
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: keys and values are needed. {_LEAST}")
     data = dict(data)
     if isinstance(data.get("budgets"), list):
-        # 80000 is a number to YAML, and 80k is not.
-        data["budgets"] = [str(budget) if isinstance(budget, int) else budget for budget in data["budgets"]]
+        data["budgets"] = [_budget_text(budget) for budget in data["budgets"]]
     for name in ("models", "strategies", "budgets", "annotate", "protocols", "tasks", "exclude"):
         if isinstance(data.get(name), str | int):
             data[name] = [str(data[name])]
     try:
         config = decode(Config, data)
     except SchemaError as error:
-        absent = any(name not in data for name in ("benchmark", "path"))
-        raise ConfigError(f"{path}: {error}" + (f". {_LEAST}" if absent else "")) from None
+        message = f"{path}: {error}"
+        if "benchmark" not in data or "path" not in data:
+            message += f". {_LEAST}"
+        raise ConfigError(message) from None
     folder = path.resolve().parent
-    output = config.output or f"{path.stem}-results"
-    return replace(
-        config, path=str(folder / Path(config.path).expanduser()), output=str(folder / Path(output).expanduser())
-    )
+    tasks = folder / Path(config.path).expanduser()
+    output = folder / Path(config.output or f"{path.stem}-results").expanduser()
+    return replace(config, path=str(tasks), output=str(output))
+
+
+def _budget_text(budget: object) -> object:
+    # 80000 is a number in YAML, and 80k is text.
+    return str(budget) if isinstance(budget, int) else budget
 
 
 def in_order(tasks: tuple[str, ...], seed: int | None, run: int) -> tuple[str, ...]:
     """Return the tasks in the order of a run.
 
-    The order follows a hash, so that it is the same everywhere, and leaving a task out does not reorder the others.
-
-    Args:
-        tasks: their names.
-        seed: of the order; None for the order given.
-        run: number of the run, from 1: each has an order of its own.
+    The order is by a hash of seed and run, so it is the same everywhere, and leaving a task out does not reorder the
+    others. Without a seed it is the order given.
     """
     if seed is None:
         return tasks
@@ -247,17 +254,17 @@ def drawn(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
     if sample is None:
         return tasks
     if sample.count > len(tasks):
-        raise ConfigError(f"sample: {sample.count} of {len(tasks)} tasks cannot be drawn")
+        raise ConfigError(f"sample: count is {sample.count}, but there are only {len(tasks)} tasks")
     chosen = set(in_order(tasks, sample.seed, 0)[: sample.count])
     return tuple(task for task in tasks if task in chosen)
 
 
 def hung_after(seconds: float, patience: float) -> float:
-    """Return the seconds after which Wane in a task must have ended.
+    """Return the seconds after which Wane must have ended a task.
 
     It waits for at most four outages, and for a call that is silent when the time is over.
 
-    `seconds`: that the task may take.
+    `seconds`: time limit of the task.
     `patience`: minutes that one outage may last.
     """
     return seconds + 5 * 60 * patience + _SILENT + 60
@@ -265,8 +272,10 @@ def hung_after(seconds: float, patience: float) -> float:
 
 def kept_by_wane(strategy: str) -> tuple[str, str] | None:
     """Return the agent and the strategy of `agent:NAME@STRATEGY`; None for anything else."""
-    name, at, wane_strategy = strategy.removeprefix(RIVAL).partition(BY_WANE)
-    return (name, wane_strategy) if at and strategy.startswith(RIVAL) else None
+    if not strategy.startswith(RIVAL) or BY_WANE not in strategy:
+        return None
+    name, _, wane_strategy = strategy.removeprefix(RIVAL).partition(BY_WANE)
+    return name, wane_strategy
 
 
 def _at_least(name: str, value: int, least: int) -> None:
@@ -280,7 +289,7 @@ class Benchmark:
 
     name: str  # as configurations name it
     tasks: int  # number of its tasks
-    about: str  # its description, in a sentence
+    about: str  # its description
     download: str  # commands that fetch it
 
 
@@ -333,7 +342,7 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
     if not folders:
         raise ConfigError(
             f"path: there are no tasks in {folder}: a task is a folder with a task.toml. "
-            '"wane eval tasks" tells where benchmarks can be had'
+            '"wane eval tasks" says where to get benchmarks'
         )
     if unknown := [name for name in (*names, *exclude) if name not in folders]:
         raise ConfigError(f"tasks: {', '.join(unknown)} not found in {folder}")
@@ -346,13 +355,13 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
 
 
 def size_of(benchmark: str, folder: Path) -> int:
-    """Return how many tasks a benchmark has: as many as are known by its name, or those in its folder if more."""
-    listed = {row.name: row.tasks for row in BENCHMARKS}
-    return max(listed.get(benchmark, 0), len(_folders(folder)))
+    """Return the number of tasks of a benchmark: the known one, or that of its folder if larger."""
+    known = {row.name: row.tasks for row in BENCHMARKS}
+    return max(known.get(benchmark, 0), len(_folders(folder)))
 
 
 def _folders(folder: Path) -> dict[str, Path]:
-    """The folders of tasks by name; a folder may itself be the one task."""
+    """Return the folders of tasks by name. The folder may itself be the only task."""
     if (folder / "task.toml").exists():
         return {folder.name: folder}
     return {path.parent.name: path.parent for path in sorted(folder.glob("*/task.toml"))}

@@ -1,9 +1,10 @@
-"""What an agent did in a trial, read from the journals of its sessions: figures, and each call of a tool."""
+"""Reads the journals of a trial's sessions: figures, and each tool call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +29,11 @@ class ToolUse:
 
     explores: bool = False  # whether it gathers information
     changes: bool = False  # whether it changes something
-    repeats: bool = False  # it explores as an earlier call of the user's turn, with nothing changed in between
+    repeats: bool = False  # whether it repeats an earlier exploring call of the user's turn, with no change in between
 
 
 def tool_uses(session: RecordedSession) -> Iterator[ToolUse]:
-    """Yield the tool calls of a session, in order, by what their names and arguments show."""
+    """Yield the tool calls of a session, in order, classified by their names and arguments."""
     since_change: set[tuple[str, str]] = set()
     for part in session.parts:
         if part.kind is Kind.USER:
@@ -52,13 +53,12 @@ def tool_uses(session: RecordedSession) -> Iterator[ToolUse]:
 
 
 def explored_first(work: Sequence[ToolUse]) -> int:
-    """Return how many calls explored before the first one that changed something; all of them if none did."""
-    first = next((number for number, use in enumerate(work) if use.changes), len(work))
-    return sum(use.explores for use in work[:first])
+    """Return how many calls explored before the first change; all exploring calls if nothing changed."""
+    return sum(use.explores for use in takewhile(lambda use: not use.changes, work))
 
 
 def unended_episodes(session: RecordedSession) -> set[str]:
-    """Return the names of the episodes that the model began and did not end: one at most, as it has one at a time."""
+    """Return the names of the episodes that the model began and did not end: at most one, as it has one at a time."""
     protocol = Protocol()
     for part in session.parts:
         if part.kind is Kind.CALL and part.tool == DELIMITER:
@@ -69,7 +69,7 @@ def unended_episodes(session: RecordedSession) -> set[str]:
 SESSIONS: Final = "sessions"  # folder of the agent's sessions, in its folder for logs
 
 PROMPT: Final = "prompt.txt"
-"""The task as Wane's agent gets it, in its folder for logs: it is there once the agent begins."""
+"""The file with the task in the folder for logs of Wane's agent. It exists once the agent has begun."""
 
 STORE: Final = "wane"  # folder of the proxy's sessions, in the folder for logs of another agent
 
@@ -85,10 +85,10 @@ class JournalFigures:
     read_again: int = 0  # results that the agent fetched again after they had left the view
     work: tuple[ToolUse, ...] = ()  # the tool calls, in order
     unended: frozenset[str] = frozenset()  # names of the episodes that the model has begun and not ended
-    complete: bool = True  # whether all of the sessions was understood; the figures of evictions are too low otherwise
+    complete: bool = True  # whether all sessions were fully understood; otherwise the figures of evictions are too low
 
     def since(self, before: JournalFigures, budget: int | None) -> tuple[Usage, ContextFigures | None]:
-        """Return what the session did after an earlier state of it; for the context None if not all was understood.
+        """Return usage and context since an earlier state of the session; no context if some of it was not understood.
 
         `before`: the figures of that state.
         `budget`: tokens that the view may hold; None for no budget.
@@ -96,12 +96,16 @@ class JournalFigures:
         usage = _summed(self.calls[len(before.calls) :])
         if not (self.complete and before.complete):
             return usage, None
-        views, work = self.views[len(before.views) :], self.work[len(before.work) :]
+        views = self.views[len(before.views) :]
+        work = self.work[len(before.work) :]
+        over_budget = 0
+        if budget is not None:
+            over_budget = sum(view > budget for view in views)
         context = ContextFigures(
             passes=self.passes - before.passes,
             evicted_tokens=self.evicted - before.evicted,
             peak_view=max(views, default=0),
-            over_budget=sum(view > budget for view in views) if budget is not None else 0,
+            over_budget=over_budget,
             read_again=self.read_again - before.read_again,
             explored_first=explored_first(work),
             repeated=sum(use.repeats for use in work),
@@ -114,13 +118,15 @@ def journals_in(trial: Path, sessions: str = SESSIONS) -> tuple[Path, ...]:
     """Return the session files of a trial of Harbor, each session once, the newest last.
 
     A task of several steps may have a session for each step, and a copy of a session after each step. The longest copy
-    counts, because journals only grow. The order is that of the names, which begin with the time, because copying and
-    cleaning change the times of files.
+    counts, because journals only grow. The order is by name, because names begin with the time, while the times of
+    files change when they are copied or cleaned.
 
     `trial`: its folder, which also holds files of the grader and of the task itself.
     `sessions`: the folder of the sessions in the agent's folder for logs.
     """
-    paths = [path for folder in _logs(trial) for path in (folder / sessions).rglob("*.jsonl")]
+    paths: list[Path] = []
+    for folder in _logs(trial):
+        paths += (folder / sessions).rglob("*.jsonl")
     newest = {path.name: path for path in sorted(paths, key=lambda path: (path.name, path.stat().st_size))}
     return tuple(newest.values())
 
@@ -141,7 +147,8 @@ def figures_of(*journals: Path) -> JournalFigures:
     evicted: list[int] = []  # tokens that each pass took
     work: list[ToolUse] = []
     unended: set[str] = set()
-    again, complete = 0, True
+    again = 0
+    complete = True
     for journal in journals:
         file = read(journal)
         calls += model_calls(file.records)
@@ -153,7 +160,7 @@ def figures_of(*journals: Path) -> JournalFigures:
         again += read_again(session)
         work += tool_uses(session)
         unended |= unended_episodes(session)
-        # Such as what a strategy did that is not known here: how much it evicted is not known either.
+        # For example, it is not known how much an unknown strategy evicted.
         complete = complete and not session.problems
     return JournalFigures(
         tuple(calls), tuple(views), len(evicted), sum(evicted), again, tuple(work), frozenset(unended), complete
@@ -161,18 +168,18 @@ def figures_of(*journals: Path) -> JournalFigures:
 
 
 def usage_of(*journals: Path) -> Usage:
-    """Return the usage of all model calls of some sessions; nothing is known of it if a journal cannot be read.
-
-    `journals`: the session files.
-    """
+    """Return the usage of all model calls of some sessions; it is unknown if a journal cannot be read."""
+    calls: list[UsageRecord] = []
     try:
-        return _summed([call for journal in journals for call in model_calls(read(journal).records)])
+        for journal in journals:
+            calls += model_calls(read(journal).records)
     except WaneError:
         return Usage()
+    return _summed(calls)
 
 
 def estimate_of(journal: Path) -> float:
-    """Return the dollars of a session, with an estimate for calls whose cost is not known; 0 if it cannot be read."""
+    """Return the dollars of a session, with an estimate for calls of unknown cost; 0 if it cannot be read."""
     try:
         return Account.of(read(journal).records).estimate
     except WaneError:

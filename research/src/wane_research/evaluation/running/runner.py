@@ -47,11 +47,11 @@ CONFIG_FILE: Final = "config.json"  # the configuration, beside the results
 _LOCK: Final = ".lock"
 
 _FLAGGED: Final = re.compile(r"flagged|polic(y|ies)|moderation|content.?filter|safety", re.IGNORECASE)
-"""Words of a refusal because of what a task is about."""
+"""Words of a refusal because of a task's subject."""
 
 
 class EvaluationError(WaneError, RuntimeError):
-    """An evaluation that cannot run: another process runs it, or its folder holds other results."""
+    """An evaluation cannot run: another process runs it, or its folder holds other results."""
 
 
 class StoppedError(WaneError, RuntimeError):
@@ -59,13 +59,11 @@ class StoppedError(WaneError, RuntimeError):
 
 
 class PausedError(WaneError, RuntimeError):
-    """Nothing more can be tried: a provider failed for longer than the patience or refused, or Wane does not start."""
+    """No more trials make sense: a provider failed for longer than the patience or refused, or Wane does not start."""
 
 
 @dataclass(slots=True)
 class _OneRun:
-    """A run: its folder, its tasks in order, and their trials."""
-
     arm: Arm
     number: int
     folder: Path
@@ -83,13 +81,25 @@ class _OneRun:
             if task.name not in self.done:
                 yield Attempt(self.arm, self.number, position, task, self.folder, self._earlier(position))
 
+    def next_attempt(self, position: int | None) -> Attempt | None:
+        """Return the next missing attempt; with a position, only the one there."""
+        for attempt in self.missing():
+            if position in (None, attempt.position):
+                return attempt
+        return None
+
+    def failures(self) -> list[ErrorKind]:
+        """Return what ended the trials that do not count; one that waits for a grader is not among them."""
+        trials = [trial for trial in self.done.values() if not trial.counts]
+        return [trial.ended_by for trial in trials if trial.ended_by is not None]
+
     def _earlier(self, position: int) -> Path | None:
-        """The session as the task before left it; None for the first task, and if each task has its own session."""
+        """Return the session as the task before left it; None for the first task, and in isolated sessions."""
         if self.arm.protocol == "isolated":
             return None
         for task in reversed(self.tasks[: position - 1]):
             trial = self.done.get(task.name)
-            # A trial whose environment did not start left no session: the one before it is the latest.
+            # A trial whose environment did not start left no session, so the latest is an earlier one.
             if trial is not None and trial.journal:
                 return self.folder / trial.journal
         return None
@@ -98,12 +108,9 @@ class _OneRun:
 class Evaluation:
     """All runs of a configuration, in one folder. Use it as a context manager: it locks the folder.
 
-    Args:
-        config: the configuration.
-        tell: called with each trial that has ended.
-        try_task: does a trial; with Harbor by default.
-        again: kinds of errors; isolated trials that ended in one are done again. In one session they stand, because
-            later tasks built on them.
+    `try_task`: does a trial; by default with Harbor.
+    `again`: kinds of errors; isolated trials that ended in one are done again. In a single session they stand, because
+    later tasks build on them.
     """
 
     def __init__(self, config: Config, tell: Tell, try_task: Try = try_task, again: Collection[ErrorKind] = ()) -> None:
@@ -146,16 +153,17 @@ class Evaluation:
 
     @property
     def uncounted(self) -> dict[ErrorKind, int]:
-        """Number of trials that say nothing of the agent, by what ended them."""
-        trials = (trial for run in self._runs for trial in run.done.values() if not trial.counts)
-        return dict(Counter(trial.ended_by for trial in trials if trial.ended_by is not None))
+        """Number of trials that do not count, by what ended them."""
+        causes: Counter[ErrorKind] = Counter()
+        for run in self._runs:
+            causes.update(run.failures())
+        return dict(causes)
 
     @property
     def empty(self) -> list[str]:
-        """The runs that have results of which none counts, though none waits for a grader, in words."""
-        runs = [run for run in self._runs if run.done]
-        failed = [run for run in runs if all(trial.ended_by and not trial.counts for trial in run.done.values())]
-        return [f"{run.file.parent.parent.name}, run {run.number}" for run in failed]
+        """The names of the runs in which every trial failed and none counts."""
+        failed = [run for run in self._runs if run.done and len(run.failures()) == len(run.done)]
+        return [f"{run.folder.parent.name}, run {run.number}" for run in failed]
 
     @property
     def spent(self) -> Total:
@@ -164,13 +172,13 @@ class Evaluation:
 
     @property
     def not_limited(self) -> str:
-        """Say what the limits of cost cannot hold, in a sentence; "" if nothing."""
+        """A sentence about costs that the limits do not cover; "" if there are none."""
         limits, spent = self._config.limits, self.spent
-        if spent.exact is not None or (limits.cost_per_run, limits.cost_total) == (None, None):
+        if spent.exact is not None or (limits.cost_per_run is None and limits.cost_total is None):
             return ""
         return (
             f"the cost of {spent.of - spent.known_trials:,} of {spent.of:,} trials is not known: the limits of a run "
-            f"and in total count what is known, {dollars(spent.at_least)}, and more may have been spent"
+            f"and in total count only the known {dollars(spent.at_least)}, and more may have been spent"
         )
 
     async def run(self) -> None:
@@ -178,7 +186,7 @@ class Evaluation:
 
         Raises:
             StoppedError: if a limit of cost ended it; results stay, and it can continue with a higher limit.
-            PausedError: if a provider did. The trials that it interrupted are not tried, and are done again.
+            PausedError: if a provider ended it. The interrupted trials are done again.
             EvaluationError: if the folder holds results of another configuration.
         """
         for run in self._runs:
@@ -191,8 +199,10 @@ class Evaluation:
         lanes: list[tuple[_OneRun, int | None]] = []
         for run in self._runs:
             # A session over tasks does them one after the other; isolated ones do not wait for each other.
-            positions = [None] if run.arm.protocol == "single" else [attempt.position for attempt in run.missing()]
-            lanes += [(run, position) for position in positions]
+            if run.arm.protocol == "single":
+                lanes.append((run, None))
+            else:
+                lanes += [(run, attempt.position) for attempt in run.missing()]
         try:
             async with asyncio.TaskGroup() as group:
                 for run, position in lanes:
@@ -202,24 +212,27 @@ class Evaluation:
         if self._paused:
             raise PausedError(f"paused, with {self.done} of {self.total} trials done: {'; '.join(self._paused)}")
         if self._reasons:
-            reasons = "; ".join(filter(None, (*self._reasons, self.not_limited)))
-            raise StoppedError(f"{reasons}. {self.done} of {self.total} trials are done; raise it and go on")
+            reasons = [*self._reasons]
+            if self.not_limited:
+                reasons.append(self.not_limited)
+            done = f"{self.done} of {self.total} trials are done"
+            raise StoppedError(f"{'; '.join(reasons)}. {done}; raise it and go on")
 
     def _run(self, arm: Arm, number: int) -> _OneRun:
         words = [arm.model, arm.strategy, str(arm.budget or ""), arm.protocol, arm.annotate]
-        name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, words)))
+        name = re.sub(r"[^\w.-]+", "-", "-".join(word for word in words if word))
         order = in_order(tuple(self._tasks), self._config.seed, number)
         tasks = tuple(self._tasks[name] for name in order)
         return _OneRun(arm, number, self._folder / name / f"run-{number}", tasks)
 
     def _open(self, run: _OneRun) -> None:
-        """Read the results of a run, begin it if there are none, and clear away trials that did not end."""
+        """Read the results of a run, or begin it if there are none, and clear away trials that did not end."""
         header = _header(self._config, run)
         ended: dict[str, Trial] = {}
         if run.file.exists():
             results = read(run.file)
             ended = {trial.task: trial for trial in results.trials}
-            # Limits may differ, because they can be raised.
+            # Limits may differ, as users may raise them.
             for name in ("arm", "run", "order", "new_environment", "margin"):
                 begun, wanted = getattr(results.run, name), getattr(header, name)
                 if begun != wanted:
@@ -229,7 +242,7 @@ class Evaluation:
                     )
             again = self._again if run.arm.protocol == "isolated" else ()
             run.done = {trial.task: trial for trial in results.trials if trial.ended_by not in again}
-            paid = [*(trial.usage for trial in run.done.values()), *(trial.usage for trial in results.abandoned)]
+            paid = [trial.usage for trial in run.done.values()] + [trial.usage for trial in results.abandoned]
             run.spent = Total.cost(paid)
         else:
             begin(run.file, header)
@@ -250,8 +263,8 @@ class Evaluation:
         async with slots:
             self._busy += 1
             try:
-                # Ask again for each attempt: it continues the session that the one before left.
-                while attempt := next((due for due in run.missing() if position in (None, due.position)), None):
+                # Look again after each attempt: the next one continues the session that it left.
+                while attempt := run.next_attempt(position):
                     if self._stopped or run.stopped or not await self._attempt(run, attempt):
                         return
             finally:
@@ -278,8 +291,8 @@ class Evaluation:
             return self._stop(run, scope if priced else "price")
         if trial.ended_by == "provider" or trial.error == START:
             return self._pause(run, attempt, trial)
-        # The first request was refused, and not for what the task is about: the agent has done nothing by then. Once,
-        # that may be the task's own; twice in a row, or at the very first, the account or the model cannot be used.
+        # The agent's first request was refused, and not because of the task's subject. One such refusal may still be
+        # due to the task. Two in a row, or one before any answer, mean that the account or the model is unusable.
         own = not trial.arm.strategy.startswith(RIVAL)
         unanswered = own and trial.ended_by == "agent" and trial.usage.model_calls == 0
         if unanswered and not _FLAGGED.search(trial.error_message):
@@ -295,14 +308,15 @@ class Evaluation:
         return True
 
     def _answers(self, model: str) -> bool:
-        """Whether a model answers: it has, and it did not refuse the task before at once."""
+        """Return whether a model has answered before, and did not refuse the task before this one."""
         if (before := self._refused.pop(model, None)) is not None:
             run, attempt = before
             self._abandon(run, attempt, "not tried: refused", run.done.pop(attempt.task.name).usage)
             return False
-        return any(
-            trial.usage.model_calls for run in self._runs if run.arm.model == model for trial in run.done.values()
-        )
+        for run in self._runs:
+            if run.arm.model == model and any(trial.usage.model_calls for trial in run.done.values()):
+                return True
+        return False
 
     def _pause(self, run: _OneRun, attempt: Attempt, trial: Trial) -> bool:
         self._abandon(run, attempt, f"not tried: {trial.error}", trial.usage)
@@ -312,15 +326,16 @@ class Evaluation:
 
     def _stop(self, run: _OneRun, scope: str) -> bool:
         limits = self._config.limits
-        reason = {
-            "run": f"the limit of ${limits.cost_per_run or 0:g} for a run is reached",
-            "total": f"the limit of ${limits.cost_total or 0:g} in total is reached",
-        }.get(scope, f"a limit of cost cannot be kept, because the price of {run.arm.model} is not known")
-        self._reasons[reason] = None
         if scope == "run":
             run.stopped = True
+            reason = f"the limit of ${limits.cost_per_run:g} for a run is reached"
+        elif scope == "total":
+            self._stopped = True
+            reason = f"the limit of ${limits.cost_total:g} in total is reached"
         else:
             self._stopped = True
+            reason = f"a limit of cost cannot be kept, because the price of {run.arm.model} is not known"
+        self._reasons[reason] = None
         return False
 
     def _allowance(self, run: _OneRun) -> tuple[float | None, str]:

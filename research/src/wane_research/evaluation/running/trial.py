@@ -34,14 +34,14 @@ from wane_research.evaluation.running.journals import (
 )
 
 if TYPE_CHECKING:
-    from harbor.models.trial.result import ExceptionInfo, StepResult, TrialResult
+    from harbor.models.trial.result import ExceptionInfo, StepResult, TimingInfo, TrialResult
     from harbor.models.verifier.result import VerifierResult
 
 LINUX: Final = "wane_research.evaluation.environment:LinuxEnvironment"
 GRACE: Final = 120.0  # seconds that Harbor waits beyond Wane's own time limit, so that Wane ends first
 COST_LIMIT: Final = "CostLimitError"  # name of the error of a trial that reached its cost limit
-START: Final = "StartError"  # name of the error of a trial in which Wane did not start, as it will not in any other
-REWARD: Final = "RewardError"  # name of the error of a trial whose verifier gave no reward that can be used
+START: Final = "StartError"  # name of the error of a trial in which Wane did not start
+REWARD: Final = "RewardError"  # name of the error of a trial whose verifier gave no usable reward
 _MOUNTED: Final = ("linux", "docker", "podman")  # environments that can mount a folder of this machine
 _MESSAGE: Final = 500
 _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
@@ -79,19 +79,20 @@ class Attempt:
         return self.figures(began=began)[0]
 
     def figures(self, *, began: bool = True) -> tuple[Usage, ContextFigures | None]:
-        """Return the trial's usage so far, and the figures of its context if they are known.
+        """Return the trial's usage so far, and the figures of its context if known.
 
-        Those of Wane's agent are in its sessions. Of another agent the context is not known, and its usage is in the
-        sessions of Wane's proxy, if it uses one. If an agent began and its sessions are not here, nothing is known.
+        For Wane's agent both are in its sessions. For another agent the context is unknown, and the usage is in the
+        sessions of Wane's proxy, if it uses one. If an agent has begun but left no sessions here, nothing is known.
         """
         if not began:
             return NOTHING, ContextFigures() if self._is_own else None
-        if not self._is_own:
-            journals = journals_in(self.directory, STORE) if kept_by_wane(self.arm.strategy) else ()
-            return usage_of(*journals) if journals else Usage(), None
-        journals = journals_in(self.directory)
+        if not self._is_own and kept_by_wane(self.arm.strategy) is None:
+            return Usage(), None
+        journals = journals_in(self.directory) if self._is_own else journals_in(self.directory, STORE)
         if not journals:
             return Usage(), None
+        if not self._is_own:
+            return usage_of(*journals), None
         try:
             before = figures_of(self.earlier) if self.earlier else JournalFigures()
             return figures_of(*journals).since(before, self.arm.budget)
@@ -122,13 +123,13 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
     result: TrialResult | None = None
     raised: Exception | None = None
     try:
-        # It fails for a task that this environment cannot run, or that is damaged: the others can be tried.
+        # It fails for a damaged task, and for one that this environment cannot run. The others can still be tried.
         harbor_trial = await HarborTrial.create(described)
         await harbor_trial.run()
     except Exception as error:
         raised = error
     if harbor_trial is not None:
-        # What Harbor had recorded when it failed to save the trial's files counts; there is nothing if it never began.
+        # The result counts even if Harbor failed to save the trial's files. There is none if the trial never began.
         with suppress(RuntimeError):
             result = harbor_trial.result
     usage, context = attempt.figures(began=False)
@@ -145,8 +146,11 @@ def _agent(config: Config, attempt: Attempt) -> Any:
     from harbor.models.trial.config import AgentConfig
 
     arm, limits = attempt.arm, config.limits
-    own = attempt.task.seconds
-    seconds = limits.minutes_per_task * 60 if limits.minutes_per_task else own and own * limits.timeout_factor
+    seconds = attempt.task.seconds
+    if limits.minutes_per_task:
+        seconds = limits.minutes_per_task * 60
+    elif seconds:
+        seconds *= limits.timeout_factor
     env = {name: _resolved(name, value) for name, value in config.env.items()}
     common = {"model_name": arm.model.replace(":", "/", 1) or None, "env": env}
     budget = None if arm.budget is None else str(arm.budget)
@@ -183,7 +187,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         import_path="wane_research.evaluation.harbor:WaneAgent",
         **common,
         # Wane's own limit stands still while it waits for a provider that fails.
-        override_timeout_sec=seconds and hung_after(seconds, limits.patience) + GRACE,
+        override_timeout_sec=None if seconds is None else hung_after(seconds, limits.patience) + GRACE,
         # In a session over tasks, a task's steps are turns of it; isolated, each step has a session of its own.
         resume_trajectory=arm.protocol == "single",
         kwargs=_not_none(kwargs),
@@ -202,7 +206,10 @@ def _environment(config: Config) -> Any:
     if ":" in settings.type or settings.type == "linux":
         named = {"import_path": LINUX if settings.type == "linux" else settings.type}
     mounts = []
-    if settings.type in _MOUNTED if settings.mount is None else settings.mount:
+    mount = settings.mount
+    if mount is None:
+        mount = settings.type in _MOUNTED
+    if mount:
         mounts.append({"type": "bind", "source": str(bundle.ensure()), "target": bundle.PLACE, "read_only": True})
     return EnvironmentConfig(**named, kwargs=dict(settings.kwargs), mounts=mounts)
 
@@ -218,36 +225,36 @@ def _resolved(name: str, value: str) -> str:
 
 
 def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
-    steps = result.step_results or []
-    contexts = [step.agent_result for step in (result, *steps) if step.agent_result is not None]
-    timings = [step.agent_execution for step in (result, *steps) if step.agent_execution is not None]
-    spans = [
-        (timing.finished_at - timing.started_at).total_seconds()
-        for timing in timings
-        if timing.finished_at and timing.started_at
-    ]
+    parts = (result, *(result.step_results or []))
+    contexts = [part.agent_result for part in parts if part.agent_result is not None]
+    timings = [part.agent_execution for part in parts if part.agent_execution is not None]
     rival = attempt.arm.strategy.startswith(RIVAL)
     journals = () if rival else journals_in(attempt.directory)
     usage, context = attempt.figures(began=bool(timings))
     if rival and timings and not kept_by_wane(attempt.arm.strategy):
         usage = NOTHING if attempt.arm.strategy == ORACLE else _reported_usage(contexts)
-    # What the agent said of its last turn, and the seconds that all turns lost to the provider.
-    metadata: Mapping[str, Any] = next((said.metadata for said in reversed(contexts) if said.metadata), {})
-    waits = [(said.metadata or {}).get("waited_seconds") for said in contexts]
-    waited = sum(filter(None, waits)) if waits and None not in waits else None
+    metadata: Mapping[str, Any] = {}  # of the agent's last turn
+    for turn in contexts:
+        metadata = turn.metadata or metadata
+    waited = _total((turn.metadata or {}).get("waited_seconds") for turn in contexts)
+    seconds = _total(_seconds(timing) for timing in timings)
+    if seconds is not None:
+        seconds -= waited or 0.0
     error, message, phase = _error(result, metadata)
     fault = metadata.get("fault")
     ended_by: ErrorKind | None = "environment" if error == START else None
     if fault:
         error, message = fault["name"], metadata["error"]
-        # Without a budget, a context that grows until the window is full is what the arm shows.
+        # Without a budget, a context that fills the window is a result of the arm.
         full = fault["kind"] == "context" and attempt.arm.budget is None
         ended_by = "limit" if full else "provider"
     elif error == "AgentTimeoutError" and metadata.get("outcome") == "time_limit":
         message = metadata["error"]  # Harbor names its own limit
     reward, graded_steps, wrong = _graded(result)
     if wrong and not fault:
-        error, message, phase = error or REWARD, f"{message}; {wrong}" if message else wrong, phase or "grading"
+        error = error or REWARD
+        message = f"{message}; {wrong}" if message else wrong
+        phase = phase or "grading"
     return replace(
         trial,
         reward=reward,
@@ -256,7 +263,7 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
         phase=phase,
         ended_by=ended_by,
         started=timings[0].started_at if timings else None,
-        seconds=sum(spans) - (waited or 0.0) if spans and len(spans) == len(timings) else None,
+        seconds=seconds,
         waited=waited,
         usage=usage,
         context=context,
@@ -266,8 +273,24 @@ def _ended(attempt: Attempt, trial: Trial, result: TrialResult) -> Trial:
     )
 
 
+def _seconds(timing: TimingInfo) -> float | None:
+    if timing.started_at is None or timing.finished_at is None:
+        return None
+    return float((timing.finished_at - timing.started_at).total_seconds())
+
+
+def _total(values: Iterable[float | None]) -> float | None:
+    """Return the sum of some figures; None if there are none, or one is unknown."""
+    total: float | None = None
+    for value in values:
+        if value is None:
+            return None
+        total = (total or 0.0) + value
+    return total
+
+
 def _error(result: TrialResult, metadata: Mapping[str, Any]) -> tuple[str, str, Phase | None]:
-    """The name of the error that ended a trial, its text, and the part of the trial in which it was raised."""
+    """Return the name of the error that ended a trial, its text, and the part of the trial in which it was raised."""
     steps = result.step_results or []
     failed_in = next((step for step in steps if step.exception_info), None)
     failed = result.exception_info or (failed_in and failed_in.exception_info)
@@ -275,11 +298,12 @@ def _error(result: TrialResult, metadata: Mapping[str, Any]) -> tuple[str, str, 
     if failed is None:
         return (COST_LIMIT, "", "agent") if limited else ("", "", None)
     last = failed_in or (steps[-1] if steps else result)
-    return COST_LIMIT if limited else failed.exception_type, failed.exception_message, _phase(last, failed)
+    name = COST_LIMIT if limited else failed.exception_type
+    return name, failed.exception_message, _phase(last, failed)
 
 
 def _phase(part: TrialResult | StepResult, failed: ExceptionInfo) -> Phase:
-    """Where an error was raised, by what had begun and ended in the trial, or in its step."""
+    """Return when an error was raised, by what had begun and ended in the trial, or in its step."""
     if part.agent_execution is None:
         return "set-up"
     grading = part.verifier
@@ -293,19 +317,20 @@ def _line(text: str) -> str:
 
 
 def _graded(result: TrialResult) -> tuple[float | None, tuple[StepReward, ...], str]:
-    """The rewards of a trial and of its steps, and why they cannot be used; "" if they can."""
+    """Return the rewards of a trial and of its steps, and why they cannot be used; "" if they can."""
     reward, wrong = _reward(result.verifier_result)
     steps = []
     for step in result.step_results or []:
-        of_step, wrong_there = _reward(step.verifier_result)
+        of_step, wrong_in_step = _reward(step.verifier_result)
         steps.append(StepReward(step.step_name, of_step))
-        wrong = wrong or (wrong_there and f"{step.step_name}: {wrong_there}")
-    # The reward of a trial is made of its steps'.
+        if wrong_in_step and not wrong:
+            wrong = f"{step.step_name}: {wrong_in_step}"
+    # The reward of a trial is computed from its steps' rewards.
     return None if wrong else reward, tuple(steps), wrong
 
 
 def _reward(graded: VerifierResult | None) -> tuple[float | None, str]:
-    """The reward that a verifier gave, the one named `reward` or the only one, and why it cannot be used."""
+    """Return a verifier's reward, the one named `reward` or the only one, and why it cannot be used."""
     rewards = (graded.rewards or {}) if graded else {}
     if not rewards:
         return None, ""
@@ -318,11 +343,14 @@ def _reward(graded: VerifierResult | None) -> tuple[float | None, str]:
 
 
 def _reported_usage(contexts: Iterable[Any]) -> Usage:
-    """The usage that another agent tells of itself; what it does not tell of each step is not known."""
+    """Return the usage that another agent reports; a figure is unknown unless it is reported for each step."""
 
     def total(name: str) -> Any:
         values = [getattr(context, name) for context in contexts]
-        return sum(values) if all(value is not None and 0 <= value < math.inf for value in values) else None
+        for value in values:
+            if value is None or not 0 <= value < math.inf:
+                return None
+        return sum(values)
 
     return Usage(
         input_tokens=total("n_input_tokens"),

@@ -1,1 +1,1 @@
-"""An environment for tasks without containers: a root file system, an overlay on it, and namespaces of its own."""
+"""An environment for tasks without containers: a root file system with an overlay, in namespaces of its own."""

@@ -1,8 +1,8 @@
-"""The first process of a namespace, and the way into it: run as a program by this machine's Python.
+"""A program, run by this machine's Python, that is the first process of a namespace, or enters one.
 
-A task is root in its environment and may replace any program there, also those with which others enter. So nothing
-from there may run before the capabilities are dropped: this needs no program, no library and no module of it. Nor may
-a task get hold of this interpreter, which it could overwrite (as in CVE-2019-5736).
+A task is root in its environment and may replace any program there, even those used to enter it. So nothing from there
+may run before the capabilities are dropped: this uses no program, library or module of the environment. Nor may a task
+get hold of this interpreter, which it could overwrite (as in CVE-2019-5736).
 
     entering.py keep ROOT LOWER UPPER WORK [SOURCE TARGET ro|rw]…
     entering.py enter PID NAMESPACES USER VARIABLES [NAME=VALUE]… [ARGUMENT OF sh]…
@@ -43,9 +43,11 @@ CAPABILITIES: Final = {
     "audit_write": 29,
     "setfcap": 31,
 }
-"""What root may do in it: as in a container of Docker, but without making device nodes, which Docker limits otherwise.
+"""What root may do inside: the same as in a Docker container, except making device nodes, which Docker limits in
+another way.
 
-Without `sys_admin` it can mount nothing, so what is read-only stays so, and the machine's devices stay out of reach."""
+Without `sys_admin`, root can mount nothing. So read-only mounts stay read-only, and the machine's devices stay out of
+reach."""
 
 # $1 root, $2 lower layers, $3 upper, $4 work; then for each mount its source, target and "ro" or "rw".
 _ROOT: Final = r"""
@@ -111,11 +113,9 @@ _FAILED: Final = 125  # exit code if the program was not started, as of `env`
 def keep(*places: str) -> Never:
     """Make the root file system, and stay as the first process until standard input ends.
 
-    That is a pipe from the process that owns the namespace. When that dies, even by SIGKILL, the pipe ends, and with
-    its first process the namespace ends. A parent-death signal would not do: the kernel forgets it when a process
-    enters a user namespace.
-
-    `places`: the root, its layers, and for each mount its source, target and `ro` or `rw`.
+    Standard input is a pipe from the process that owns the namespace. When the owner dies, even by SIGKILL, the pipe
+    ends; then the first process ends, and with it the namespace. A parent-death signal would not work: the kernel drops
+    it when a process enters a user namespace.
     """
     import subprocess
 
@@ -126,7 +126,7 @@ def keep(*places: str) -> Never:
     _check(_libc().umount2(b"/.old", _DETACH))
     with suppress(OSError):
         os.rmdir("/.old")
-    # Orphans that end are let go of at once. No other signal from inside reaches the first process.
+    # The kernel reaps orphans at once. No other signal from inside reaches the first process.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.write(1, b"ready\n")
     os.dup2(null, 1)
@@ -139,30 +139,26 @@ def keep(*places: str) -> Never:
 def enter(pid: str, namespaces: str, user: str, variables: str, *words: str) -> Never:
     """Run a shell in a namespace, and end as it ends.
 
-    Args:
-        pid: its first process.
-        namespaces: their kinds, with commas between.
-        user: name or number of the shell's user.
-        variables: number of its environment's variables.
-        words: these variables, and the arguments of the shell.
+    `variables`: number of its environment's variables.
+    `words`: these variables, and the arguments of the shell.
     """
     own = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in namespaces.split(",")]
     root = os.open(f"/proc/{pid}/root", os.O_RDONLY)
     libc = _libc()
     with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
         last = int(file.read())
-    # Inside, nobody may look at this process, nor at its program.
+    # Nobody inside may inspect this process or its program.
     _check(libc.prctl(_DUMPABLE, 0, 0, 0, 0))
     for name, handle in zip(namespaces.split(","), own, strict=True):
         _check(libc.setns(handle, NAMESPACES[name]))
     _limit(libc, last)
-    child = os.fork()  # of processes, only children are in another namespace
+    child = os.fork()  # only a child enters the namespace of processes
     if child:
         _end_as(child)
     os.fchdir(root)
     os.chroot(".")
     _become(user)
-    # Python ignores some, and what was ignored where this was started would be, too.
+    # Python ignores some signals, and the parent of this process may have ignored others.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     split = int(variables)
@@ -171,16 +167,18 @@ def enter(pid: str, namespaces: str, user: str, variables: str, *words: str) -> 
 
 
 def _shell(arguments: Sequence[str], env: Mapping[str, str]) -> Never:
-    for path in (f"{folder}/{name}" for name in ("sh", "bash") for folder in env["PATH"].split(":")):
-        with suppress(OSError):
-            # By a handle that is closed, the kernel starts no script, such as one for "/proc/self/exe", which is this.
-            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            os.execve(handle, ["sh", *arguments], env)  # noqa: S606 - it is one
+    for name in ("sh", "bash"):
+        for folder in env["PATH"].split(":"):
+            with suppress(OSError):
+                # From a handle that is closed on exec, the kernel starts no script. A script could name this
+                # interpreter as its own, by "/proc/self/exe".
+                handle = os.open(f"{folder}/{name}", os.O_PATH | os.O_CLOEXEC)
+                os.execve(handle, ["sh", *arguments], env)  # noqa: S606 - it is one
     raise FileNotFoundError("there is no shell, or it is a script")
 
 
 def _limit(libc: ctypes.CDLL, last: int) -> None:
-    """Drop all other capabilities, for good."""
+    """Drop all other capabilities permanently."""
     for number in set(range(last + 1)) - set(CAPABILITIES.values()):
         _check(libc.prctl(_DROP_FROM_BOUNDS, number, 0, 0, 0))
     capabilities = sum(1 << number for number in CAPABILITIES.values())
@@ -191,27 +189,31 @@ def _limit(libc: ctypes.CDLL, last: int) -> None:
 
 
 def _become(user: str) -> None:
-    """Change the user, to one of the namespace's own or to a number."""
+    """Change the user, to one in the namespace's /etc/passwd or to a number."""
     if user in ("root", "0"):
         return
-    lines = _lines("/etc/passwd")
-    entry = next((fields for fields in lines if user in fields[:3:2]), None)
-    if entry is None and not user.isdigit():
+    groups: list[int] = []
+    entry = next((fields for fields in _fields("/etc/passwd") if user in (fields[0], fields[2])), None)
+    if entry is not None:
+        name, number, group = entry[0], int(entry[2]), int(entry[3])
+        groups = [group]
+        groups += [int(fields[2]) for fields in _fields("/etc/group") if name in fields[3].split(",")]
+    elif user.isdigit():
+        number = group = int(user)
+    else:
         raise ValueError(f"there is no user {user} in /etc/passwd")
-    name, group = (entry[0], int(entry[3])) if entry else ("", int(user))
-    groups = [int(line[2]) for line in _lines("/etc/group") if name and name in line[3].split(",")]
-    os.setgroups([group, *groups] if entry else [])
+    os.setgroups(groups)
     os.setresgid(group, group, group)
-    number = int(entry[2] if entry else user)
     os.setresuid(number, number, number)
 
 
-def _lines(path: str) -> list[list[str]]:
+def _fields(path: str) -> list[list[str]]:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return [fields for line in file if len(fields := line.strip().split(":")) > 3]
+            lines = [line.strip().split(":") for line in file]
     except FileNotFoundError:
         return []
+    return [fields for fields in lines if len(fields) > 3]
 
 
 def _end_as(child: int) -> Never:
@@ -240,6 +242,6 @@ if __name__ == "__main__":
             keep(*sys.argv[2:])
         enter(*sys.argv[2:])
     except Exception as error:
-        # Without a traceback, for which Python would look for modules.
+        # No traceback: Python would load modules for it.
         os.write(2, f"{error}\n".encode())
         os._exit(_FAILED)

@@ -1,4 +1,4 @@
-"""Reads a Dockerfile and builds it into a layer on a base root file system, once: the layer is kept and used again.
+"""Reads a Dockerfile and builds it as a layer on a base root file system. The layer is cached.
 
 Dockerfiles of benchmarks have one stage, and instructions that change its files or its environment.
 """
@@ -32,7 +32,7 @@ from wane_research.evaluation.sandbox.namespace import (
 IGNORED: Final = frozenset(
     {"CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "SHELL", "STOPSIGNAL", "VOLUME"}
 )
-"""Instructions that change nothing for a task: its commands are run by a harness."""
+"""Instructions without an effect on a task, whose commands are run by a harness."""
 
 KNOWN: Final = frozenset({"FROM", "ARG", "ENV", "WORKDIR", "COPY", "ADD", "RUN", "USER"}) | IGNORED
 
@@ -51,8 +51,11 @@ class Instruction:
 
     word: str  # its name, in capitals
     text: str  # the rest of its line, continued lines joined
-    body: str | None  # the text of its here-document; None without one
+    body: str | None  # its here-document; None without one
     line: int  # its first line, from 1
+
+    def error(self, problem: object) -> DockerfileError:
+        return DockerfileError(f"Dockerfile, line {self.line}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,8 @@ class Dockerfile:
     """The content of a Dockerfile."""
 
     base: str  # name of the image that it builds on
-    arguments: Mapping[str, str]  # values of `ARG` before `FROM`, which the stage may ask for
-    steps: tuple[Instruction, ...]  # the instructions after it, in order, without those that change nothing here
+    arguments: Mapping[str, str]  # values of `ARG` before `FROM`, which the stage may use
+    steps: tuple[Instruction, ...]  # the instructions after `FROM`, in order, without the ignored ones
 
 
 def parse(text: str) -> Dockerfile:
@@ -75,18 +78,16 @@ def parse(text: str) -> Dockerfile:
     steps: list[Instruction] = []
     for instruction in _instructions(text):
         if instruction.word not in KNOWN:
-            raise DockerfileError(
-                f"Dockerfile, line {instruction.line}: the instruction {instruction.word} is not known"
-            )
+            raise instruction.error(f"the instruction {instruction.word} is not known")
         if instruction.word == "FROM":
             if base:
-                raise DockerfileError(f"Dockerfile, line {instruction.line}: a second stage; only one is supported")
+                raise instruction.error("a second stage; only one is supported")
             words = [word for word in instruction.text.split() if not word.startswith("--")]
             base = expand(words[0], arguments) if words else ""
         elif instruction.word == "ARG" and not base:
             arguments |= assignments(instruction, arguments)
         elif not base:
-            raise DockerfileError(f"Dockerfile, line {instruction.line}: {instruction.word} before FROM")
+            raise instruction.error(f"{instruction.word} before FROM")
         elif instruction.word not in IGNORED:
             steps.append(instruction)
     if not base:
@@ -97,11 +98,11 @@ def parse(text: str) -> Dockerfile:
 def assignments(instruction: Instruction, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that an `ENV` or `ARG` sets.
 
-    `variables`: variables that its values may use; of an `ARG` without a value, the value.
+    `variables`: variables that its values may use, and the value of an `ARG` without one.
     """
     pairs = _words(instruction)
     if instruction.word == "ENV" and pairs and "=" not in pairs[0]:
-        # The old form: ENV NAME the whole rest.
+        # The old form: ENV NAME VALUE, where the value is the rest of the line.
         name, _, value = instruction.text.strip().partition(" ")
         return {name: expand(value.strip(), variables)}
     values: dict[str, str] = {}
@@ -120,17 +121,14 @@ def copied(instruction: Instruction) -> tuple[tuple[str, ...], str]:
     Raises:
         DockerfileError: if it copies from another stage or the network, or names no target.
     """
-    flags = [word for word in instruction.text.split() if word.startswith("--")]
-    if any(flag.startswith("--from") for flag in flags):
-        raise DockerfileError(f"Dockerfile, line {instruction.line}: {instruction.word} --from is not supported")
+    if any(word.startswith("--from") for word in instruction.text.split()):
+        raise instruction.error(f"{instruction.word} --from is not supported")
     arguments = without_flags(instruction)
     words = json.loads(arguments) if arguments.startswith("[") else shlex.split(arguments)
     if len(words) < 2:
-        raise DockerfileError(f"Dockerfile, line {instruction.line}: {instruction.word} needs a source and a target")
+        raise instruction.error(f"{instruction.word} needs a source and a target")
     if any("://" in word for word in words[:-1]):
-        raise DockerfileError(
-            f"Dockerfile, line {instruction.line}: {instruction.word} from the network is not supported"
-        )
+        raise instruction.error(f"{instruction.word} from the network is not supported")
     return tuple(words[:-1]), words[-1]
 
 
@@ -169,7 +167,7 @@ def _words(instruction: Instruction) -> list[str]:
     try:
         return shlex.split(instruction.text)
     except ValueError as error:
-        raise DockerfileError(f"Dockerfile, line {instruction.line}: {error}") from None
+        raise instruction.error(error) from None
 
 
 def _instructions(text: str) -> Iterator[Instruction]:
@@ -228,7 +226,7 @@ _TOLD: Final = 3000
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The setting of commands: environment variables, a directory, and a user by name or number."""
+    """Where commands run: environment variables, a directory, and a user by name or number."""
 
     env: Mapping[str, str] = field(default_factory=lambda: {"PATH": SEARCH_PATH, "HOME": "/root"})
     workdir: str = "/"
@@ -248,24 +246,20 @@ def base_folder(bases: Path, image: str) -> Path:
     folder = bases / image
     if (folder / "bin").exists():
         return folder
-    available = sorted(path.name for path in bases.glob("*:*")) if bases.is_dir() else []
+    available = ", ".join(sorted(path.name for path in bases.glob("*:*"))) or "none"
     raise SandboxError(
-        f"no root file system for the image {image} in {bases} (there: {', '.join(available) or 'none'}); "
+        f"no root file system for the image {image} in {bases} (available: {available}); "
         "docs/evaluation/README.md says how to make one"
     )
 
 
 async def build(context: Path, bases: Path, cache: Path, *, force: bool = False) -> Layer:
-    """Return the image that the Dockerfile in a folder describes; built if it is not in the cache.
+    """Return the image of the Dockerfile in a folder; build it if it is not in the cache.
 
-    Args:
-        context: the folder, whose files it may copy.
-        bases: folder with a root file system for each base image.
-        cache: folder for layers.
-        force: build it even if it is there.
+    `force`: build it even if it is in the cache.
 
     Raises:
-        DockerfileError: for a Dockerfile that is not understood.
+        DockerfileError: for a Dockerfile that is not supported.
         SandboxError: if there is no base, or a step fails.
     """
     described = parse((context / "Dockerfile").read_text(encoding="utf-8"))

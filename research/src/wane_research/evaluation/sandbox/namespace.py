@@ -1,10 +1,10 @@
 """A root file system in namespaces of its own: processes, mounts, IPC and host name, and optionally the network.
 
-Linux only. As root it needs nothing but util-linux and coreutils. Without root it needs user namespaces and overlays
-in them (Linux 5.11), and for packages that own files as several users also `newuidmap` and a range in /etc/subuid.
-Limits of CPU and memory are not enforced. The network is the host's, one of its own by slirp4netns, or none.
+Linux only. As root it needs only util-linux and coreutils. Without root it needs user namespaces and overlays in them
+(Linux 5.11), and, for packages with files of several users, `newuidmap` and a range in /etc/subuid. Limits of CPU and
+memory are not enforced. The network is the host's, a separate one by slirp4netns, or none.
 
-Files go in and out by `tar` and `cat` on both sides.
+Files are copied in and out with `tar` and `cat` on both sides.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Done:
 
 
 def missing() -> str:
-    """Return why this machine cannot make namespaces, in a sentence; "" if it can, as far as a look tells."""
+    """Return why this machine cannot make namespaces; "" if nothing obvious is missing."""
     if not Path("/proc/self/ns/mnt").exists():
         return "this needs Linux"
     if absent := [tool for tool in TOOLS if shutil.which(tool, path=SEARCH_PATH) is None]:
@@ -97,7 +97,7 @@ class Namespace:
             resolver.parent.mkdir(parents=True, exist_ok=True)
             resolver.write_text(f"nameserver {_RESOLVER}\n", encoding="ascii")
             mounts = [*mounts, Mount(resolver, "/etc/resolv.conf", read_only=True)]
-        names = []
+        links: list[str] = []
         for name in ("upper", "work", "root"):
             (home / name).mkdir(parents=True, exist_ok=True)
         for number, lower in enumerate(lowers):
@@ -105,26 +105,25 @@ class Namespace:
             link = home / f"lower{number}"
             link.unlink(missing_ok=True)
             link.symlink_to(lower.resolve())
-            names.append(str(link))
-        user: list[str] = []
-        if os.geteuid() != 0:
-            mapped = shutil.which("newuidmap") and Path("/etc/subuid").exists()
-            user = ["--user", "--map-root-user", *(["--map-auto"] if mapped else [])]
-        net = [] if network == "host" else ["--net"]
-        flags = [*user, "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *net]
-        binds = [
-            text
-            for mount in mounts
-            for text in (str(mount.source.resolve()), mount.target, "ro" if mount.read_only else "rw")
-        ]
-        places = [str(home / "root"), ":".join(names), str(home / "upper"), str(home / "work")]
+            links.append(str(link))
+        rootless = os.geteuid() != 0
+        flags = ["--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
+        if rootless:
+            flags += ["--user", "--map-root-user"]
+            if shutil.which("newuidmap") and Path("/etc/subuid").exists():
+                flags.append("--map-auto")
+        if network != "host":
+            flags.append("--net")
+        places = [str(home / "root"), ":".join(links), str(home / "upper"), str(home / "work")]
+        for mount in mounts:
+            places += [str(mount.source.resolve()), mount.target, "ro" if mount.read_only else "rw"]
         self._process = await asyncio.create_subprocess_exec(
-            *("unshare", *flags, *_PYTHON, "keep", *places, *binds),
+            *("unshare", *flags, *_PYTHON, "keep", *places),
             env={
                 "PATH": SEARCH_PATH,
                 "LOOPBACK": "" if network == "host" else "1",
-                # Without root, an overlay keeps its own attributes where its user may write them.
-                "OVERLAY": ",userxattr" if user else "",
+                # Without root, an overlay must keep its attributes where its user may write them.
+                "OVERLAY": ",userxattr" if rootless else "",
             },
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -170,7 +169,7 @@ class Namespace:
         finally:
             os.close(ready_writer)
             os.close(exit_reader)
-        # It ends when nobody holds the pipe, also if this process is killed.
+        # It ends when nobody holds the pipe, even if this process is killed.
         self._outside = (process, exit_writer)
         try:
             if not await asyncio.to_thread(os.read, ready_reader, 1):
@@ -179,7 +178,7 @@ class Namespace:
             os.close(ready_reader)
 
     async def down(self) -> None:
-        """End it, and every process in it. Ending it twice is allowed."""
+        """End it and every process in it. May be called again."""
         outside, self._outside = self._outside, None
         if outside is not None:
             os.close(outside[1])
@@ -215,7 +214,7 @@ class Namespace:
         Raises:
             TimeoutError: if it took longer.
         """
-        # A file, not a pipe: processes that the program leaves in the background would keep a pipe open for ever.
+        # A file instead of a pipe: processes left in the background would keep a pipe open forever.
         with tempfile.TemporaryFile() as out:
             code = await self.call(argv, out, cwd=cwd, env=env, user=user, timeout=timeout, stdin=stdin)
             out.seek(0)
@@ -251,18 +250,19 @@ class Namespace:
     def _entered(self, cwd: str, env: Mapping[str, str], user: str | int | None) -> list[str]:
         if self._process is None or self._process.returncode is not None:
             raise SandboxError("the namespace is not running")
-        left_out = {*([] if os.geteuid() else ["user"]), *(["net"] if self._network == "host" else [])}
-        kinds = ",".join(kind for kind in entering.NAMESPACES if kind not in left_out)
-        arguments = [str(self._pid), kinds, "root" if user is None else str(user)]
+        kinds = [*entering.NAMESPACES]
+        if os.geteuid() == 0:
+            kinds.remove("user")
+        if self._network == "host":
+            kinds.remove("net")
         variables = [f"{name}={value}" for name, value in env.items()]
-        return [
-            *(*_PYTHON, "enter", *arguments, str(len(variables)), *variables),
-            *("-c", 'cd "$1" && shift && exec "$@"', "sh", cwd),
-        ]
+        target = [str(self._pid), ",".join(kinds), "root" if user is None else str(user)]
+        shell = ["-c", 'cd "$1" && shift && exec "$@"', "sh", cwd]
+        return [*_PYTHON, "enter", *target, str(len(variables)), *variables, *shell]
 
 
 def write_shared(path: Path, text: str) -> None:
-    """Write a file into a folder that a task can write, too, whatever link it has put there."""
+    """Write a file into a folder that a task can also write, without following a link that it put there."""
     path.unlink(missing_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
@@ -271,10 +271,9 @@ def write_shared(path: Path, text: str) -> None:
 async def put_file(space: Namespace, source: Path, target: str) -> None:
     """Copy a file of the host to a path in the namespace, with its permission to execute."""
     mode = "755" if os.access(source, os.X_OK) else "644"
+    quoted = shlex.quote(target)
     with source.open("rb") as file:
-        await _must(
-            space, f"{_make_parent(target)} && cat >{shlex.quote(target)} && chmod {mode} {shlex.quote(target)}", file
-        )
+        await _must(space, f"{_make_parent(target)} && cat >{quoted} && chmod {mode} {quoted}", file)
 
 
 async def put_text(space: Namespace, text: str, target: str) -> None:

@@ -1,7 +1,7 @@
-"""Checks of a test suite: it passes with the server as it is, and fails with one that is broken in a known way.
+"""Checks of a test suite: it passes with the real server, and fails with servers that are broken in known ways.
 
-The server is not changed for this. A relay between the suite and the server rewrites requests, so that the reply is
-that of a broken server; so it does not matter how the options were implemented.
+The server itself is not changed. A relay between the suite and the server rewrites requests, so that the replies are
+those of a broken server. So it does not matter how the options were implemented.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def without_option(words: Words) -> Words:
 
 
 def scripted(script: str, words: Words, key: int) -> Words:
-    """A request that replies what the script returns; its ARGV is the request."""
+    """Return a request for the result of a script, whose ARGV is the original request."""
     return [b"EVAL", script.encode(), b"1", words[key], *words]
 
 
@@ -46,12 +46,17 @@ def hgetall(change: Rewrite) -> Rewrite:
     return lambda words: change(words) if has_option(words, HGETALL) else words
 
 
+def hgetall_of(length: int, change: Rewrite) -> Rewrite:
+    """Rewrite any HGETALL of this many words."""
+    return lambda words: change(words) if starts(words, HGETALL) and len(words) == length else words
+
+
 def memory(change: Rewrite) -> Rewrite:
     return lambda words: change(words) if has_option(words, MEMORY) else words
 
 
 def of_encoding(encoding: str, change: str) -> str:
-    """A script that replies something else for hashes of one encoding."""
+    """Return a script that replies something else for hashes of one encoding."""
     return (
         "if redis.call('exists', KEYS[1]) == 1 and redis.call('type', KEYS[1]).ok == 'hash' "
         f"and redis.call('object', 'encoding', KEYS[1]) == '{encoding}' then {change} end "
@@ -83,15 +88,11 @@ BROKEN: dict[str, Rewrite] = {
     "HGETALL knows the option in small letters alone": hgetall(
         lambda words: words if OPTION.lower() in words else [words[0], words[1], b"other"]
     ),
-    "HGETALL takes any third argument for the option": lambda words: (
-        [words[0], words[1], OPTION] if starts(words, HGETALL) and len(words) == 3 else words
+    "HGETALL takes any third argument for the option": hgetall_of(3, lambda words: [*words[:2], OPTION]),
+    "HGETALL takes any third argument for none": hgetall_of(
+        3, lambda words: words if words[2].upper() == OPTION else words[:2]
     ),
-    "HGETALL takes any third argument for none": lambda words: (
-        [words[0], words[1]] if starts(words, HGETALL) and len(words) == 3 and words[2].upper() != OPTION else words
-    ),
-    "HGETALL never replies values": lambda words: (
-        [words[0], words[1], OPTION] if starts(words, HGETALL) and len(words) == 2 else words
-    ),
+    "HGETALL never replies values": hgetall_of(2, lambda words: [*words, OPTION]),
     "HGETALL refuses a key that does not exist": hgetall(
         lambda words: scripted(
             "if redis.call('exists', KEYS[1]) == 0 then return redis.error_reply('ERR no such key') end "

@@ -11,7 +11,7 @@ function limitsSection() {
 }
 
 function tookSection() {
-  armTable(section("took", "What it took", "Means of a run; the peak is of all runs. ≥: some trials are missing, or the figure is not known of them, and only the others are in it."), "What it took", TOOK, data.rows, (row) => row);
+  armTable(section("took", "What it took", "Means of a run; the peak is of all runs. ≥: trials that are missing or have no known figure are left out."), "What it took", TOOK, data.rows, (row) => row);
 }
 
 function markedSection() {
