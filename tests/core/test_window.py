@@ -99,7 +99,7 @@ def test_budgets_that_are_refused(text: str) -> None:
     ("text", "meant", "few"), [("80", "80k", "0.08k"), (" 1.5 ", "1.5k", "0.002k"), ("999", "999k", "0.999k")]
 )
 def test_a_number_that_lost_its_unit_is_asked_about(text: str, meant: str, few: str) -> None:
-    with pytest.raises(ConfigError, match=f"did you mean {meant}\\? For so few tokens write {few}$"):
+    with pytest.raises(ConfigError, match=f"did you mean {meant}\\? For that few tokens write {few}$"):
         parse_budget(text, window=200_000)
 
 
