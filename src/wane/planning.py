@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
-from wane.conversation.timeline import messages_of
+from wane.conversation.views import messages_of
 from wane.core import (
     Counter,
     Episode,

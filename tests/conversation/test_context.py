@@ -58,7 +58,7 @@ def test_a_value_that_cannot_work_is_named(name: str, value: Any) -> None:
 
 def test_an_unknown_setting_is_refused_with_those_there_are() -> None:
     settings: dict[str, Any] = {"bugdet": "80k"}
-    with pytest.raises(ConfigError, match=r"no setting 'bugdet'; there are budget, policy, .*, manage"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'bugdet'; known: budget, policy, .*, manage"):
         Conversation(**settings)
 
 

@@ -9,8 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wane.conversation.history import by_message, with_more
-from wane.conversation.timeline import shown_of
+from wane.conversation.views import by_message, visible_message, with_items
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part, writing
 from wane.formats.turns import required_opening
@@ -110,7 +109,7 @@ class FullHistory:
                 items = outline.matched(number, self.format.parts(message))
                 present = [n if item is None else remaining.get(item - first) for n, item in enumerate(items)]
                 remaining, size = {n: slot for n, slot in enumerate(present) if slot is not None}, len(present)
-            reduced = shown_of(self.format, message, remaining, size, self.strategy) if remaining else None
+            reduced = visible_message(self.format, message, remaining, size, self.strategy) if remaining else None
             if reduced is not None:
                 whole = len(remaining) == size
                 replaced = any(isinstance(slot, Substitute) for slot in remaining.values())
@@ -133,7 +132,7 @@ class FullHistory:
             added |= {item: parts[at].item(chars, number).tokens for at in positions if (item := items[at]) is not None}
         for slot in slots:
             added.pop(-1 if (item := item_of(slot)) is None else item, None)
-        return with_more(slots, added), sum(added.values())
+        return with_items(slots, added), sum(added.values())
 
     def parts(self) -> list[Part]:
         """Return the items with their present content.
