@@ -1,4 +1,4 @@
-"""Calls that start sub-agents: the prompts that they hand over, and how these stand in a sub-agent's first message."""
+"""Calls that start sub-agents: the prompts that they pass on, and how a sub-agent's first message holds them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,25 @@ def prompts_of(tool: str, arguments: str | None) -> Iterator[str]:
     if argument is None:
         return
     fields = fields_of(arguments)
-    lists = (fields[name] for name in _LISTS if isinstance(fields.get(name), list))
-    for entry in (fields, *(entry for each in lists for entry in each)):
-        if prompt := _text(entry, argument):
+    calls: list[Any] = [fields]
+    for name in _LISTS:
+        further = fields.get(name)
+        if isinstance(further, list):
+            calls += further
+    for call in calls:
+        prompt = _text(call, argument)
+        if prompt:
             yield prompt
 
 
 def handed_over(text: str) -> tuple[str, ...]:
-    """Return the prompts that a sub-agent's first message may hold: the text, stripped, and what it wraps."""
-    matches = (wrapping.fullmatch(text.strip()) for wrapping in _WRAPPINGS)
-    wrapped = (match[1].strip() for match in matches if match is not None)
-    return tuple(filter(None, (text.strip(), *wrapped)))
+    """Return the prompts that a sub-agent's first message may hold: the text, stripped, and the text that it wraps."""
+    prompts = [text.strip()]
+    for wrapping in _WRAPPINGS:
+        match = wrapping.fullmatch(text.strip())
+        if match is not None:
+            prompts.append(match[1].strip())
+    return tuple(prompt for prompt in prompts if prompt)
 
 
 def _text(fields: Any, name: str) -> str:
