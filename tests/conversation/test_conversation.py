@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
-from tests.conversation.support import DIALECTS, Dialect, Log, Session, histories, is_answer, live, parts_of
+from tests.conversation.support import (
+    Dialect,
+    Log,
+    Plain,
+    Session,
+    every_dialect,
+    histories,
+    is_answer,
+    live,
+    parts_of,
+    result,
+    said,
+    user,
+)
 from tests.strategies import times
 from wane import ConfigError, FormatError, HistoryError, Kind, Policy, Room, UnknownEpisodeError, chars
 from wane.conversation import Adapter, Call, Conversation, Conversations, Request
@@ -25,7 +37,6 @@ from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
     EpisodeOpened,
-    HistoryForked,
     MessageTaken,
     OverheadChanged,
     PassRan,
@@ -40,24 +51,6 @@ from wane.integrations.states import StateFile
 from wane.strategies.base import Settings, Slot, SummaryNeeded
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 from wane.strategies.summarised import PREFIX
-
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def said(text: str | None = None, *calls: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
-    made = [
-        {"id": i, "type": "function", "function": {"name": tool, "arguments": json.dumps(given)}}
-        for i, tool, given in calls
-    ]
-    return {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})}
-
-
-def result(call_id: str, text: str = "ok") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
 def explored(name: str, size: int = 400) -> Session:
@@ -191,16 +184,6 @@ def test_tools_and_instructions(settings: dict[str, Any], names: list[str]) -> N
         assert (f"`{name}`" in conversation.instructions) == (name in names)
 
 
-class Plain:
-    """A format of somebody else's, which takes apart and puts together, and no more."""
-
-    name = "plain"
-
-    def __init__(self) -> None:
-        self._format = OpenAIFormat()
-        self.parts, self.keep = self._format.parts, self._format.keep
-
-
 def test_a_format_that_writes_nothing_does_for_histories_of_a_framework() -> None:
     conversation: Conversation[dict[str, Any]] = Conversation(Plain(), budget="0.3k", policy=Policy.paper())
     live(conversation, LONG)
@@ -261,11 +244,11 @@ def speaking(view: Sequence[Slot], parts: Sequence[Part], owners: Sequence[int])
         place = slot if isinstance(slot, int) else slot.index
         if place is not None:
             groups.setdefault(owners[place], []).append(place)
-    silent = {
-        owner
-        for owner, places in groups.items()
-        if len(places) < owners.count(owner) and all(parts[place].kind is Kind.REASONING for place in places)
-    }
+    silent: set[int] = set()
+    for owner, indexes in groups.items():
+        kinds = {parts[index].kind for index in indexes}
+        if len(indexes) < owners.count(owner) and kinds == {Kind.REASONING}:
+            silent.add(owner)
     return [slot for slot in view if not isinstance(slot, int) or owners[slot] not in silent]
 
 
@@ -840,7 +823,8 @@ def test_a_stored_state_that_cannot_be_read_is_told_and_the_view_begins_anew(
         base.execute("UPDATE states SET state = ?", (text,))
     with warnings.catch_warnings(record=True) as warned:
         assert here().of(LONG[:-1]).request().tokens <= 500
-    assert [each for each in (*errors, *(str(each.message) for each in warned)) if told in str(each)]
+    messages = [str(error) for error in errors] + [str(warning.message) for warning in warned]
+    assert any(told in message for message in messages)
 
 
 def test_of_states_in_memory_the_least_recently_used_is_deleted() -> None:
@@ -864,11 +848,3 @@ def test_an_episode_that_was_never_started_is_not_recalled_nor_what_is_outside_o
     assert conversation.recall("e1").startswith('Episode "e1", whole:\n\n')
     for offset in (-1, 10**9):
         assert "is outside it" in conversation.recall("e1", offset)
-
-
-def test_a_fork_is_told() -> None:
-    log = Log()
-    conversation = Conversation(on_event=log)
-    conversation.host.ingest([user("Go."), said("Yes."), user("On.")])
-    conversation.host.ingest([user("Go."), said("Yes."), user("Back.")])
-    assert log.of(HistoryForked) == [HistoryForked(2)]
