@@ -236,13 +236,15 @@ def test_a_report_of_nothing_is_no_report(tokens: int) -> None:
 
 
 def test_the_budget_holds_with_a_tokenizer_that_counts_three_times_the_estimate() -> None:
-    window, held = ContextWindow(10_000), []
+    window, held, tokens = ContextWindow(10_000), [], [100]
     window.add(Item(Kind.USER, 100))
     for number in range(40):
         window.fit()
-        held.append(sum(3 * (100 if index == 0 else 5 if index % 2 else 400) for index in window.visible))
+        held.append(3 * sum(tokens[index] for index in window.visible))
         window.observe(held[-1])
-        window.extend(call(f"c{number}", "read", 400))
+        exchange = call(f"c{number}", "read", 400)
+        window.extend(exchange)
+        tokens += [item.tokens for item in exchange]
     assert max(held) <= 10_000
 
 
