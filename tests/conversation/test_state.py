@@ -70,6 +70,7 @@ LONG = turns(12)
         lambda state: state | {"format": "anthropic"},
         lambda state: state | {"strategy": "paper"},
         lambda state: state | {"annotate": "infer"},
+        lambda state: state | {"tasks": True},
         lambda state: state | {"digest": "00"},
     ],
 )

@@ -57,6 +57,7 @@ def test_a_budget_may_be_written() -> None:
     assert window.budget == 80_000
     window.budget = "1.5m"
     assert window.budget == 1_500_000
+    assert ContextWindow(7).budget == parse_budget(7, exact=True) == 7
 
 
 @pytest.mark.parametrize("budget", [0, -1, 1.5, True, "80", "much", "50%", None, 10**30, HUGE, NEGATIVE])
@@ -81,10 +82,6 @@ def test_a_budget_that_cannot_work_is_refused(budget: object) -> None:
 )
 def test_budgets_as_people_write_them(text: str, tokens: int) -> None:
     assert parse_budget(text, window=200_000) == tokens
-
-
-def test_a_window_takes_any_number_of_tokens() -> None:
-    assert ContextWindow(7).budget == parse_budget(7, exact=True) == 7
 
 
 @pytest.mark.parametrize(
@@ -321,18 +318,6 @@ def test_late_results_and_user_turns_split_an_episode_s_place() -> None:
     late = items.pop(3)
     window.extend([*items[:5], Item(Kind.USER, 1), *items[5:], late])
     assert window.members("look") == (range(5), range(6, 9))
-
-
-def test_the_graph_keeps_what_is_live_not_what_was() -> None:
-    window = ContextWindow(5_000, Policy(description_share=0.1))
-    sizes = []
-    for number in range(300):
-        window.extend(episode(f"look-{number}", LOOK))
-        window.extend(episode(f"fix-{number}", FIX, [f"look-{number}"]))
-        window.fit()
-        sizes.append(len(window.episodes))
-    assert max(sizes[50:]) <= max(sizes[:50])
-    assert len(window.visible) < 100
 
 
 def test_two_exploring_calls_of_one_id_are_answered_in_order() -> None:

@@ -126,18 +126,17 @@ class Verdicts:
             self._foreseen = bool(calls)
         judged_ids = {v.id for v in self._answer if v.id is not None}
         new = [call for call in calls if call.id is None or call.id not in judged_ids]
-        marks = [call.raw for call in new if call.name == DELIMITER]
-        texts = iter(judge([*self._ahead, *marks])[len(self._ahead) :])
-        self._ahead += marks
-        for call in new:
-            if call.name == DELIMITER:
-                verdict = _Verdict(len(self._answer), call.id, normalised(call.raw), next(texts))
-                self._answer.append(verdict)
-                self._unused[verdict.position] = verdict
-                if verdict.id is not None:
-                    self._by_id[verdict.id] = verdict.text
-            if call.id is not None:
-                self._ids.add(call.id)
+        marks = [call for call in new if call.name == DELIMITER]
+        earlier = len(self._ahead)
+        self._ahead += [call.raw for call in marks]
+        texts = judge(self._ahead)[earlier:]
+        for call, text in zip(marks, texts, strict=True):
+            verdict = _Verdict(len(self._answer), call.id, normalised(call.raw), text)
+            self._answer.append(verdict)
+            self._unused[verdict.position] = verdict
+            if verdict.id is not None:
+                self._by_id[verdict.id] = verdict.text
+        self._ids.update(call.id for call in new if call.id is not None)
 
     def dropped(self) -> None:
         """Forget a foreseen answer, because it never arrived and another request is made."""

@@ -7,6 +7,7 @@ leaves it again, whatever the settings are now (R14).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from threading import RLock
@@ -344,26 +345,23 @@ def under(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT
 
 
 def _again(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
-    repeated = _repeated(line, count, setup)
+    """Return a timeline of the first messages: as it was recorded, or else with their requests made again."""
+    messages = line.transcript.messages[:count]
+    prepared = [message for message in Timeline(setup).prepare(messages) if message is not None]
+    repeated = None
+    if count >= line.base:
+        # Before a state was restored the tool classes may have been others, so that other items would be evicted.
+        with suppress(HistoryError):
+            repeated = _redone(line, prepared, setup)
+    if repeated is None:
+        repeated = _afresh(line, replace(setup, events=[]))
+        for number, message in enumerate(prepared):
+            repeated.take(message, at=line.times.get(number))
+        repeated.setup = setup
     if count == len(line.transcript.messages):
         # The time of the latest request, and times from a restored state, are in no message.
         repeated.asked_at = line.asked_at
         repeated.answered_at = line.answered_at
-    return repeated
-
-
-def _repeated(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
-    messages = line.transcript.messages[:count]
-    prepared = [message for message in Timeline(setup).prepare(messages) if message is not None]
-    if count >= line.base:
-        try:
-            return _redone(line, prepared, setup)
-        except HistoryError:
-            pass  # before a state was restored the tool classes were different, so other items would be evicted
-    repeated = _afresh(line, replace(setup, events=[]))
-    for number, message in enumerate(prepared):
-        repeated.take(message, at=line.times.get(number))
-    repeated.setup = setup
     return repeated
 
 

@@ -133,10 +133,11 @@ def _check_dependencies(mark: Mark, explored: Collection[str], graph: EpisodeGra
 
 
 def _check_closings(marks: Sequence[Mark], opened: Collection[Episode]) -> None:
+    owners = {episode.name: episode for episode in opened}
     for mark in marks:
         if mark.closing is None:
             continue
-        owner = next((episode for episode in opened if episode.name == mark.name), None)
+        owner = owners.get(mark.name)
         if owner is None or owner.marked or owner.type is EpisodeType.ACT or not owner.owns(mark.closing):
             raise HistoryError(f"{mark} is described by item {mark.closing}, which is not a member that may stay")
 
