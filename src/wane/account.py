@@ -98,9 +98,7 @@ class Account:
     @property
     def estimate(self) -> float:
         """Dollars for all calls, with the mean cost for calls of unknown cost; 0 if no cost is known."""
-        if not self.priced:
-            return 0.0
-        return self.at_least * self.calls / self.priced
+        return self.at_least * self.calls / self.priced if self.priced else 0.0
 
     def describe(self) -> str:
         """Return the cost in words: `$0.42`, `at least $20.32 (213 of 214 calls)` or `cost unknown`."""

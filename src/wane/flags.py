@@ -51,9 +51,7 @@ class Flag:
         """Its spellings and value: `-m, --model PROVIDER:MODEL`."""
         if not self.is_option or not self.value:
             return self.spelled
-        if self.bare is None:
-            return f"{self.spelled} {self.value}"
-        return f"{self.spelled} [{self.value}]"
+        return f"{self.spelled} {self.value}" if self.bare is None else f"{self.spelled} [{self.value}]"
 
 
 @dataclass(frozen=True, slots=True)

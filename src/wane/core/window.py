@@ -608,16 +608,14 @@ class ContextWindow:
         owner, opened = self._open.owner()
         rank = self._rank(item, owner, verdict)
         self._enter(owner, item, index, rank)
-        # What overflow may take of an episode that has not settled (R16). Of a task it takes nothing (R17).
-        if owner.is_task:
-            pass
-        elif item.kind is Kind.CALL:
-            calls = owner.durable if rank == REMOVE_RANK else owner.loose
-            calls[index] = None
-        elif item.kind is Kind.TEXT:
-            owner.texts[index] = index
-        else:
-            owner.loose[index] = index
+        ends = owner.loose
+        if item.kind is Kind.TEXT:
+            ends = owner.texts
+        elif item.kind is Kind.CALL and rank == REMOVE_RANK:
+            ends = owner.durable
+        # Overflow takes nothing of a task (R17).
+        if not owner.is_task:
+            ends[index] = None if item.kind is Kind.CALL else index
         return Added(index, owner, verdict, opened)
 
     def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:

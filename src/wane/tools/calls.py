@@ -79,9 +79,7 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
 
 def command_of(tool: str, arguments: str | None) -> str:
     """Return the command line that a call runs in a shell; empty if it runs none."""
-    if bare_name(tool) not in SHELL_TOOLS:
-        return ""
-    return _command(fields_of(arguments))
+    return _command(fields_of(arguments)) if bare_name(tool) in SHELL_TOOLS else ""
 
 
 def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:

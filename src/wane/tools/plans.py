@@ -42,9 +42,7 @@ class Plan:
     @property
     def current(self) -> str:
         """Text of the latest entry that went into progress and still is; empty if there is none."""
-        if not self._started:
-            return ""
-        return self.entries[next(reversed(self._started))].text
+        return self.entries[next(reversed(self._started))].text if self._started else ""
 
     def read(self, tool: str, arguments: str | None) -> bool:
         """Take in a tool call; return whether it changed the plan."""
