@@ -216,8 +216,9 @@ def test_a_branch_goes_on_beside_the_first() -> None:
     assert standing(conversation.branch(len(LONG))) == before
     assert conversation.branch(1).messages == LONG[:1]
     assert conversation.branch().messages == conversation.messages
-    with pytest.raises(ConfigError, match="cannot have -1 messages"):
-        conversation.branch(-1)
+    for count in (-1, 99, "2"):
+        with pytest.raises(ConfigError, match=rf"cannot have {count!r} messages; give a number from 0 to 25"):
+            conversation.branch(count)  # type: ignore[arg-type]
 
 
 def test_a_history_of_which_only_the_beginning_is_known_is_another_one() -> None:

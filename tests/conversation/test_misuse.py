@@ -64,6 +64,12 @@ def test_a_search_for_nothing_or_for_no_text_is_refused(pattern: Any, problem: s
         wane.Conversation().search(pattern)
 
 
+@pytest.mark.parametrize("offset", [-1, "2", None])
+def test_a_search_from_nowhere_is_refused(offset: Any) -> None:
+    with pytest.raises(wane.ConfigError, match=f"the offset of a search is {offset!r}; it must be a whole number"):
+        wane.Conversation().search("Go", offset)
+
+
 @pytest.mark.full
 def test_threads_share_a_conversation() -> None:
     """Each call is whole: nothing is lost or torn, and each request is within the budget."""

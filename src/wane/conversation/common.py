@@ -155,7 +155,6 @@ class Common(Generic[MessageT]):
 
     def branched(self, count: int | None) -> Common[MessageT]:
         """Return the state of a new conversation with the first messages of this one; None for all."""
-        self.answer_own()
         branch = Common(replace(self.setup, events=[]), self._new_aligner, self.listeners)
         branch.hosted = self.hosted
         branch.owner = self.owner

@@ -254,10 +254,14 @@ class Conversation(Generic[M]):
             count: number of messages; None for all.
 
         Raises:
-            ConfigError: for a negative number.
+            ConfigError: for a number of messages that this conversation does not have.
         """
-        if count is not None and count < 0:
-            raise ConfigError(f"a branch cannot have {count} messages; give a number of at least 0, or None for all")
+        self._common.answer_own()
+        number: object = count
+        if number is not None and not (isinstance(number, int) and 0 <= number <= self.length):
+            raise ConfigError(
+                f"a branch cannot have {number!r} messages; give a number from 0 to {self.length}, or None for all"
+            )
         branch = copy(self)
         branch._attach(self._common.branched(count))
         return branch
@@ -384,7 +388,7 @@ class Conversation(Generic[M]):
 
     @serialised
     def summarised(self, text: str) -> Request[M]:
-        """Take in the summary that a request asked for, and return what to send next, maybe for another summary.
+        """Take in the summary that a request asked for, and return the next request, which may ask for another one.
 
         Raises:
             HistoryError: if no request has asked for one.
@@ -448,13 +452,16 @@ class Conversation(Generic[M]):
             offset: number of places to skip.
 
         Raises:
-            ConfigError: for a pattern that is empty or not text.
+            ConfigError: for a pattern that is empty or not text, and an offset that is not a number of places.
         """
         value: object = pattern
+        skipped: object = offset
         if not isinstance(value, str):
             raise ConfigError(f"the pattern of a search is {value!r:.60}; it must be text")
         if not pattern:
             raise ConfigError("the pattern of a search is empty; give it a text or a regular expression")
+        if not isinstance(skipped, int) or skipped < 0:
+            raise ConfigError(f"the offset of a search is {offset!r}; it must be a whole number, at least 0")
         return self._common.line.archive.find(pattern, offset)
 
     # State
