@@ -23,6 +23,11 @@ def conformance_cases() -> list[Any]:
     return [pytest.param(case, id=case["name"]) for case in map(json.loads, lines)]
 
 
+def as_in_cases(episode: dict[str, Any]) -> dict[str, Any]:
+    """An episode with the fields that the cases have."""
+    return {name: episode[name] for name in ("name", "type", "implicit", "closed", "removed")}
+
+
 def policy_of(case: dict[str, Any]) -> wane.Policy:
     """The policy that a case is for."""
     fields = ("low_water", "description_share", "prologue", "overflow")

@@ -91,11 +91,11 @@ class Life:
 
     def mark(self, marks: Sequence[Mark]) -> None:
         """Make a host's marks behind the latest item (R18). A description that has left the view does not stay."""
-        shown = [
-            replace(mark, closing=None) if mark.closing is not None and mark.closing in self.state.gone else mark
-            for mark in marks
-        ]
-        self.marks[len(self.items)] = (*self.marks.get(len(self.items), ()), *shown)
+        made = list(self.marks.get(len(self.items), ()))
+        for mark in marks:
+            gone = mark.closing is not None and mark.closing in self.state.gone
+            made.append(replace(mark, closing=None) if gone else mark)
+        self.marks[len(self.items)] = tuple(made)
 
     def fit(self, *, cold: bool = False) -> Outcome:
         """Run a pass if one is due, and remember what is sent."""
@@ -107,7 +107,9 @@ class Life:
     def observe(self, input_tokens: int) -> None:
         """Anchor to what the provider said that the last request held."""
         if input_tokens > 0:
-            self.ratio = max(0.5, min(4.0, input_tokens / self.sent)) if self.sent else 1.0
+            self.ratio = 1.0
+            if self.sent:
+                self.ratio = max(0.5, min(4.0, input_tokens / self.sent))
             self.drift = input_tokens - self.sent * self.ratio
 
     def pinned(self) -> Pinned:
@@ -170,7 +172,8 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
     assert window.visible == shown
     assert window.tokens == life.meter.total(life.held)
     assert (window.active and window.active.number) == (reading.active and reading.active.number)
-    assert window.task is None if (task := innermost(reading)) is None else window.task.number == task.number
+    task = innermost(reading)
+    assert (window.task and window.task.number) == (task and task.number)
     assert [episode.number for episode in window.open] == [episode.number for episode in reading.open]
     expected = []
     for ep in reading.episodes:

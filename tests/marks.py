@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import product
 from typing import Any
 
 import pytest
@@ -27,11 +26,13 @@ def then_full(*others: Any) -> list[Any]:
 def cross_quick(firsts: Iterable[Any], seconds: Iterable[Any]) -> list[Any]:
     """Return all pairs of two lists; but for pairs that have each entry of both lists, for `make test-all` alone."""
     firsts, seconds = list(firsts), list(seconds)
-    chosen = {(n % len(firsts), n % len(seconds)) for n in range(max(len(firsts), len(seconds)))}
-    return [
-        pytest.param(firsts[one], seconds[other], marks=() if (one, other) in chosen else pytest.mark.wide)
-        for one, other in product(range(len(firsts)), range(len(seconds)))
-    ]
+    quick = {(n % len(firsts), n % len(seconds)) for n in range(max(len(firsts), len(seconds)))}
+    pairs: list[Any] = []
+    for i, first in enumerate(firsts):
+        for j, second in enumerate(seconds):
+            marks = () if (i, j) in quick else pytest.mark.wide
+            pairs.append(pytest.param(first, second, marks=marks))
+    return pairs
 
 
 def _values(parameter: Any) -> tuple[Any, ...]:

@@ -476,8 +476,12 @@ def tool_class(reading: Reading, index: int, overrides: Mapping[str, str]) -> st
     if index in reading.verdicts:
         return "durable" if reading.verdicts[index] else "bulk"
     name = (reading.items[index].tool or "").lower()
-    by_name = "bulk" if name in BULK else "durable" if name in DURABLE else "artifact"
-    return {key.lower(): value for key, value in overrides.items()}.get(name, by_name)
+    for key, value in overrides.items():
+        if key.lower() == name:
+            return value
+    if name in BULK:
+        return "bulk"
+    return "durable" if name in DURABLE else "artifact"
 
 
 def level_of(reading: Reading, index: int, overrides: Mapping[str, str]) -> str:
@@ -558,18 +562,21 @@ def exchange(reading: Reading, state: State, rules: Rules, index: int, clause: s
 
     if loose(index) != clause:
         return set()
-    unit = {index}
-    while True:
-        shown = [one for one in range(len(reading.items)) if one not in state.gone and one not in unit]
-        needers = {one for one in shown if unit & {one + offset for offset in reading.items[one].needs}}
-        more = needers | {reading.partner[one] for one in unit if one in reading.partner} - unit
-        if not more:
-            break
+    unit: set[int] = set()
+    more = {index}
+    while more:
         unit |= more
-    fine = "bcd"[: "bcd".index(clause) + 1]
-    results = {one for one in unit if reading.items[one].kind is Kind.RESULT}
-    owners = [reading.partner[one] if one in results else one for one in unit if one not in held]
-    return unit if all((loose(one) or "none") in fine for one in owners) else set()
+        more = {reading.partner[one] for one in unit if one in reading.partner} - unit
+        for one, item in enumerate(reading.items):
+            needs = {one + offset for offset in item.needs}
+            if one not in state.gone and one not in unit and needs & unit:
+                more.add(one)
+    clauses = "bcd"[: "bcd".index(clause) + 1]
+    for one in unit - held:
+        own = reading.partner[one] if reading.items[one].kind is Kind.RESULT else one
+        if (loose(own) or "none") not in clauses:
+            return set()
+    return unit
 
 
 # R10, R11, R13: the pass

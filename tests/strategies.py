@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Protocol
 
 from hypothesis import settings
@@ -399,10 +399,9 @@ def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = No
         items = [replace(item, tokens=counts[index % len(counts)]) for index, item in enumerate(items)]
     if draw(st.booleans()):
         stated = draw(st.lists(standing(), min_size=1, max_size=7))
-        items = [
-            replace(item, standing=stated[index % len(stated)]) if item.kind is Kind.NOTICE else item
-            for index, item in enumerate(items)
-        ]
+        for index, item in enumerate(items):
+            if item.kind is Kind.NOTICE:
+                items[index] = replace(item, standing=stated[index % len(stated)])
     if coupled is not False and (coupled or draw(st.booleans())):
         couple = draw(st.sampled_from(COUPLINGS))
         for run in assistant_messages(items):
@@ -435,9 +434,11 @@ def budgets(items: Sequence[Item], policy: Policy, *, tasks: bool = False) -> st
     near = st.integers(max(1, total - 2), total + 2)
     below = st.integers(1, max(2, total))
     stops = [step.after / policy.low_water for step in run_pass(items, State(), Rules(0, share=1.0, tasks=tasks)).steps]
-    closings = [sum(items[index].tokens for index in episode.closing) for episode in read(items, tasks).episodes]
     if policy.description_share:
-        stops += [held / policy.description_share for held in accumulate(closings)]
+        held = 0
+        for episode in read(items, tasks).episodes:
+            held += sum(items[index].tokens for index in episode.closing)
+            stops.append(held / policy.description_share)
     at = st.sampled_from(sorted({max(1, round(stop)) for stop in (*stops, total)}))
     return often((4, below), (1, st.integers(1, 8)), (1, near), (4, at), (1, at.map(lambda stop: max(1, stop - 1))))
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conversation.support import result, said, user
 from tests.strategies import sessions
 from wane import ContextWindow, Episode, Policy
 from wane.formats import Transcript, get_format
@@ -17,22 +18,6 @@ from wane.formats.base import Part
 from wane.recall import RECALL, RECALL_SCHEMA, Archive, answer, page_size
 
 Message = dict[str, Any]
-
-
-def user(text: str) -> Message:
-    return {"role": "user", "content": text}
-
-
-def said(*calls: tuple[str, str, object], text: str = "") -> Message:
-    made = [
-        {"id": i, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
-        for i, name, given in calls
-    ]
-    return {"role": "assistant", "content": text or None, **({"tool_calls": made} if made else {})}
-
-
-def result(call_id: str, text: str) -> Message:
-    return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
 def archive(messages: list[Message], budget: int = 80_000) -> Archive:
@@ -55,16 +40,17 @@ START = {"action": "start", "name": "find-port", "type": "expl"}
 SESSION: list[Message] = [
     user("Which port?"),
     said(
+        None,
         ("m1", "delimiter", {"action": "start", "name": "find-port", "type": "expl"}),
         ("r1", "read", {"path": "a.toml"}),
     ),
     result("m1", "Started."),
     result("r1", CONFIG),
-    said(("m2", "delimiter", {"action": "end", "description": "the port is in a.toml"})),
+    said(None, ("m2", "delimiter", {"action": "end", "description": "the port is in a.toml"})),
     result("m2", "Ended."),
-    said(text="It is in a.toml, port 8443."),
+    said("It is in a.toml, port 8443."),
     user("Thanks."),
-    said(text="Fine."),
+    said("Fine."),
 ]
 
 
@@ -111,12 +97,14 @@ def test_a_search_within_an_episode() -> None:
 
 
 def test_what_recalls_ask_for_and_bring_is_not_found() -> None:
-    again = [said(("c1", RECALL, {"search": "needle"})), result("c1", "1. Message 1: needle"), said(text="There.")]
+    again = [said(None, ("c1", RECALL, {"search": "needle"})), result("c1", "1. Message 1: needle"), said("There.")]
     assert "in 1 place." in ask(archive([user("a needle"), *again, *again]), search="needle")
 
 
 def test_places_come_page_by_page() -> None:
-    messages = [it for n in range(30) for it in (user(f"call {n}"), said(text=f"needle {n}"))]
+    messages: list[Message] = []
+    for number in range(30):
+        messages += [user(f"call {number}"), said(f"needle {number}")]
     store = archive(messages)
     seen: list[str] = []
     asked: dict[str, Any] = {"search": "needle"}

@@ -1,6 +1,6 @@
 """The account of a session's model calls: which calls and tokens count, and what they cost.
 
-There is one rule for `wane demo`, `show`, `view`, `replay`, `tune`, the agent's footer and the proxy:
+The same rules hold for `wane demo`, `show`, `view`, `replay`, `tune`, the agent's footer and the proxy:
 
 - Every model call of the session counts once: those of the agent, those that wrote a summary, and the rounds that Wane
   made for its own tools. The calls of a session that it branches off from count there.
@@ -25,12 +25,12 @@ from wane.prices import TokenUsage
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What some model calls took.
+    """The calls, tokens and dollars of some model calls.
 
     Attributes:
         calls: number of calls.
-        priced: how many of them `at_least` covers.
-        estimated: how many of those reported no output, so that their output was counted by its text.
+        priced: number of calls that `at_least` covers.
+        estimated: number of calls that reported no output, so that their output was counted by its text.
         input_tokens: input tokens, including those read from or written to a cache.
         output_tokens: output tokens.
         cache_read_tokens: input tokens read from the provider's cache.
@@ -59,8 +59,8 @@ class Account:
         """Return the account with one more call.
 
         Args:
-            usage: what the provider reported; None if that is not known.
-            cost: dollars; None if the price is not known.
+            usage: what the provider reported; None if unknown.
+            cost: dollars; None if the price is unknown.
             estimated: whether the output was not reported.
         """
         used = usage or TokenUsage(0, 0)
@@ -92,12 +92,12 @@ class Account:
 
     @property
     def cost(self) -> float | None:
-        """Dollars for all calls; None if that of any call is not known."""
+        """Dollars for all calls; None if the cost of any call is unknown."""
         return self.at_least if self.complete else None
 
     @property
     def estimate(self) -> float:
-        """Dollars for all calls, if those of unknown cost took the mean of the others; 0 if no cost is known."""
+        """Dollars for all calls, with the mean cost for calls of unknown cost; 0 if no cost is known."""
         return self.at_least * self.calls / self.priced if self.priced else 0.0
 
     def describe(self) -> str:
@@ -133,7 +133,7 @@ class Account:
 
 
 NOTHING: Final = Account()
-"""The account of no call."""
+"""The account of no calls."""
 
 
 def usage_of(call: UsageRecord) -> TokenUsage:

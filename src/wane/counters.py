@@ -42,7 +42,8 @@ def _tiktoken(encoding: str) -> Counter:
     except ImportError:
         raise MissingExtraError("the tiktoken counter", "tiktoken") from None
     # Encodings registered in this process count too, though tiktoken does not list them.
-    if encoding not in (names := sorted({*tiktoken.list_encoding_names(), *tiktoken.registry.ENCODINGS})):
+    names = sorted({*tiktoken.list_encoding_names(), *tiktoken.registry.ENCODINGS})
+    if encoding not in names:
         raise CounterError(f"tiktoken does not know the encoding {_shorten(encoding)!r}; known: {', '.join(names)}")
     loaded: list[tiktoken.Encoding] = []
     failed: list[Exception] = []
@@ -58,9 +59,9 @@ def _tiktoken(encoding: str) -> Counter:
     thread.start()
     thread.join(LOAD_SECONDS)
     if not loaded:
-        why = str(failed[0]) if failed else f"no answer within {LOAD_SECONDS:g} s"
+        reason = str(failed[0]) if failed else f"no answer within {LOAD_SECONDS:g} s"
         raise CounterError(
-            f"tiktoken's {encoding!r} vocabulary could not be loaded ({_shorten(why)}). It is downloaded once "
+            f"tiktoken's {encoding!r} vocabulary could not be loaded ({_shorten(reason)}). It is downloaded once "
             "and then works offline from the folder in TIKTOKEN_CACHE_DIR; meanwhile use the `chars` counter"
         )
     encode = loaded[0].encode_ordinary

@@ -1,11 +1,11 @@
-"""Flags of the command line, declared on the fields of the options that they set.
+"""Command-line flags, declared on the fields of the options that they set.
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class SweepOptions:
         steps: Annotated[int | None, Flag("--steps", "Number of budgets in a range.", "N")] = None
 
-The flag's `read`, or else the field's type, says how the text is read: a literal has these choices, a sequence may be
-given more than once, a bool takes no value. A field that is a class of options itself brings all of its flags.
+The flag's `read`, or else the field's type, decides how the text is read: a `Literal` gives the choices, a sequence may
+be given more than once, a bool takes no value. A field whose type is itself a class of options adds all of its flags.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wane.core.errors import ConfigError
 
 T = TypeVar("T")
 
-_MEANT: Final = {int: "a whole number", float: "a number"}
+_NUMBERS: Final[dict[type, str]] = {int: "a whole number", float: "a number"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Flag:
         spelled: its spellings, such as `-q, --quiet`; for an argument, its name in help.
         help: what it does, and its default.
         value: name of its value in help; empty for a switch.
-        bare: value of the option if it is given without one; None if it needs one.
-        read: converts the text; a ValueError says what it must be. By default the field's type does.
+        bare: value of the option if it is given without a value; None if it needs one.
+        read: converts the text, or raises a ValueError that says what it must be. By default the field's type.
     """
 
     spelled: str
@@ -59,9 +59,12 @@ class Declared:
     """A flag as a field declares it.
 
     Attributes:
+        flag: the flag.
+        key: the field's name.
         kind: the field's type, or that of its entries if it is repeatable; bool for a switch.
         choices: the possible values; empty for any.
         repeatable: whether it may be given more than once.
+        default: the field's default.
     """
 
     flag: Flag
@@ -72,28 +75,31 @@ class Declared:
     default: object
 
     def read(self, value: Any) -> Any:
-        """Return the value for what was given; only texts are converted.
+        """Convert a value that was given as text; any other value stays as it is.
 
         Raises:
             ConfigError: for a text that is empty or cannot be converted.
         """
         if not isinstance(value, str):
-            return [self.read(entry) for entry in value] if self.repeatable else value
+            if self.repeatable:
+                return [self.read(entry) for entry in value]
+            return value
         name = self.flag.spelled.rpartition(", ")[2]
         if not value and self.flag.is_option and self.flag.bare is None:
             raise ConfigError(f"{name} is empty; give it a value, or leave it out")
         if self.choices and value not in self.choices:
             *others, last = self.choices
             raise ConfigError(f"{name} is {value!r:.80}; it must be {', '.join(others)} or {last}")
+        number = _NUMBERS.get(self.kind) if self.flag.read is None else None
         try:
-            if self.flag.read is None and self.kind in _MEANT and not value.isascii():
+            if number and not value.isascii():
                 raise ValueError  # Python reads digits of other scripts, too
             return (self.flag.read or self.kind)(value)
         except ConfigError:
             raise
         except ValueError as error:
-            what = f"it must be {_MEANT[self.kind]}" if self.kind in _MEANT and not self.flag.read else error
-            raise ConfigError(f"{name} is {value!r:.80}; {what}") from None
+            problem = f"it must be {number}" if number else error
+            raise ConfigError(f"{name} is {value!r:.80}; {problem}") from None
 
 
 def declared(options: type) -> Iterator[Declared]:
@@ -104,20 +110,21 @@ def declared(options: type) -> Iterator[Declared]:
         if _is_options(hint):
             yield from declared(hint)
         elif get_origin(hint) is Annotated:
-            # A flag that a field puts on top of a shared one counts.
+            # If a field puts a flag on top of a shared one, the field's own, which is the last, counts.
             kind, *_, flag = get_args(hint)
             if get_origin(kind) in (Union, UnionType):
                 kind = next(alternative for alternative in get_args(kind) if alternative is not NoneType)
             repeatable = get_origin(kind) is Sequence
-            kind = get_args(kind)[0] if repeatable else kind
+            if repeatable:
+                kind = get_args(kind)[0]
             choices = get_args(kind) if get_origin(kind) is Literal else ()
-            # Flags of other types have a `read` of their own, or take the text as it is.
-            kind = kind if kind in (bool, int, float, Path) else str
+            if kind not in (bool, int, float, Path):
+                kind = str  # flags of other types have a `read` of their own, or take the text as it is
             yield Declared(flag, field.name, kind, choices, repeatable, field.default)
 
 
 def options_of(options: type[T], values: Mapping[str, Any]) -> T:
-    """Make options from the values that were given, by the names of their fields.
+    """Make options from the values that were given, by name of the field.
 
     Raises:
         ConfigError: for a text that cannot be read.

@@ -1,4 +1,4 @@
-"""Identifiers and paths in texts: the traces of content that later work needed."""
+"""Finds identifiers and paths in texts. They show which content later work needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORTEST: Final = 8
 """Characters of the shortest identifier."""
 
 _EDGES = "./-"
-# Each run is tried once, so the work is linear in any text. The ends are trimmed afterwards.
+# Each run is matched once, so the work is linear in any text. The ends are trimmed afterwards.
 _RUN = re.compile(r"[A-Za-z0-9_./-]{8,}")
 _LETTER = re.compile(r"[A-Za-z]")
 _MARKED = re.compile(r"[^_./]*[_./]|.[^A-Z]*[A-Z]")
@@ -30,18 +30,24 @@ def identifiers(text: str) -> set[str]:
     `../` ahead of a path are dropped. A spelled-out `\n`, `\r` or `\t`, as in quoted code, ends an identifier as the
     character would.
     """
-    return {word for words in candidates(text) for word in words if is_identifier(word)}
+    words: set[str] = set()
+    for stretch in candidates(text):
+        words.update(word for word in stretch if is_identifier(word))
+    return words
 
 
 def candidates(text: str) -> Iterator[set[str]]:
-    """Yield the words of a text that could be identifiers by their characters, one stretch of it at a time.
+    """Yield the words of a text whose characters may be in identifiers, one stretch of the text at a time.
 
     They include all `identifiers`. This is cheaper for looking up words that are known to be identifiers.
     """
     for chunk in _chunks(text):
-        plain = chunk.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ") if "\\" in chunk else chunk
+        plain = chunk
+        if "\\" in chunk:
+            plain = chunk.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ")
         runs = set(_RUN.findall(plain))
-        yield {_trimmed(run) if run[0] in _EDGES or run[-1] in _EDGES else run for run in runs}
+        edged = {run for run in runs if run[0] in _EDGES or run[-1] in _EDGES}
+        yield (runs - edged) | {_trimmed(run) for run in edged}
 
 
 def is_identifier(word: str) -> bool:
@@ -53,7 +59,7 @@ def spoken(part: Part) -> list[str]:
     """Return the words of a part: its text or, for a call, the decoded strings among its arguments.
 
     The names of the tool and its parameters do not count: the tool's definition holds them and is always in view.
-    Arguments that are not JSON count as they are.
+    Arguments that are not JSON count as one text.
     """
     if part.kind is not Kind.CALL:
         return [part.text]
@@ -67,8 +73,7 @@ def spoken(part: Part) -> list[str]:
 def _trimmed(run: str) -> str:
     run = run.rstrip(_EDGES)
     bare = run.lstrip(_EDGES)
-    ahead = run[: len(run) - len(bare)]
-    return ahead + bare if ahead in {".", "/"} else bare
+    return run if run in (f".{bare}", f"/{bare}") else bare
 
 
 def _chunks(text: str) -> Iterator[str]:

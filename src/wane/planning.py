@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
-from wane.conversation.timeline import messages_of
+from wane.conversation.views import messages_of
 from wane.core import (
     Counter,
     Episode,
@@ -20,6 +20,7 @@ from wane.core import (
     Pinned,
     Policy,
     Room,
+    Step,
     ToolClass,
     chars,
     parse_budget,
@@ -41,13 +42,13 @@ class Plan:
         report: what the pass did, step by step; `report.explain()` says it in sentences.
         episodes: all episodes, in order of start, as they are after the pass.
         inferred: whether episodes were inferred from tool calls because the agent marked none.
-        visible: indexes of the items that stay, over the whole session in R1's order.
-        view: the same, with the index of evicted content (`report.index`) as a text in its place.
-        messages: the view, in the input's format; empty if there were only items.
+        visible: indexes of the items that stay, in the session's order (R1).
+        view: the same items, with the index of evicted content (`report.index`) as a substitute in its place.
         pinned: tokens that no pass could take, by what holds them.
-        room: the budget and what of it no pass may ever take.
+        room: the budget, and the tokens of it that no pass may ever take.
         item_tokens: tokens of every item of the session.
         item_kinds: kind of every item of the session.
+        messages: the messages of the view, in the input's format; empty if there were only items.
     """
 
     report: FitReport
@@ -64,10 +65,12 @@ class Plan:
 
     @property
     def annotation(self) -> str:
-        """Whose the episodes are: `agent`, `host` if the program around it marked any (R18), or `inferred`."""
+        """Who marked the episodes: `agent`, `host` if the program around it marked any (R18), or `inferred`."""
         if self.inferred:
             return "inferred"
-        return "host" if any(episode.host for episode in self.episodes) else "agent"
+        if any(episode.host for episode in self.episodes):
+            return "host"
+        return "agent"
 
     @property
     def satisfied(self) -> bool:
@@ -86,15 +89,7 @@ class Plan:
                 "pinned": self.pinned.total,
             },
             "room": self.room.to_dict(),
-            "steps": [
-                {
-                    "episode": step.episode,
-                    "level": step.level.value,
-                    "tokens_before": step.tokens_before,
-                    "tokens_after": step.tokens_after,
-                }
-                for step in report.steps
-            ],
+            "steps": [_step_dict(step) for step in report.steps],
             "annotation": self.annotation,
             "episodes": [_episode_dict(episode) for episode in self.episodes],
             "visible": list(self.visible),
@@ -116,7 +111,7 @@ def plan(
     tasks: bool = False,
     marks: Mapping[int, tuple[Mark, ...]] | None = None,
 ) -> Plan:
-    """Run one pass over a whole session, and say what it would evict. Nothing is changed.
+    """Run one pass over a whole session, and return what it would evict. Nothing is changed.
 
     Args:
         messages: the session, oldest message first: for `openai` chat messages, for `anthropic` messages of the
@@ -129,9 +124,10 @@ def plan(
         overhead: tokens that every request carries besides the messages (tool definitions, a separate system prompt).
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: where episodes come from: `model`, the agent's own `delimiter` calls; `infer`, inferred from its
-            tool calls; `auto`, the agent's own if one was accepted, else inferred.
+            tool calls; `auto`, the marks of the program around the agent if there are any, else the agent's own if one
+            was accepted, else inferred.
         tasks: whether the agent may have grouped its episodes in tasks (R17).
-        marks: those of the program around the agent (R18), by index of the item after them. `auto` goes by them.
+        marks: marks of the program around the agent (R18), by index of the item after them.
 
     Raises:
         ConfigError: for a budget, policy, counter, tool class or `annotate` that cannot work.
@@ -139,7 +135,8 @@ def plan(
         HistoryError: for a session that no provider would accept, such as a result without its call.
         MissingExtraError: for a format or counter whose extra is not installed.
     """
-    messages = [as_data(message) for message in messages] if isinstance(messages, (list, tuple)) else messages
+    if isinstance(messages, (list, tuple)):
+        messages = [as_data(message) for message in messages]
     if isinstance(counter, str):
         counter = get_counter(counter)
     if not callable(counter):
@@ -186,7 +183,7 @@ def plan_items(
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: where episodes come from.
         tasks: whether the agent may have grouped its episodes in tasks (R17).
-        marks: those of the program around the agent, likewise.
+        marks: marks of the program around the agent (R18), by index of the item after them.
 
     Raises:
         ConfigError: for a budget, policy, tool class or `annotate` that cannot work.
@@ -207,8 +204,9 @@ def plan_items(
     )
     engine = Engine(settings)
     for index, (item, part) in enumerate(history):
+        recorded = marks.get(index, ()) if annotator == "host" else None
         try:
-            engine.add(item, part, marks.get(index, ()) if annotator == "host" else None)
+            engine.add(item, part, recorded)
         except HistoryError as error:
             raise HistoryError(f"message {item.message}: {error}") from None
     fitted = engine.fit()
@@ -228,6 +226,15 @@ def plan_items(
     )
 
 
+def _step_dict(step: Step) -> dict[str, Any]:
+    return {
+        "episode": step.episode,
+        "level": step.level.value,
+        "tokens_before": step.tokens_before,
+        "tokens_after": step.tokens_after,
+    }
+
+
 def _episode_dict(episode: Episode) -> dict[str, Any]:
     return {
         "name": episode.name,
@@ -237,7 +244,7 @@ def _episode_dict(episode: Episode) -> dict[str, Any]:
         "removed": episode.removed,
         "level": episode.level.value,
         "dependencies": list(episode.dependencies),
-        "task": episode.task and episode.task.name,
+        "task": None if episode.task is None else episode.task.name,
         "abandoned": episode.abandoned,
         "tokens": episode.tokens,
     }

@@ -1,4 +1,4 @@
-"""Rebuilds a session from its records alone, for whoever shows it or goes on with it (R14).
+"""Rebuilds a session from its records alone, to show it or to go on with it (R14).
 
 A message adds its items with their recorded marks, a pass is repeated step by step, and a usage record anchors the
 accounting. No policy runs, and nothing is inferred again.
@@ -32,7 +32,7 @@ class Rebuilt:
         engine: its context under that strategy, with the view of the next request.
         transcript: its messages, by item.
         items: its items with their content.
-        shortfalls: for each pass, in order, what held the tokens if it could not meet the budget; else None (R13).
+        shortfalls: for each pass, in order, the pinned tokens if it could not meet the budget, else None (R13).
     """
 
     strategy: str | None
@@ -58,12 +58,12 @@ class Rebuilt:
 
     @property
     def by_episode(self) -> bool:
-        """Whether only whole levels of episodes can have left the view."""
+        """Whether its strategy evicts by episode."""
         return self.engine.evicts
 
     @property
     def bounded(self) -> bool:
-        """Whether anything keeps it within the budget now."""
+        """Whether its strategy keeps a budget."""
         return self.strategy is None or traits(self.strategy).bounded
 
 
@@ -83,14 +83,15 @@ def rebuild(
     Raises:
         JournalError: if the records contradict each other: a pass or usage record in the wrong place, a step that
             removes items that are not there, a mark that cannot be made. They were then written under other rules, or
-            in another order. Also for a strategy that is not known.
+            in another order. Also for an unknown strategy.
         FormatError: if a message is not in the format.
         MissingExtraError: if the session's strategy needs a library that is not installed.
     """
     records = list(records)
     last = settings_after(records)
+    configs = [record for record in records if isinstance(record, ConfigRecord)]
     try:
-        line = _empty(last, _first_settings(records) or last, format, counter)
+        line = _empty(last, configs[0] if configs else last, format, counter)
     except ConfigError as error:
         raise JournalError(f"the session does not replay: {error}") from error
     items, shortfalls = list[tuple[Item, Part]](), list[Pinned | None]()
@@ -107,16 +108,14 @@ def rebuild(
 
 
 def _decides(strategy: str) -> str:
-    """The strategy that decides the view: where nothing is managed, what was evicted by episode stays out of it."""
-    return strategy if strategy and traits(strategy).bounded else "cwl"
-
-
-def _first_settings(records: Iterable[Record]) -> ConfigRecord | None:
-    return next((record for record in records if isinstance(record, ConfigRecord)), None)
+    """Return the strategy that decides the view; without a budget, what was evicted by episode stays out of it."""
+    if strategy and traits(strategy).bounded:
+        return strategy
+    return "cwl"
 
 
 def _repeat_in(window: ContextWindow, record: Record) -> None:
-    """Repeat what evicted by episode before another strategy took over: it tells what became of the episodes."""
+    """Repeat an eviction by episode from before another strategy took over, so that episodes have their levels."""
     if isinstance(record, PassRecord):
         window.apply(record.trace)
     elif isinstance(record, UsageRecord) and record.anchors and record.input_tokens:
@@ -130,7 +129,7 @@ def _empty(
     format: StoredFormat[Any],  # noqa: A002 - the field's word
     counter: Counter,
 ) -> Timeline[Any]:
-    """A timeline under the last strategy of a session, with the first of its settings."""
+    """Return a timeline under the last strategy of a session, with the session's first settings."""
     settings = ContextSettings(
         first.budget,
         policy=first.policy,

@@ -1,6 +1,6 @@
-"""The tool `recall`: an episode's exact content, page by page, or the places of a pattern in the history.
+"""The tool `recall`: the exact content of an episode, page by page, or excerpts around a pattern in the history.
 
-Of a task it returns what came of it and what it holds, each of which can be recalled in turn.
+For a task it returns what came of it and the names of its episodes and tasks, which can be recalled in turn.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 from wane.core import ContextWindow, Episode, Kind
@@ -69,9 +68,9 @@ def page(name: str, text: str, offset: int, budget: int, *, what: str = "Episode
         text: all of its content.
         offset: first character of the page.
         budget: tokens that the view may hold.
-        what: what it is.
+        what: word for it in the heading.
     """
-    quoted = json.dumps(name, ensure_ascii=False)
+    quoted = _json(name)
     if not 0 <= offset < max(1, len(text)):
         return f"{what} {quoted} has {len(text)} characters; offset {offset} is outside it. Begin with offset 0."
     stop = min(len(text), offset + page_size(budget))
@@ -80,8 +79,8 @@ def page(name: str, text: str, offset: int, budget: int, *, what: str = "Episode
     head = f"{what} {quoted}, characters {offset} to {stop} of {len(text)}:"
     if stop == len(text):
         return f"{head}\n\n{text[offset:stop]}\n\n[End of the {what.lower()}.]"
-    call = json.dumps({"name": name, "offset": stop}, ensure_ascii=False)
-    return f"{head}\n\n{text[offset:stop]}\n\n[There is more. Go on with: {call}]"
+    call = {"name": name, "offset": stop}
+    return f"{head}\n\n{text[offset:stop]}\n\n[There is more. Go on with: {_json(call)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,8 @@ class Archive:
 
     Attributes:
         window: the history's window; it may have taken in more items since.
-        budget: tokens that the view may hold, by our own count, as a page is measured.
-        parts: the items with their content; one of which nothing is left is an empty text.
+        budget: tokens that the view may hold, by our own count, which pages are measured by.
+        parts: the items with their content; an item without content is an empty text.
         episodes: all episodes so far.
         message: returns the ordinal of an item's message.
         messages: number of messages.
@@ -112,11 +111,15 @@ class Archive:
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        spans = self.window.members(name)
-        if (task := self._task(name)) is not None:
-            held = [one for one in self.episodes if any(around.number == task.number for around in one.lineage())]
-            spans = tuple(range(first, stop) for episode in held for first, stop in episode.spans)
-        return sorted(index for index in chain.from_iterable(spans) if index < len(self.parts))
+        indexes: set[int] = set()
+        for span in self.window.members(name):
+            indexes.update(span)
+        task = self._task(name)
+        if task is not None:
+            for episode in self.episodes:
+                if any(around.number == task.number for around in episode.lineage()):
+                    indexes.update(_members(episode))
+        return sorted(index for index in indexes if index < len(self.parts))
 
     def texts(self) -> list[str]:
         """Return the text of each item for searches; empty for calls of `recall` and their results."""
@@ -158,10 +161,13 @@ class Archive:
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        texts, visible = self.texts(), set(self.visible())
-        latest_first = (range(len(texts)) if name is None else self.members(name))[::-1]
-        gone = [index for index in latest_first if index not in visible]
-        result = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
+        texts = self.texts()
+        visible = set(self.visible())
+        members = list(range(len(texts))) if name is None else self.members(name)
+        latest_first = members[::-1]
+        order = [index for index in latest_first if index not in visible]
+        order += [index for index in latest_first if index in visible]
+        result = search(pattern, texts, order)
         room = page_size(self.budget)
         matches = result.matches(texts, offset, offset + min(_MOST_PLACES, room // _LEAST_EXCERPT))
         if not matches:
@@ -171,35 +177,44 @@ class Archive:
         for number, match in enumerate(matches, offset + 1):
             location = self._location(match, visible=match.index in visible)
             entries.append(f"{number}. {location}\n{_excerpt(texts[match.index], match, size)}")
-        remaining = len(result.indexes) - offset - len(matches)
-        arguments = {"search": pattern} if name is None else {"name": name, "search": pattern}
-        next_call = _json({**arguments, "offset": offset + len(matches)})
-        footer = [f"[{remaining} more. Go on with: {next_call}]"] if remaining else []
-        return "\n\n".join([_heading(pattern, result), *entries, *footer])
+        next_offset = offset + len(matches)
+        remaining = len(result.indexes) - next_offset
+        if remaining:
+            arguments = {"search": pattern} if name is None else {"name": name, "search": pattern}
+            next_call = _json({**arguments, "offset": next_offset})
+            entries.append(f"[{remaining} more. Go on with: {next_call}]")
+        return "\n\n".join([_heading(pattern, result), *entries])
 
     def _task(self, name: str) -> Episode | None:
-        return next((episode for episode in self.episodes if episode.is_task and episode.name == name), None)
+        for episode in self.episodes:
+            if episode.is_task and episode.name == name:
+                return episode
+        return None
 
     def _contents(self, task: Episode) -> str:
-        """What came of a task, and a line for each of its episodes and tasks."""
+        """Return what came of a task, and a line for each of its episodes and tasks."""
         state = "Ended" if task.closed else "Open"
         if task.abandoned:
             state = "Abandoned"
+        lines: list[str] = []
+        for episode in self.episodes:
+            if episode.name is not None and episode.task is not None and episode.task.number == task.number:
+                description = f": {episode.description}" if episode.description else ""
+                lines.append(f"- {episode.type} {_json(episode.name)}{description}")
         head = f"{state}. {task.description or ''}".rstrip()
-        inside = [one for one in self.episodes if one.task is not None and one.task.number == task.number]
-        lines = [f"- {one.type} {_json(one.name)}{_described(one)}" for one in inside if one.name is not None]
         return "\n".join([head, "Recall what it holds by name:" if lines else "It holds no episode.", *lines])
 
     def _blocks(self, indexes: Iterable[int]) -> list[str]:
-        parts = (self.parts[index] for index in indexes)
-        # A format may give a signature as a part of its own, without words.
+        parts = [self.parts[index] for index in indexes]
+        # A format may give a signature as a part of its own, without text.
         return [readable(part) for part in parts if part.text or part.kind in (Kind.CALL, Kind.RESULT)]
 
     def _location(self, match: Match, *, visible: bool) -> str:
-        """Describe an item's place, and how to read around it."""
+        """Say where an item is, and how to read on around it."""
         index = match.index
-        details = [f"Message {self.message(index) + 1} of {self.messages}", self._what(index)]
-        episode = next((episode for episode in self.episodes if any(a <= index < b for a, b in episode.spans)), None)
+        details = [f"Message {self.message(index) + 1} of {self.messages}", self._role(index)]
+        owners = [episode for episode in self.episodes if episode.owns(index)]
+        episode = owners[0] if owners else None
         if episode is not None and episode.name is not None:
             details.append(f"in {'task' if episode.is_task else 'episode'} {_json(episode.name)}")
         details.append("in view" if visible else "not in view")
@@ -212,7 +227,8 @@ class Archive:
         around = {"name": episode.name, "offset": self._offset(episode, match)}
         return f"{location}; read on there with {_json(around)}:"
 
-    def _what(self, index: int) -> str:
+    def _role(self, index: int) -> str:
+        """Say what an item is."""
         part = self.parts[index]
         if part.kind is Kind.CALL:
             return f"call of `{part.tool}`"
@@ -225,16 +241,15 @@ class Archive:
         return "result"
 
     def _offset(self, episode: Episode, match: Match) -> int:
-        """Position of a match in the text that a recall of its episode returns."""
-        members = [index for a, b in episode.spans for index in range(a, b) if index <= match.index]
-        blocks = self._blocks(members)
+        """Return the position of a match in the text that a recall of its episode returns."""
+        blocks = self._blocks(index for index in _members(episode) if index <= match.index)
         before = sum(len(block) + 2 for block in blocks[:-1])
         part = self.parts[match.index]
         return before + len(readable(part)) - len(_searched_text(part)) + match.start
 
 
 def answer(arguments: str, archive: Archive) -> str:
-    """Return the result of a `recall` call. If its arguments are wrong, the result shows a right call.
+    """Return the result of a `recall` call. If the arguments are wrong, the result shows a right call.
 
     Args:
         arguments: the raw JSON arguments, as the model wrote them.
@@ -255,7 +270,7 @@ def answer(arguments: str, archive: Archive) -> str:
     offset = options.get("offset")
     if offset is not None and (isinstance(offset, bool) or not isinstance(offset, int)):
         right = {"search": pattern} if name is None else {"name": name}
-        return f'Error: "offset" must be a whole number. A right call: {json.dumps({**right, "offset": 0})}'
+        return f'Error: "offset" must be a whole number. A right call: {_json({**right, "offset": 0})}'
     try:
         if pattern is not None:
             return archive.find(pattern, max(0, offset or 0), name)
@@ -273,45 +288,53 @@ def _field(options: object, key: str) -> str | None:
     return value if key == "search" else value.strip()
 
 
-def _described(episode: Episode) -> str:
-    return f": {episode.description}" if episode.description else ""
+def _members(episode: Episode) -> list[int]:
+    return [index for first, stop in episode.spans for index in range(first, stop)]
 
 
 def _searched_text(part: Part) -> str:
     return (part.arguments or "") if part.kind is Kind.CALL else part.text
 
 
-def _heading(pattern: str, result: SearchResult) -> str:
+def _count(result: SearchResult) -> str:
     count = len(result.indexes)
-    notes = [f"Searched as plain text: {result.plain}."] if result.plain else []
-    notes += ["Case is ignored."] if result.any_case else []
-    notes += [] if result.complete else ["The search was cut short because it takes too long; be more exact."]
-    where = "1 place" if count == 1 else f"{count} places"
-    order = "" if count == 1 else " What has left your view comes first, the latest first."
-    return " ".join([f"{_json(pattern)} was found in {where}.{order}", *notes])
+    return "1 place" if count == 1 else f"{count} places"
+
+
+def _heading(pattern: str, result: SearchResult) -> str:
+    sentences = [f"{_json(pattern)} was found in {_count(result)}."]
+    if len(result.indexes) > 1:
+        sentences.append("What has left your view comes first, the latest first.")
+    if result.plain:
+        sentences.append(f"Searched as plain text: {result.plain}.")
+    if result.any_case:
+        sentences.append("Case is ignored.")
+    if not result.complete:
+        sentences.append("The search was cut short because it takes too long; be more exact.")
+    return " ".join(sentences)
 
 
 def _nothing(pattern: str, result: SearchResult, offset: int) -> str:
     if result.indexes:
-        places = "1 place" if len(result.indexes) == 1 else f"{len(result.indexes)} places"
-        return f"{_json(pattern)} was found in {places}; offset {offset} is beyond them. Begin with offset 0."
+        return f"{_json(pattern)} was found in {_count(result)}; offset {offset} is beyond them. Begin with offset 0."
     where = "in this conversation" if result.complete else "in the part searched before it took too long"
     plain = f" It was searched as plain text: {result.plain}." if result.plain else ""
     return f"Nothing matches {_json(pattern)} {where}, with or without case.{plain} Try a shorter text."
 
 
 def _excerpt(text: str, match: Match, size: int) -> str:
-    """A match with its surroundings, in whole lines if they are short enough."""
+    """Return a match with its surroundings, in whole lines if they are short enough."""
     size = min(_EXCERPT, size)
     room = max(0, size - (match.stop - match.start))
     start = max(0, match.start - room // 3)
     stop = min(len(text), start + size)
-    if start and (line := text.find("\n", start, match.start)) >= 0:
-        start = line + 1
-    if stop < len(text) and (line := text.rfind("\n", match.stop, stop)) >= 0:
-        stop = line
-    cut = "" if (start, stop) == (0, len(text)) else f"[characters {start} to {stop} of {len(text)}]\n"
-    return cut + text[start:stop]
+    if start and (newline := text.find("\n", start, match.start)) >= 0:
+        start = newline + 1
+    if stop < len(text) and (newline := text.rfind("\n", match.stop, stop)) >= 0:
+        stop = newline
+    if start == 0 and stop == len(text):
+        return text
+    return f"[characters {start} to {stop} of {len(text)}]\n{text[start:stop]}"
 
 
 def _short(arguments: str) -> str:

@@ -1,7 +1,7 @@
-"""What the distribution `wane-research` adds where it is installed: commands, and strategies of other libraries.
+"""Loads what the distribution `wane-research` adds where it is installed: commands, and strategies of other libraries.
 
 Wane does not import it: its parts are loaded by name when they are asked for. Entry points would need the metadata of
-all installed packages, which take a third of the command's start to read.
+all installed packages, and reading that takes a third of the command's start.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Why a provider's cached prefix was paid again: the causes, and how they are known.
 
-Wane's proxy compares requests (`wane.proxy.sessions.caching`); who holds only a recording infers a cause
+Wane's proxy compares requests (`wane.proxy.sessions.caching`). From a recording alone, a cause can only be inferred
 (`wane.lab.cache.rewrites`).
 """
 
@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 SMALLEST: Final = 1_024
-"""Tokens that a rewrite must exceed to count: the steps of the providers' caches hide smaller ones."""
+"""Tokens that a rewrite must exceed to count: providers cache in steps, which hide smaller rewrites."""
 
 CACHE_NOTE: Final = "cache"
 """Topic of a journal's note on a request that paid again, ahead of its usage: an `Explanation`, and the tokens."""
@@ -88,7 +88,7 @@ _REPORTED: Final = {
 
 
 class Certainty(StrEnum):
-    """How a cause is known: the provider named it, the event is recorded, or the end of the read implies it."""
+    """How a cause is known: the provider named it, the event was recorded, or the end of the cached read implies it."""
 
     REPORTED = "reported"
     RECORDED = "recorded"
@@ -118,19 +118,21 @@ class Explanation:
         return {"cause": self.cause, "certainty": self.certainty, "evidence": self.evidence, **diff}
 
     def with_report(self, reason: str) -> Explanation:
-        """Return it with what the provider reported, which is the cause if no other is known.
+        """Return it with the provider's report, which gives the cause if no other is known.
 
         Args:
-            reason: the provider's word for it; an empty or unknown one changes nothing.
+            reason: the provider's word for the cause; an empty or unknown one changes nothing.
         """
         explanation = reported(reason)
-        if explanation is None or self.cause is Cause.UNEXPLAINED:
-            return explanation or self
+        if explanation is None:
+            return self
+        if self.cause is Cause.UNEXPLAINED:
+            return explanation
         return replace(self, evidence=f"{self.evidence}; {explanation.evidence}")
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Explanation | None:
-        """Return what `to_dict` wrote; None if it is something else."""
+        """Return the explanation that `to_dict` wrote; None for other data."""
         try:
             evidence, diff = str(data["evidence"]), str(data.get("diff", ""))
             return cls(Cause(data["cause"]), Certainty(data["certainty"]), evidence, diff)
@@ -139,7 +141,7 @@ class Explanation:
 
 
 def reported(reason: str) -> Explanation | None:
-    """Return what a provider's word for a miss of its cache says; None if it is unknown."""
+    """Return the explanation of a cache miss by a provider's word for its cause; None if the word is unknown."""
     cause = _REPORTED.get(reason)
     return None if cause is None else Explanation(cause, Certainty.REPORTED, f"the provider reported {reason}")
 
@@ -150,7 +152,7 @@ class CauseTotals:
 
     Attributes:
         requests: number of the requests.
-        dollars: what they cost more than reading the same tokens, where prices are known.
+        dollars: their extra cost over reading the same tokens from the cache, where prices are known.
         priced: number of requests with a known price.
         certainty: the tokens that they paid again, by how the cause is known.
     """
@@ -168,8 +170,9 @@ class CauseTotals:
     def add(self, certainty: Certainty, tokens: int, dollars: float | None) -> None:
         """Count one more request; its dollars are None if its price is unknown."""
         self.requests += 1
-        self.dollars += dollars or 0.0
-        self.priced += dollars is not None
+        if dollars is not None:
+            self.dollars += dollars
+            self.priced += 1
         self.certainty[certainty] = self.certainty.get(certainty, 0) + tokens
 
     def merge(self, data: Mapping[str, Any]) -> None:
@@ -194,7 +197,7 @@ class CauseTotals:
 
 
 def merged_totals(rows: Iterable[Mapping[str, Any]]) -> dict[Cause, CauseTotals]:
-    """Return the sums of several totals by cause, each as JSON-able data."""
+    """Return the sums of several totals by cause, which are given as JSON-able data."""
     sums: dict[Cause, CauseTotals] = {}
     for row in rows:
         for cause, data in row.items():

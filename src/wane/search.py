@@ -18,7 +18,7 @@ except ImportError:  # the extra `search` is not installed
     re2 = None
 
 STEPS: Final = 8_000_000_000
-"""Most steps of the matcher in one search, characters times instructions: usually milliseconds, some 20 s at worst."""
+"""Most steps of one search, characters times instructions of the pattern: usually milliseconds, 20 s at worst."""
 
 MOST_IN_A_TEXT: Final = 1_000
 """Most matches that are counted in one text."""
@@ -81,19 +81,19 @@ def search(pattern: str, texts: Sequence[str], order: Sequence[int] | None = Non
         texts: the texts.
         order: indexes of the texts to search, in this order; None for all.
     """
-    order = range(len(texts)) if order is None else order
-    first = None
-    for matcher in _ways(pattern):
+    if order is None:
+        order = range(len(texts))
+    results: list[SearchResult] = []
+    for matcher in _matchers(pattern):
         result = matcher.search(texts, order)
         if result.indexes:
             return result
-        first = first or result
-    assert first is not None
-    return first
+        results.append(result)
+    return results[0]
 
 
-def _ways(pattern: str) -> Iterator[_Matcher]:
-    """The ways to read a pattern, in the order in which they are tried."""
+def _matchers(pattern: str) -> Iterator[_Matcher]:
+    """Yield a matcher for each way to read a pattern, in the order in which they are tried."""
     own = pattern.removeprefix(_ANY_CASE)
     case_counts = own == pattern
     plain = _refused(own) if re.search(r"[\\.^$*+?{}\[\]|()]", own) else ""
@@ -107,14 +107,16 @@ def _ways(pattern: str) -> Iterator[_Matcher]:
 
 
 def _refused(pattern: str) -> str | None:
-    """Why a pattern is not used as a regular expression; None if it is."""
+    """Return why a pattern is not used as a regular expression; None if it is."""
     if re2 is None:
         return 'regular expressions need RE2, which `pip install "wane[search]"` installs'
     try:
         regex = _compiled(pattern)
     except re2.error as error:
         reason = error.args[0]
-        return f"it is not a regular expression: {reason.decode() if isinstance(reason, bytes) else reason}"
+        if isinstance(reason, bytes):
+            reason = reason.decode()
+        return f"it is not a regular expression: {reason}"
     return "it matches any text" if regex.search(b"") else None
 
 
@@ -135,7 +137,7 @@ class _Matcher:
 
     Args:
         pattern: a regular expression, or plain text.
-        plain: why a pattern is read as plain text, empty if it is nothing else; None for a regular expression.
+        plain: why the pattern is read as plain text, empty if it can be nothing else; None for a regular expression.
         any_case: whether case is ignored.
     """
 
@@ -165,7 +167,7 @@ class _Matcher:
         return Match(index, *spans[0], len(spans))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """The matches that are not empty, in characters."""
+        """Yield the matches that are not empty, in characters."""
         data = text.encode(errors="replace")
         reached = chars = 0
         for match in islice(self._regex.finditer(data), MOST_IN_A_TEXT):

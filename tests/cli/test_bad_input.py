@@ -67,7 +67,7 @@ OPTIONS = {
     "a budget of zero": (["--budget", "0"], "budget is 0; it must be at least 1 token"),
     "a budget that lost its unit": (
         ["--budget", "80"],
-        "budget '80' has no unit; did you mean 80k? For so few tokens write 0.08k",
+        "budget '80' has no unit; did you mean 80k? For that few tokens write 0.08k",
     ),
     "a window that lost its unit": (["--budget", "50%", "--window", "200"], "--window is '200'; it must be"),
     "a budget in digits of another script": (["--budget", "\u0669\u0660k"], "is not understood; write tokens"),

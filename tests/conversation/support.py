@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from tests.formats.convert import to_anthropic, to_gemini, to_pydantic_ai, to_responses
@@ -40,16 +41,30 @@ DIALECTS = (
 )
 
 
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+
+
+class Plain:
+    """A format of somebody else's, which takes apart and puts together, and no more."""
+
+    name = "plain"
+
+    def __init__(self) -> None:
+        openai = get_format("openai")
+        self.parts, self.keep = openai.parts, openai.keep
+
+
 class Told(Adapter[Any]):
     """Usage as a host's messages tell it: by the ordinal of the answer, in an order that is drawn."""
 
     def __init__(self, messages: Sequence[Any], usages: Sequence[int]) -> None:
-        self._of = (
-            {id(message): usages[number % len(usages)] for number, message in enumerate(messages)} if usages else {}
-        )
+        self._usages: dict[int, int] = {}
+        if usages:
+            for number, message in enumerate(messages):
+                self._usages[id(message)] = usages[number % len(usages)]
 
     def usage(self, message: Any) -> int:
-        return self._of.get(id(message), 0)
+        return self._usages.get(id(message), 0)
 
 
 class Log(list[Event]):
@@ -60,6 +75,32 @@ class Log(list[Event]):
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self if isinstance(event, kind)]
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def said(text: str | None = None, *calls: tuple[str, str, object]) -> dict[str, Any]:
+    """An answer in a chat, with calls as (id, tool, arguments)."""
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    for call_id, tool, arguments in calls:
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        function = {"name": tool, "arguments": written}
+        message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
+    return message
+
+
+def result(call_id: str, text: str = "ok") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def turns(count: int) -> Session:
+    """Turns of the user, each with a long answer."""
+    session: Session = []
+    for number in range(count):
+        session += [user(f"Turn {number}."), said("x" * 400)]
+    return session
 
 
 def answered(session: Session) -> Session:

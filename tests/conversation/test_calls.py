@@ -10,34 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conversation.support import DIALECTS, Dialect, Session, fresh, histories
+from tests.conversation.support import Dialect, Session, every_dialect, fresh, histories, result, said, user
 from tests.strategies import times
 from wane import ConfigError, FormatError, HistoryError, Kind
 from wane.conversation import Call, Conversation
 from wane.conversation.calls import NOT_A_CALL
 from wane.journal import MessageRecord
-
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def answer(*calls: tuple[str, str, object], text: str | None = None) -> dict[str, Any]:
-    made = [
-        {
-            "id": i,
-            "type": "function",
-            "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
-        }
-        for i, name, given in calls
-    ]
-    return {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})}
-
-
-def result(call_id: str, text: str = "ok") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
 def start(name: str, **more: Any) -> dict[str, Any]:
@@ -70,10 +48,11 @@ def results_of(conversation: Conversation[Any], messages: list[Any]) -> dict[str
 @every_dialect
 def test_own_calls_are_answered_and_the_hosts_are_handed_out(dialect: Dialect) -> None:
     conversation = Conversation(dialect.name, recall=True)
-    task, said = dialect.write(
+    task, reply = dialect.write(
         [
             user("Go."),
-            answer(
+            said(
+                None,
                 ("m1", "delimiter", start("look")),
                 ("r1", "read", {"path": "a"}),
                 ("m2", "delimiter", start("more")),
@@ -83,7 +62,7 @@ def test_own_calls_are_answered_and_the_hosts_are_handed_out(dialect: Dialect) -
         ]
     )
     assert conversation.append(task) == []
-    calls = conversation.append(said)
+    calls = conversation.append(reply)
     assert [(call.name, call.id, json.dumps(call.arguments)) for call in calls] == [
         ("read", "r1", json.dumps(calls[0].arguments)),
         ("grep", "r2", json.dumps("{not json")),
@@ -107,10 +86,10 @@ def test_the_loop_goes_on_after_own_calls_alone_and_ends_with_the_answer() -> No
     assert not conversation.ended
     conversation.append(user("Go."))
     assert not conversation.ended
-    assert conversation.append(answer(("m1", "delimiter", start("look")))) == []
+    assert conversation.append(said(None, ("m1", "delimiter", start("look")))) == []
     assert not conversation.ended
     assert conversation.request().messages[-1] == result("m1", conversation.messages[-1]["content"])
-    assert conversation.append(answer(text="Done.")) == []
+    assert conversation.append(said("Done.")) == []
     assert conversation.ended
     conversation.append(user("And now?"))
     assert not conversation.ended
@@ -142,7 +121,7 @@ def test_no_results_are_no_answer() -> None:
     assert not conversation.ended
     conversation.append(user("Go."))
     conversation.request()
-    conversation.append(answer(("m1", "delimiter", start("look"))))
+    conversation.append(said(None, ("m1", "delimiter", start("look"))))
     conversation.append([])
     assert not conversation.ended
 
@@ -152,7 +131,7 @@ def test_an_own_call_whose_answer_is_interrupted_is_answered_later(monkeypatch: 
         raise KeyboardInterrupt
 
     conversation = Conversation(recall=True)
-    conversation.extend([user("Go."), answer(("c1", "recall", {"search": "Go"}))])
+    conversation.extend([user("Go."), said(None, ("c1", "recall", {"search": "Go"}))])
     with monkeypatch.context() as patched:
         patched.setattr("wane.conversation.common.answer", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -207,7 +186,7 @@ def test_a_saved_history_brings_the_results_of_own_calls_itself(
 
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_result_that_comes_with_a_whole_history_is_not_written_again(followed: bool) -> None:
-    history = [user("Go."), answer(("m1", "delimiter", start("look"))), result("m1", "as it was")]
+    history = [user("Go."), said(None, ("m1", "delimiter", start("look"))), result("m1", "as it was")]
     conversation = Conversation()
     if followed:
         conversation.log.follow(MessageRecord(message) for message in history)
@@ -220,7 +199,7 @@ def test_a_result_that_comes_with_a_whole_history_is_not_written_again(followed:
 
 def test_what_is_left_open_by_a_saved_history_is_handed_out() -> None:
     conversation = Conversation()
-    (call,) = conversation.extend([user("Go."), answer(("r1", "read", {}), ("r2", "read", {})), result("r1")])
+    (call,) = conversation.extend([user("Go."), said(None, ("r1", "read", {}), ("r2", "read", {})), result("r1")])
     assert call.id == "r2"
     conversation.append(call.result("x"))
     assert conversation.request().messages[-1] == result("r2", "x")
@@ -249,12 +228,12 @@ def test_a_refused_list_changes_nothing_and_own_calls_are_still_answered(how: st
 
 def test_a_refused_message_leaves_a_lone_own_call_unanswered() -> None:
     conversation = Conversation()
-    conversation.extend([user("Go."), answer(("m1", "delimiter", start("look")))])
+    conversation.extend([user("Go."), said(None, ("m1", "delimiter", start("look")))])
     for wrong, error in (([user("On."), {"role": "robot"}], FormatError), ([user("On."), result("x")], HistoryError)):
         with pytest.raises(error):
             conversation.append(wrong)
         assert conversation.length == 2
-    conversation.extend([user("On."), answer(("m2", "delimiter", END)), result("m2"), answer(text="Done.")])
+    conversation.extend([user("On."), said(None, ("m2", "delimiter", END)), result("m2"), said("Done.")])
     assert [message["role"] for message in conversation.messages[2:4]] == ["tool", "user"]
     assert conversation.window.open_calls == {}
 
@@ -262,7 +241,7 @@ def test_a_refused_message_leaves_a_lone_own_call_unanswered() -> None:
 def test_open_calls_are_known_wherever_the_history_came_from() -> None:
     history = [
         user("Go."),
-        answer(("m1", "delimiter", start("look")), ("r1", "read", {}), ("r2", "read", {})),
+        said(None, ("m1", "delimiter", start("look")), ("r1", "read", {}), ("r2", "read", {})),
         result("m1"),
         result("r1"),
     ]
@@ -281,7 +260,7 @@ def test_open_calls_are_known_wherever_the_history_came_from() -> None:
 
 def test_a_branch_from_before_the_result_of_an_own_call_answers_it() -> None:
     conversation = Conversation()
-    conversation.extend([user("Go."), answer(("m1", "delimiter", start("look")), ("r1", "read", {})), result("r1")])
+    conversation.extend([user("Go."), said(None, ("m1", "delimiter", start("look")), ("r1", "read", {})), result("r1")])
     messages = conversation.request().messages
     branch = conversation.branch(2)
     (call,) = branch.calls
@@ -301,21 +280,21 @@ def test_the_start_of_an_act_says_what_has_left_and_goes_on_saying_so_wherever_t
     """R3: the text is decided when the call is judged, and is a part of the history from then on."""
     act = {"action": "start", "name": "fix", "type": "act", "dependencies": ["look"]}
     lived = Conversation(budget="4k", recall=recall)
-    lived.extend([user("Go."), answer(("m1", "delimiter", start("look")), ("r1", "read", {}))])
-    lived.extend([result("r1", "x" * 12_000), answer(("m2", "delimiter", END), ("r2", "read", {}))])
-    lived.extend([result("r2", "y" * 12_000), answer(text="Known.")])
+    lived.extend([user("Go."), said(None, ("m1", "delimiter", start("look")), ("r1", "read", {}))])
+    lived.extend([result("r1", "x" * 12_000), said(None, ("m2", "delimiter", END), ("r2", "read", {}))])
+    lived.extend([result("r2", "y" * 12_000), said("Known.")])
     assert lived.request().report is not None
     lived.append(user("Fix it."))
     lived.request()
     before = lived.log.records()
-    lived.append(answer(("m3", "delimiter", act)))
+    lived.append(said(None, ("m3", "delimiter", act)))
     text = results_of(lived, lived.messages)["m3"]
     assert 'steps of "look" have left your view.' in text
     assert how in text
     # Judged in another process, which had the calls alone, and brought along by one that has the results, too.
     judged, brought = Conversation(budget="4k", recall=recall), Conversation(budget="400k", recall=recall)
     judged.log.follow(before)
-    judged.append(answer(("m3", "delimiter", act)))
+    judged.append(said(None, ("m3", "delimiter", act)))
     brought.log.follow(lived.log.records())
     assert judged.messages == brought.messages == lived.branch().messages == lived.messages
     restored = Conversation(budget="400k", recall=recall)
@@ -332,7 +311,11 @@ def test_a_call_of_no_conversation_writes_no_message() -> None:
 
 
 def ahead(*calls: tuple[str | None, Any]) -> list[Call[Any]]:
-    return [Call("delimiter" if given is not READ else "read", given, id_) for id_, given in calls]
+    made: list[Call[Any]] = []
+    for call_id, arguments in calls:
+        tool = "read" if arguments is READ else "delimiter"
+        made.append(Call(tool, arguments, call_id))
+    return made
 
 
 READ = {"path": "a"}
@@ -355,8 +338,8 @@ def test_calls_are_judged_ahead_as_they_will_be_judged() -> None:
     conversation.host.foresee(CALLS)
     told = {call.id: conversation.host.answer(call) for call in CALLS if call.name == "delimiter"}
     assert [text.split()[0] for text in told.values()] == ["Started", "Error:", "Ended", "Started"]
-    said = answer(*((call.id or "", call.name, call.arguments) for call in CALLS))
-    conversation.host.ingest([user("Go."), said])
+    foreseen = [(call.id or "", call.name, call.arguments) for call in CALLS]
+    conversation.host.ingest([user("Go."), said(None, *foreseen)])
     assert {call.id: conversation.host.answer(call) for call in CALLS if call.name == "delimiter"} == told
     assert conversation.window.active is not None
     assert conversation.window.active.name == "y"
@@ -412,7 +395,8 @@ def test_what_was_given_out_ahead_is_not_given_out_again() -> None:
     calls = [Call("delimiter", start("x")), Call("delimiter", start("x"))]
     conversation.host.foresee(calls)
     assert conversation.host.answer(calls[0]).startswith("Started")
-    conversation.host.ingest([user("Go."), answer(("p1", "delimiter", start("x")), ("p2", "delimiter", start("x")))])
+    reply = said(None, ("p1", "delimiter", start("x")), ("p2", "delimiter", start("x")))
+    conversation.host.ingest([user("Go."), reply])
     assert conversation.host.answer(calls[1]).startswith("Error: episode")
 
 
@@ -433,7 +417,7 @@ def test_a_bad_call_is_told_what_is_wrong_and_raises_nothing(given: Any) -> None
 
 def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
     conversation = Conversation()
-    conversation.host.ingest([user("Go."), answer(("a", "delimiter", start("x")), ("b", "delimiter", END))])
+    conversation.host.ingest([user("Go."), said(None, ("a", "delimiter", start("x")), ("b", "delimiter", END))])
     assert conversation.host.answer(Call("delimiter", {}, "b")).startswith("Ended")
     assert conversation.host.answer(Call("delimiter", start("x"))).startswith("Started")
     assert conversation.host.answer(Call("delimiter", END)) == NOT_A_CALL
@@ -441,8 +425,8 @@ def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
 
 def test_open_calls_of_earlier_answers_keep_their_verdicts() -> None:
     conversation = Conversation()
-    history = [user("Go."), answer(("a", "delimiter", start("x")), ("b", "delimiter", END)), result("b")]
-    conversation.host.ingest([*history, answer(("c", "delimiter", start("y")))])
+    history = [user("Go."), said(None, ("a", "delimiter", start("x")), ("b", "delimiter", END)), result("b")]
+    conversation.host.ingest([*history, said(None, ("c", "delimiter", start("y")))])
     assert [conversation.host.answer(Call("delimiter", "", it)).split()[0] for it in "abc"] == [
         "Started",
         "Error:",
@@ -455,7 +439,7 @@ def test_an_episode_that_is_not_there_yet_is_recalled_as_soon_as_it_is() -> None
     conversation.host.ingest([user("Go.")])
     look = Call("recall", {"name": "x"}, "c")
     assert conversation.host.answer(look).startswith("Error: no episode is named 'x'")
-    conversation.host.ingest([user("Go."), answer(("a", "delimiter", start("x")))])
+    conversation.host.ingest([user("Go."), said(None, ("a", "delimiter", start("x")))])
     assert conversation.host.answer(look).startswith('Episode "x", whole')
 
 
@@ -474,11 +458,10 @@ CALLED: dict[str, Any] = {
 @pytest.mark.parametrize("way", ["append", "extend"])
 def test_turn_ahead_of_a_result_is_refused_where_the_provider_refuses_it(format_name: str, way: str) -> None:
     conversation = Conversation[Any](format_name)
-    look, turn = (
-        {"role": "user"} | ({"parts": [{"text": said}]} if format_name == "gemini" else {"content": said})
-        for said in ("Look.", "And now?")
-    )
-    conversation.append(look)
+    turn = {"role": "user", "content": "Go on."}
+    if format_name == "gemini":
+        turn = {"role": "user", "parts": [{"text": "Go on."}]}
+    conversation.append(turn)
     (call,) = conversation.append(CALLED[format_name])
 
     def give() -> object:

@@ -49,12 +49,6 @@ def test_reports_that_are_higher_than_our_own_count_are_believed_in_any_case() -
         assert engine.tokens <= BUDGET
 
 
-@pytest.mark.parametrize(("strategy", "low_water"), [("cwl", 0.4), ("paper", 1.0)])
-def test_how_far_a_pass_goes_may_be_set(strategy: str, low_water: float) -> None:
-    engine = Engine(ContextSettings(BUDGET, low_water=0.4, strategy=strategy, remind_at=None))
-    assert engine.window.policy.low_water == low_water
-
-
 def test_a_request_that_evicts_nothing_builds_no_view() -> None:
     """A history of n messages has n/2 requests, so building each view would take n² steps."""
     engine = Engine(ContextSettings(BUDGET, strategy="cwl", remind_at=None))

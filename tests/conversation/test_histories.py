@@ -10,17 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conversation.support import (
-    DIALECTS,
     Dialect,
     Log,
     Session,
     Told,
+    every_dialect,
     fresh,
     histories,
     is_answer,
     live,
     parts_of,
+    said,
     standing,
+    turns,
+    user,
     window_after,
 )
 from tests.strategies import policies, times
@@ -30,7 +33,6 @@ from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTake
 from wane.core import exact_budget
 from wane.formats import Part
 
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
 BUDGETS = st.integers(1, 400)
 
@@ -123,7 +125,7 @@ def test_a_history_read_from_elsewhere_is_a_continuation(
 
 def is_part(some: list[Part], whole: list[Part]) -> bool:
     rest = iter(whole)
-    return all(any(part == other for other in rest) for part in some)
+    return all(part in rest for part in some)
 
 
 def missing(some: list[Part], whole: list[Part]) -> list[Part]:
@@ -186,15 +188,7 @@ def common(dialect: Dialect, one: list[Any], other: list[Any]) -> int:
     return next((n for n, (a, b) in pairs if parts(a) != parts(b)), min(len(one), len(other)))
 
 
-def said(text: str, **more: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": text, **more}
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-LONG: Session = [it for n in range(12) for it in (user(f"Turn {n}."), said("x" * 400))]
+LONG = turns(12)
 
 
 def test_what_was_evicted_stays_out_of_a_fork_whatever_the_budget_is_now() -> None:
@@ -222,8 +216,9 @@ def test_a_branch_goes_on_beside_the_first() -> None:
     assert standing(conversation.branch(len(LONG))) == before
     assert conversation.branch(1).messages == LONG[:1]
     assert conversation.branch().messages == conversation.messages
-    with pytest.raises(ConfigError, match="cannot have -1 messages"):
-        conversation.branch(-1)
+    for count in (-1, 99, "2"):
+        with pytest.raises(ConfigError, match=rf"cannot have {count!r} messages; give a number from 0 to 25"):
+            conversation.branch(count)  # type: ignore[arg-type]
 
 
 def test_a_history_of_which_only_the_beginning_is_known_is_another_one() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conversation.support import DIALECTS, Dialect, Session, made
+from tests.conversation.support import DIALECTS, Dialect, Plain, Session, every_dialect, made
 from wane import Policy
 from wane.conversation import Conversation
 from wane.formats import get_format
@@ -42,8 +42,19 @@ def conversation(dialect: Dialect, **settings: Any) -> Conversation[Any]:
 
 def text(format_name: str, messages: list[Any]) -> list[str]:
     """Each message as text, so that equal bytes are equal texts."""
-    format_ = get_format(format_name)
-    return [json.dumps([[part.kind, part.text, part.arguments] for part in format_.parts(it)]) for it in messages]
+    texts: list[str] = []
+    for message in messages:
+        parts = get_format(format_name).parts(message)
+        texts.append(json.dumps([[part.kind, part.text, part.arguments] for part in parts]))
+    return texts
+
+
+def shown_indexes(run: Conversation[Any], messages: list[Any]) -> list[str]:
+    """The indexes in all requests."""
+    indexes: list[str] = []
+    for view in requests(run, messages):
+        indexes += [entry for entry in view if OPENING in entry]
+    return indexes
 
 
 def requests(run: Conversation[Any], messages: list[Any]) -> Iterator[list[str]]:
@@ -55,7 +66,7 @@ def requests(run: Conversation[Any], messages: list[Any]) -> Iterator[list[str]]
     yield text(run.format.name, run.request().view)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@every_dialect
 def test_it_stands_in_one_place_until_the_next_pass(dialect: Dialect) -> None:
     run = conversation(dialect)
     passes = 0
@@ -74,18 +85,18 @@ def test_it_stands_in_one_place_until_the_next_pass(dialect: Dialect) -> None:
     assert run.window.index is not None
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@every_dialect
 def test_it_is_no_part_of_the_history(dialect: Dialect) -> None:
     run = conversation(dialect)
     messages = dialect.write(work())
-    assert [entry for view in requests(run, messages) for entry in view if OPENING in entry]
+    assert shown_indexes(run, messages)
     assert text(dialect.name, run.messages) == text(dialect.name, messages)
     assert len(run.window.visible) < run.window.item_count
     assert run.search("This has left your context window").startswith("Nothing matches")
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@every_dialect
 def test_gone_on_in_any_way_it_is_the_same_to_the_byte(dialect: Dialect) -> None:
     messages = dialect.write(work())
     run = conversation(dialect)
@@ -111,11 +122,9 @@ def test_gone_on_in_any_way_it_is_the_same_to_the_byte(dialect: Dialect) -> None
 def test_switched_on_in_the_middle_it_tells_of_what_left_before(share: float) -> None:
     run = conversation(DIALECTS[0], policy=Policy(index_share=share))
     messages = work(24)
-    seen = [entry for view in requests(run, messages[:31]) for entry in view if OPENING in entry]
-    assert bool(seen) == bool(share)
-    left = {f"module_{step}" for step in range(10)} - {
-        f"module_{step}" for step in range(10) if any(f"module_{step}." in it for it in text("openai", run.view))
-    }
+    assert bool(shown_indexes(run, messages[:31])) == bool(share)
+    view = "".join(text("openai", run.view))
+    left = [f"module_{step}" for step in range(10) if f"module_{step}." not in view]
     run.change(policy=POLICY)
     last = [*requests(run, messages[31:])][-1]
     index = next(entry for entry in last if OPENING in entry)
@@ -127,12 +136,6 @@ def test_switched_on_in_the_middle_it_tells_of_what_left_before(share: float) ->
 
 
 def test_a_format_that_writes_no_messages_has_none() -> None:
-    class Plain:
-        name = "plain"
-
-        def __init__(self) -> None:
-            self.parts, self.keep = get_format("openai").parts, get_format("openai").keep
-
     run: Conversation[Any] = Conversation(Plain(), budget="0.7k", policy=POLICY, annotate="infer")
     assert run.settings.policy.index_share == 0
     run.change(policy=POLICY)
@@ -148,6 +151,6 @@ def test_a_format_that_writes_no_messages_has_none() -> None:
 @pytest.mark.parametrize("recall", [False, True])
 def test_it_names_the_tool_only_to_a_model_that_has_it(recall: bool) -> None:
     run = conversation(DIALECTS[0], recall=recall)
-    indexes = [entry for view in requests(run, work()) for entry in view if OPENING in entry]
+    indexes = shown_indexes(run, work())
     assert indexes
     assert all(("`recall`" in index) == recall for index in indexes)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import wane
-from wane.conversation import ContextSettings
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 
@@ -59,12 +58,16 @@ def test_what_is_no_number_is_refused_by_name(number: Any) -> None:
         conversation.observe(number)
 
 
-def test_a_strategy_that_is_unknown_is_refused_where_it_is_set() -> None:
-    for strategy in ("cwi", "", 7, []):
-        with pytest.raises(wane.ConfigError, match="is unknown; known: none, truncate"):
-            ContextSettings(strategy=strategy)  # type: ignore[arg-type]
-    with pytest.raises(wane.ConfigError, match="the pattern of a search is 7; it must be text"):
-        wane.Conversation().search(7)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("pattern", "problem"), [("", "is empty"), (7, "is 7; it must be text")])
+def test_a_search_for_nothing_or_for_no_text_is_refused(pattern: Any, problem: str) -> None:
+    with pytest.raises(wane.ConfigError, match=f"the pattern of a search {problem}"):
+        wane.Conversation().search(pattern)
+
+
+@pytest.mark.parametrize("offset", [-1, "2", None])
+def test_a_search_from_nowhere_is_refused(offset: Any) -> None:
+    with pytest.raises(wane.ConfigError, match=f"the offset of a search is {offset!r}; it must be a whole number"):
+        wane.Conversation().search("Go", offset)
 
 
 @pytest.mark.full

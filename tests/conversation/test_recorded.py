@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from tests.conversation.support import DIALECTS, Log, Session, Told, live
+from tests.conversation.support import Log, Told, live, turns
 from wane.conversation import Adapter, Call, Conversation
 from wane.core.errors import ConfigError, JournalError
 from wane.integrations.strands import StrandsFormat
 from wane.journal import MessageRecord, PassRecord, Record, sent_requests
 
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
 
 
@@ -104,11 +103,7 @@ def test_verdicts_on_calls_that_are_still_open_are_known() -> None:
 
 # Another strategy
 
-LONG: Session = [
-    it
-    for n in range(12)
-    for it in ({"role": "user", "content": f"Turn {n}."}, {"role": "assistant", "content": "x" * 400})
-]
+LONG = turns(12)
 
 
 def texts(messages: list[Any]) -> list[str]:

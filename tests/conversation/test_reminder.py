@@ -7,7 +7,7 @@ from typing import Any
 
 from wane import ContextWindow, Item, Kind, Policy
 from wane.conversation.context import REMIND_AT
-from wane.conversation.engine import Reminder
+from wane.conversation.reminder import Reminder
 
 
 class Session:

@@ -223,7 +223,7 @@ def test_what_cannot_be_opened_is_refused() -> None:
         Conversation(annotate="host", subagents={"research": "task"})
     with pytest.raises(ConfigError, match="must be one of: expl, act, task"):
         conversation.episode("find", "explore")
-    with pytest.raises(ConfigError, match="has dependencies, but is no act"):
+    with pytest.raises(ConfigError, match="has dependencies, but only an act may have them"):
         conversation.episode("find", "expl", ["a"])
     for wrong in ("find", None, 5, [5]):
         with pytest.raises(ConfigError, match="they must be a list of names"):
@@ -235,7 +235,7 @@ def test_what_cannot_be_opened_is_refused() -> None:
         for text in ("", " ", None, 5):
             with pytest.raises(ConfigError, match="cannot be described by"):
                 episode.describe(text)  # type: ignore[arg-type]
-        with pytest.raises(HistoryError, match="only a task holds others"), conversation.episode("inner"):
+        with pytest.raises(HistoryError, match="only a task holds episodes"), conversation.episode("inner"):
             pass
         with pytest.raises(HistoryError, match="depends on 'find'"):
             conversation.branch()._common.check_scope(conversation.episode("fix", "act", ["find"]).scope)

@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conversation.support import (
-    DIALECTS,
     Dialect,
     Log,
     Session,
+    every_dialect,
     fresh,
     histories,
     is_answer,
     live,
     standing,
+    turns,
 )
 from tests.strategies import times
 from wane import Policy
@@ -27,7 +28,6 @@ from wane.core import exact_budget
 from wane.core.errors import HistoryError
 from wane.strategies.registry import STRATEGY_NAMES
 
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
 
 
@@ -61,11 +61,7 @@ def test_a_state_of_another_history_is_refused_and_changes_nothing(
         )
 
 
-LONG: Session = [
-    it
-    for n in range(12)
-    for it in ({"role": "user", "content": f"Turn {n}."}, {"role": "assistant", "content": "x" * 400})
-]
+LONG = turns(12)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +70,7 @@ LONG: Session = [
         lambda state: state | {"format": "anthropic"},
         lambda state: state | {"strategy": "paper"},
         lambda state: state | {"annotate": "infer"},
+        lambda state: state | {"tasks": True},
         lambda state: state | {"digest": "00"},
     ],
 )

@@ -125,11 +125,10 @@ def test_records_say_whether_there_were_tasks() -> None:
     assert [verdict.accepted for verdict in revived.window.foresee(map(json.dumps, (more, end)))] == [False, True]
 
 
-def test_a_state_of_another_setting_is_not_restored() -> None:
+def test_tasks_come_back_with_a_state() -> None:
     lived = Model()
     lived.task("done", "a")
     messages, state = lived.conversation.messages, json.loads(json.dumps(lived.conversation.state()))
-    assert not Conversation(budget="1k", policy=POLICY).restore(state, messages)
     revived = Conversation(budget="1k", policy=POLICY, tasks=True)
     assert revived.restore(state, messages)
     assert [(one.name, one.task and one.task.name) for one in revived.episodes] == [

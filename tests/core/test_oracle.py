@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import conformance_cases, policy_of
+from tests.conformance import as_in_cases, conformance_cases, policy_of
 from tests.lives import rules_of
 from tests.oracle import State, items_of, read, run_pass, visible
 
@@ -18,8 +18,7 @@ def test_conformance(case: dict[str, Any]) -> None:
     items = items_of(case["messages"])
     rules = rules_of(policy_of(case), case["budget"])
     outcome = run_pass(items, State(), rules)
-    episodes = [{**asdict(episode), "removed": outcome.state.removed(episode)} for episode in read(items).episodes]
-    fields = ("name", "type", "implicit", "closed", "removed")
+    episodes = [asdict(episode) | {"removed": outcome.state.removed(episode)} for episode in read(items).episodes]
     assert case["expect"] == {
         "visible": visible(items, outcome.state),
         "steps": [
@@ -28,5 +27,5 @@ def test_conformance(case: dict[str, Any]) -> None:
         ],
         "tokens": {"before": outcome.before, "after": outcome.after},
         "satisfied": outcome.satisfied,
-        "episodes": [{name: episode[name] for name in fields} for episode in episodes],
+        "episodes": [as_in_cases(episode) for episode in episodes],
     }

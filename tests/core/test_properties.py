@@ -95,16 +95,18 @@ def test_what_is_never_evicted(scenario: Scenario) -> None:
         reading = scenario.read(window.item_count)
         keep = {index for index in range(len(reading.items)) if index not in reading.owner}
         assert keep >= {n for n, item in enumerate(reading.items) if item.kind in (Kind.SYSTEM, Kind.USER)}
-        keep |= {
-            index
-            for index in (reading.active.members if reading.active else ())
-            if policy.overflow == "surface"
-            or reading.verdicts.get(index)
-            or reading.verdicts.get(reading.partner.get(index, -1))
-        }
-        keep |= {index for task in open_tasks(reading.episodes) for index in task.members if index not in reading.stood}
+        if reading.active and policy.overflow == "surface":
+            keep |= set(reading.active.members)
+        elif reading.active:
+            accepted = {call for call, verdict in reading.verdicts.items() if verdict}
+            accepted |= {reading.partner[call] for call in accepted if call in reading.partner}
+            keep |= accepted.intersection(reading.active.members)
+        for task in open_tasks(reading.episodes):
+            keep |= set(task.members) - reading.stood
         if policy.prologue == "whole":
-            keep |= {index for episode in reading.episodes if episode.prologue for index in episode.members}
+            for episode in reading.episodes:
+                if episode.prologue:
+                    keep |= set(episode.members)
         latest = range(latest_message(reading.items), len(reading.items))
         keep |= set(latest) | {reading.partner[index] for index in latest if index in reading.partner}
         assert keep <= set(window.visible)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from tests.lives import live
@@ -43,28 +44,27 @@ def test_half_of_the_budget_is_room_enough() -> None:
     assert Room(80_000, system=40_001).tight
 
 
-def test_the_warning_says_what_holds_the_tokens_and_which_budget_would_help() -> None:
-    room = Room(80_000, system=43_490, user=7_196)
-    assert room.warning == (
-        "The budget of 80,000 tokens leaves too little room: 50,686 may never be evicted (system prompt and tools "
-        "43,490, user turns 7,196), so that 29,314 are left for the work. Set a budget of 127,000, or load fewer tools."
-    )
-
-
-def test_a_budget_that_the_fixed_content_fills_alone() -> None:
-    assert "so that nothing is left for the work. Set a budget of 75,000" in Room(20_000, system=30_000).warning
-
-
-def test_a_budget_beyond_the_models_window_is_not_advised() -> None:
-    room = Room(80_000, system=70_000, window=128_000)
-    assert room.warning.endswith(
-        "A budget of 175,000 would help, but the model's window holds 128,000: load fewer tools."
-    )
-
-
-def test_the_advice_depends_on_what_holds_most() -> None:
-    assert Room(8_000, system=1, notices=5_000).warning.endswith(", or load fewer instructions and skills.")
-    assert Room(8_000, system=1, user=5_000).warning.endswith(", or begin a new session.")
+@pytest.mark.parametrize(
+    ("room", "end"),
+    [
+        (
+            Room(80_000, system=43_490, user=7_196),
+            (
+                "50,686 may never be evicted (system prompt and tools 43,490, user turns 7,196), "
+                "so that 29,314 are left for the work. Set a budget of 127,000, or load fewer tools."
+            ),
+        ),
+        (Room(20_000, system=30_000), "nothing is left for the work. Set a budget of 75,000, or load fewer tools."),
+        (
+            Room(80_000, system=70_000, window=128_000),
+            "A budget of 175,000 would help, but the model's window holds 128,000: load fewer tools.",
+        ),
+        (Room(8_000, system=1, notices=5_000), ", or load fewer instructions and skills."),
+        (Room(8_000, system=1, user=5_000), ", or begin a new session."),
+    ],
+)
+def test_the_warning_says_what_holds_the_tokens_and_what_would_help(room: Room, end: str) -> None:
+    assert room.warning.endswith(end)
 
 
 def test_the_advised_budget_is_room_enough() -> None:

@@ -1,4 +1,4 @@
-"""What a host's history tells: ids, usage and times of its messages, and how far it agrees with the known one."""
+"""A host's history: what its messages say about themselves, and how far it agrees with the known history."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from wane.strategies.host import Scope
 
 
 class Adapter(Generic[MessageT]):
-    """Reads data about messages. This one finds none; a framework's adapter overrides what its messages support.
+    """Reads what messages say about themselves. This one reads nothing; a framework's adapter overrides its methods.
 
     Attributes:
-        drops_orphans: whether results that answer no open call are left out, for a framework that leaves them out of
-            its requests. Otherwise they are an error.
+        drops_orphans: whether results that answer no open call are left out, as the framework leaves them out of its
+            requests. Otherwise they are an error.
         adds_fields: whether the framework adds fields of its own to messages of a provider's format. They stay where
-            they are; only a field that another format knows is an error.
+            they are; only a field of another format is an error.
     """
 
     drops_orphans = False
     adds_fields = False
 
     def key(self, message: MessageT) -> Hashable | None:  # noqa: ARG002 - for subclasses
-        """Return the message's own id, which is the same wherever it is read from; None to compare its content."""
+        """Return the message's own id, which does not depend on where it was read; None to compare the content."""
         return None
 
     def usage(self, message: MessageT) -> int:  # noqa: ARG002 - for subclasses
@@ -37,11 +37,11 @@ class Adapter(Generic[MessageT]):
         return None
 
     def cache_lifetime(self, message: MessageT) -> float | None:  # noqa: ARG002 - for subclasses
-        """Return the seconds that an unused cache lives of the model that made a message; None if that is unknown."""
+        """Return the seconds that the cache of the model that made a message lives unused; None if unknown."""
         return None
 
     def fixed(self, message: MessageT) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return the text that the request ending with a message carries besides messages, such as instructions.
+        """Return the text besides messages, such as instructions, of the request that ends with a message.
 
         None means that it has not changed.
         """
@@ -61,10 +61,10 @@ class Alignment(Generic[MessageT]):
     """How far a history agrees with the known one.
 
     Attributes:
-        kept: number of known messages that are still part of it, from the first on.
+        kept: number of known messages that it still has, from the first on.
         fresh: the messages to take in after them.
-        renewed: messages that stay but are no longer equal, for example in metadata that the model does not see: their
-            position and the new message.
+        renewed: messages that stay but are no longer equal, for example in metadata that the model does not see: the
+            position and the new message of each.
     """
 
     kept: int
@@ -77,8 +77,8 @@ class Change:
     """How a history that was taken in relates to the known one.
 
     Attributes:
-        kept: number of known messages that are part of it.
-        dropped: number of known messages that are not.
+        kept: number of known messages that it has.
+        dropped: number of known messages that it does not have.
         added: number of new messages.
     """
 
@@ -185,14 +185,16 @@ class ByMessage(Generic[MessageT]):
 
     def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
         """Compare a whole history with the known one."""
-        messages, count = self._known, len(self._known)
-        begin = list(history[:count])
+        messages = self._known
+        count = len(messages)
+        beginning = list(history[:count])
         # The common case, at the speed of C: a list compares its entries by object first, then by value.
-        if count and count == len(begin) and _equal(messages, begin):
-            shared = count if self._content(begin[-1]) == self._last else count - 1
+        if count and count == len(beginning) and _equal(messages, beginning):
+            shared = count if self._content(beginning[-1]) == self._last else count - 1
             return Alignment(shared, history[shared:])
-        shared, renewed = 0, list[tuple[int, MessageT]]()
-        for number, (old, new) in enumerate(zip(messages, begin, strict=False)):
+        shared = 0
+        renewed: list[tuple[int, MessageT]] = []
+        for number, (old, new) in enumerate(zip(messages, beginning, strict=False)):
             if not self._same(old, new, self._last if number == count - 1 else None):
                 break
             shared = number + 1
@@ -232,8 +234,8 @@ def content_of(format: Format[MessageT], message: MessageT) -> list[Any]:  # noq
     ]
 
 
-def _equal(left_message: object, other: object) -> bool:
+def _equal(left: object, right: object) -> bool:
     try:
-        return bool(left_message == other)
-    except Exception:  # a framework's own comparison may fail at anything
+        return bool(left == right)
+    except Exception:  # a framework's own comparison may fail in any way
         return False

@@ -1,4 +1,4 @@
-"""Tool calls: those without a result, those for the host to run, and the answers to calls of Wane's own tools."""
+"""Tool calls: open calls, calls for the host to run, and the answers to calls of Wane's own tools."""
 
 from __future__ import annotations
 
@@ -58,8 +58,11 @@ class Call(Generic[MessageT]):
 
 def calls_of(format: Format[MessageT], messages: Iterable[MessageT]) -> list[Call[MessageT]]:  # noqa: A002
     """Return the calls of an answer, in order, for `Host.foresee`."""
-    parts = (part for message in messages for part in format.parts(message))
-    return [Call(part.tool or "", part.arguments or "", part.call_id) for part in parts if part.kind is Kind.CALL]
+    calls: list[Call[MessageT]] = []
+    for message in messages:
+        parts = [part for part in format.parts(message) if part.kind is Kind.CALL]
+        calls += [Call(part.tool or "", part.arguments or "", part.call_id) for part in parts]
+    return calls
 
 
 @dataclass(slots=True)
@@ -80,11 +83,14 @@ class Verdicts:
 
     def __init__(self) -> None:
         self._by_id: dict[str, str] = {}
-        self._left: dict[int, _Verdict] = {}
-        self._answer: list[_Verdict] = []  # all of the latest answer
+        self._forget_answer()
+
+    def _forget_answer(self) -> None:
+        self._answer: list[_Verdict] = []  # all verdicts on the latest answer
+        self._unused: dict[int, _Verdict] = {}  # by position, those that `find` may still give
         self._foreseen = False  # whether that answer is not in the history yet
-        self._ahead: list[Any] = []  # arguments of its `delimiter` calls
-        self._ids: set[str] = set()  # ids of all its calls
+        self._ahead: list[str] = []  # arguments of its `delimiter` calls, if so
+        self._ids: set[str] = set()  # ids of all its calls, if so
 
     def taken(self, parts: Sequence[Part], texts: Iterable[str | None], open_calls: Collection[str]) -> None:
         """Take in an answer that is in the history now.
@@ -94,47 +100,48 @@ class Verdicts:
             texts: for each part, the verdict's text if it is a `delimiter` call.
             open_calls: ids of all calls without a result.
         """
-        marks = [(part, text) for part, text in zip(parts, texts, strict=True) if text is not None]
-        verdicts = [
-            _Verdict(position, part.call_id, normalised(part.arguments), text)
-            for position, (part, text) in enumerate(marks)
-        ]
-        same = self._foreseen and [v.arguments for v in verdicts] == [v.arguments for v in self._answer]
-        used = [v.position not in self._left for v in self._answer] if same else [False] * len(verdicts)
+        verdicts: list[_Verdict] = []
+        for part, text in zip(parts, texts, strict=True):
+            if text is not None:
+                verdicts.append(_Verdict(len(verdicts), part.call_id, normalised(part.arguments), text))
+        unused = {verdict.position: verdict for verdict in verdicts}
+        if self._foreseen and [v.arguments for v in verdicts] == [v.arguments for v in self._answer]:
+            # The answer is the foreseen one: what was given for it is not given again.
+            unused = {position: verdict for position, verdict in unused.items() if position in self._unused}
         self._by_id = {call_id: text for call_id, text in self._by_id.items() if call_id in open_calls}
         self._by_id |= {v.id: v.text for v in verdicts if v.id is not None}
+        self._forget_answer()
         self._answer = verdicts
-        self._left = {v.position: v for v, gone in zip(verdicts, used, strict=True) if not gone}
-        self._foreseen, self._ahead, self._ids = False, [], set()
+        self._unused = unused
 
     def foresee(self, calls: Sequence[Call[Any]], judge: Callable[[list[str]], list[str]]) -> None:
-        """Judge the calls of an answer that is not in the history yet; call it again for more of the same answer.
+        """Judge the calls of an answer that is not in the history yet; call it again for more calls of that answer.
 
         Args:
             calls: all its calls, in order.
             judge: returns the verdicts' texts for the next `delimiter` calls, from their raw arguments.
         """
         if not self._foreseen:
-            self._answer, self._left, self._foreseen = [], {}, bool(calls)
+            self._forget_answer()
+            self._foreseen = bool(calls)
         judged_ids = {v.id for v in self._answer if v.id is not None}
         new = [call for call in calls if call.id is None or call.id not in judged_ids]
-        marks = [call.raw for call in new if call.name == DELIMITER]
-        texts = iter(judge([*self._ahead, *marks])[len(self._ahead) :])
-        self._ahead += marks
-        for call in new:
-            if call.name == DELIMITER:
-                verdict = _Verdict(len(self._answer), call.id, normalised(call.raw), next(texts))
-                self._answer.append(verdict)
-                self._left[verdict.position] = verdict
-                if verdict.id is not None:
-                    self._by_id[verdict.id] = verdict.text
-            if call.id is not None:
-                self._ids.add(call.id)
+        marks = [call for call in new if call.name == DELIMITER]
+        earlier = len(self._ahead)
+        self._ahead += [call.raw for call in marks]
+        texts = judge(self._ahead)[earlier:]
+        for call, text in zip(marks, texts, strict=True):
+            verdict = _Verdict(len(self._answer), call.id, normalised(call.raw), text)
+            self._answer.append(verdict)
+            self._unused[verdict.position] = verdict
+            if verdict.id is not None:
+                self._by_id[verdict.id] = verdict.text
+        self._ids.update(call.id for call in new if call.id is not None)
 
     def dropped(self) -> None:
-        """Forget the foreseen answer, because it never arrived and another request is made."""
+        """Forget a foreseen answer, because it never arrived and another request is made."""
         if self._foreseen:
-            self._answer, self._left, self._foreseen, self._ahead, self._ids = [], {}, False, [], set()
+            self._forget_answer()
 
     def knows(self, call_id: str) -> bool:
         """Whether a call of this id was judged, or foreseen."""
@@ -145,31 +152,33 @@ class Verdicts:
         if call.id is not None and call.id in self._by_id:
             for verdict in self._answer:
                 if verdict.id == call.id:
-                    self._left.pop(verdict.position, None)
+                    self._unused.pop(verdict.position, None)
             return self._by_id[call.id]
         if call.id is not None and self._by_id:
             return NOT_A_CALL
-        unused, arguments = list(self._left.values()), normalised(call.raw)
-        for verdict in [v for v in unused if v.arguments == arguments] or unused:
+        unused = list(self._unused.values())
+        arguments = normalised(call.raw)
+        same_arguments = [verdict for verdict in unused if verdict.arguments == arguments]
+        for verdict in same_arguments or unused:
             # Another thread may have taken it.
-            if self._left.pop(verdict.position, None) is not None:
+            if self._unused.pop(verdict.position, None) is not None:
                 return verdict.text
         return NOT_A_CALL
 
     def export(self) -> dict[str, Any]:
-        """Return the verdicts that are left, as JSON data."""
-        rows = [[v.position, v.id, v.arguments, v.text] for v in self._left.values()]
+        """Return the verdicts that may still be given, as JSON data."""
+        rows = [[v.position, v.id, v.arguments, v.text] for v in self._unused.values()]
         return {"by_id": dict(self._by_id), "left": rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `export` returned."""
         self._by_id = dict(state["by_id"])
         self._answer = [_Verdict(*row) for row in state["left"]]
-        self._left = {verdict.position: verdict for verdict in self._answer}
+        self._unused = {verdict.position: verdict for verdict in self._answer}
 
 
 def normalised(raw: str | None) -> str:
-    """Return arguments in normal form: frameworks reorder them, and pass missing ones as null."""
+    """Return arguments in a normal form: frameworks reorder them, and pass missing ones as null."""
     try:
         value = json.loads(raw or "")
     except (ValueError, RecursionError):
@@ -180,7 +189,7 @@ def normalised(raw: str | None) -> str:
 
 
 class WaitingCalls(Generic[MessageT]):
-    """Own calls without a result yet, which the conversation answers itself."""
+    """Own calls without a result, which the conversation answers itself."""
 
     def __init__(self, format: Format[MessageT]) -> None:  # noqa: A002 - the field's word
         self._format = format
@@ -206,11 +215,11 @@ class WaitingCalls(Generic[MessageT]):
                 self._own.append((_call(self._format, message, position, part), text))
 
     def take_over(self, calls: Iterable[Call[MessageT]], results: Iterable[Part]) -> None:
-        """Take over own calls with their results, from a history from which this one branches.
+        """Take over own calls with their results from the history that this one branches off.
 
         Args:
             calls: the calls.
-            results: the results of that history. If several have the id of a call, the first counts.
+            results: results of that history. If several have the id of a call, the first counts.
         """
         texts: dict[str | None, str] = {}
         for part in results:
@@ -218,7 +227,7 @@ class WaitingCalls(Generic[MessageT]):
         self._own += [(call, texts[call.id]) for call in calls if call.id in texts]
 
     def answered(self, parts: Sequence[Part]) -> None:
-        """Forget own calls whose results come with the history."""
+        """Forget own calls whose results the host gives."""
         ids = {part.call_id for part in parts if part.kind is Kind.RESULT}
         if ids:
             self._own = [(call, text) for call, text in self._own if call.id not in ids]
@@ -239,7 +248,8 @@ def still_open(
     first: int = 0,
 ) -> list[Call[MessageT]]:
     """Return the calls of a history that have no result yet, in order, except those that the provider runs."""
-    remaining, open_in_order = dict(open_calls), list[Call[MessageT]]()
+    remaining = dict(open_calls)
+    latest_first: list[Call[MessageT]] = []
     for number in range(len(messages) - 1, first - 1, -1):
         if not remaining:
             break
@@ -251,8 +261,8 @@ def still_open(
                 if not remaining[part.call_id]:
                     del remaining[part.call_id]
                 if not writes(format) or format.awaits(message, position):
-                    open_in_order.append(_call(format, message, position, part))
-    return open_in_order[::-1]
+                    latest_first.append(_call(format, message, position, part))
+    return latest_first[::-1]
 
 
 def _call(format: Format[MessageT], message: MessageT, position: int, part: Part) -> Call[MessageT]:  # noqa: A002

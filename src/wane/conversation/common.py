@@ -1,12 +1,13 @@
-"""What the fronts of a conversation share: its timeline, what it knows of its host's history, and its own calls.
+"""The state that the fronts of a conversation share: its timeline, its host's history, and its own calls.
 
-It also goes back in a timeline, for a fork, and puts another strategy in force. What left the view at a request leaves
-it again, whatever the settings are now (R14).
+This module also goes back in a timeline for a fork, and switches to another strategy. What left the view at a request
+leaves it again, whatever the settings are now (R14).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from threading import RLock
@@ -42,7 +43,7 @@ _F = TypeVar("_F", bound=Front)
 
 
 def serialised(method: Callable[Concatenate[_F, _P], _R]) -> Callable[Concatenate[_F, _P], _R]:
-    """Have the calls of a front's method wait until another thread's call of such a method has ended."""
+    """Make the calls of a front's methods wait for each other across threads."""
 
     @wraps(method)
     def call(self: _F, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -53,22 +54,22 @@ def serialised(method: Callable[Concatenate[_F, _P], _R]) -> Callable[Concatenat
 
 
 class Common(Generic[MessageT]):
-    """What the fronts of a conversation share.
+    """The state that the fronts of a conversation share.
 
     Args:
-        setup: its settings, and what reads its messages.
-        new_aligner: makes the comparison of the host's histories.
+        setup: its settings, format and adapter.
+        new_aligner: makes an aligner for the host's histories.
         listeners: called with each event.
 
     Attributes:
-        lock: held by the call that is at work.
+        lock: serialises calls.
         line: the history with its messages and requests.
-        known: what is known of the host's history.
+        known: the host's history as it was last given.
         verdicts: results of `delimiter` calls.
         digest: digest of the messages.
         waiting: own calls that wait for their results.
         hosted: whether a framework keeps the history.
-        owner: whose scopes concern it (`wane.conversation.scopes`); a branch has the same.
+        owner: the object whose scopes concern the conversation (`wane.conversation.scopes`); branches share it.
         worker: the scope of the agent that asks the model, if it has one.
         asked_in: the scopes in which the latest request was made.
     """
@@ -87,7 +88,7 @@ class Common(Generic[MessageT]):
         self.begin(Timeline(setup))
 
     def begin(self, line: Timeline[MessageT]) -> None:
-        """Go on with a timeline, of whose messages nothing else is known."""
+        """Go on with a timeline, and forget everything about another one."""
         self.line = line
         self.known = HostHistory(self._new_aligner())
         self.verdicts = Verdicts()
@@ -117,17 +118,21 @@ class Common(Generic[MessageT]):
         settings = self.settings
         if not settings.manage:
             return ()
-        delimiter = TASKS_TOOL if settings.tasks else DELIMITER_TOOL
-        return (delimiter,) * settings.delimits + (RECALL_TOOL,) * (settings.recall or settings.searches)
+        tools: list[Tool] = []
+        if settings.delimits:
+            tools.append(TASKS_TOOL if settings.tasks else DELIMITER_TOOL)
+        if settings.recall or settings.searches:
+            tools.append(RECALL_TOOL)
+        return tuple(tools)
 
     def open_calls(self, first: int = 0) -> list[Call[MessageT]]:
-        """Return the host's calls without a result, from a message on."""
+        """Return the host's calls without a result, from the message numbered `first` on."""
         own, waiting = self._own_names(), self.waiting.ids
         calls = still_open(self.format, self.line.transcript.messages, self.window.open_calls, first)
         return [call for call in calls if call.name not in own and call.id not in waiting]
 
     def tell(self) -> None:
-        """Tell the listeners what happened. If one fails, the next call repeats that event, for all of them."""
+        """Send the events to the listeners. If a listener fails, the next call sends that event again to all."""
         events = self.setup.events
         while events:
             for listener in self.listeners:
@@ -138,19 +143,22 @@ class Common(Generic[MessageT]):
 
     def change(self, settings: ContextSettings) -> None:
         """Put other settings in force."""
-        before, setup = self.settings, replace(self.setup, settings=settings)
+        before = self.settings
+        setup = replace(self.setup, settings=settings)
         after = setup.settings
-        indexes = after.policy.index_share and not before.policy.index_share  # the index tells of what left before, too
-        if indexes or after.strategy != before.strategy:
+        # A new index lists what left before, too.
+        begins_index = after.policy.index_share and not before.policy.index_share
+        if begins_index or after.strategy != before.strategy:
             self.line = under(self.line, setup)
         self.line.setup = self.setup = setup
         self.line.configure()
 
     def branched(self, count: int | None) -> Common[MessageT]:
-        """Return the same for a conversation with the first messages of this one; None for all."""
-        self.answer_own()
+        """Return the state of a new conversation with the first messages of this one; None for all."""
         branch = Common(replace(self.setup, events=[]), self._new_aligner, self.listeners)
-        branch.hosted, branch.owner, branch.asked_in = self.hosted, self.owner, self.asked_in
+        branch.hosted = self.hosted
+        branch.owner = self.owner
+        branch.asked_in = self.asked_in
         messages = self.line.transcript.messages
         count = len(messages) if count is None else count
         line, shared = back_to(self.line, count, branch.setup)
@@ -189,8 +197,10 @@ class Common(Generic[MessageT]):
         if self.line.engine.host is None:
             return ()
         scopes = path(self.owner)
-        inside = scopes and scopes[-1].type is not EpisodeType.TASK
-        return scopes if inside or self.worker is None else (*scopes, self.worker)
+        in_episode = scopes and scopes[-1].type is not EpisodeType.TASK
+        if in_episode or self.worker is None:
+            return scopes
+        return (*scopes, self.worker)
 
     def take(self, prepared: Prepared[MessageT], tokens: int = 0, at: float | None = None) -> list[str | None]:
         """Take in a message, and return the verdicts on its calls, by part."""
@@ -201,13 +211,16 @@ class Common(Generic[MessageT]):
             if scopes is None:
                 # A framework gives an answer only with the next request, which may be made in another scope.
                 scopes = self.asked_in if self.hosted and prepared.answers else self.here()
-            marker.path, marker.live = scopes, live()
+            marker.path = scopes
+            marker.live = live()
         return self.judged(prepared, self.line.take(prepared, tokens=tokens, at=at))
 
     def judged(self, prepared: Prepared[MessageT], added: Sequence[Added]) -> list[str | None]:
         """Note the verdicts on the calls of a message that was taken in; return their texts, by part."""
-        recalls = self.settings.recall
-        texts = [None if outcome.verdict is None else outcome.verdict.answer(recall=recalls) for outcome in added]
+        texts: list[str | None] = []
+        for outcome in added:
+            verdict = outcome.verdict
+            texts.append(None if verdict is None else verdict.answer(recall=self.settings.recall))
         if prepared.answers:
             self.verdicts.taken(prepared.parts, texts, self.window.open_calls)
         return texts
@@ -227,26 +240,29 @@ class Common(Generic[MessageT]):
         """Refuse a scope that cannot be opened now.
 
         Raises:
-            HistoryError: for a name that was used, and for a dependency that is no exploration, or has not ended.
+            HistoryError: for a name that was used, and for a dependency that is no exploration or has not ended.
         """
         marker = self.line.engine.host
         assert marker is not None
         if scope.name in marker.used or any(scope.name == other.name for other in path(self.owner)):
             raise HistoryError(f"the conversation has an episode {scope.name!r} already; give this one another name")
-        # What a scope held is closed only ahead of the model's next item, but has ended with the scope.
-        opened = [episode for episode in self.window.open_marks if marker.open_scope(str(episode.name)) not in live()]
-        ended = {*marker.explored, *(episode.name for episode in opened if episode.type is EpisodeType.EXPL)}
-        for needed in scope.dependencies:
-            if needed not in ended:
+        explored = set(marker.explored)
+        for episode in self.window.open_marks:
+            # An episode closes only ahead of the model's next item, but has ended with its scope.
+            if episode.type is EpisodeType.EXPL and marker.open_scope(str(episode.name)) not in live():
+                explored.add(str(episode.name))
+        for dependency in scope.dependencies:
+            if dependency not in explored:
                 raise HistoryError(
-                    f"{scope.name!r} depends on {needed!r}, which is no exploration of this conversation that has ended"
+                    f"{scope.name!r} depends on {dependency!r}, which is no exploration of this conversation that has "
+                    "ended"
                 )
 
     def describe(self, scope: Scope, text: str) -> None:
         """Append a notice that holds the description of an open episode.
 
         Raises:
-            HistoryError: out of its scope, before the model has said anything, and while a call has no result.
+            HistoryError: outside its scope, before the model's first answer, and while a call has no result.
         """
         marker = self.line.engine.host
         assert marker is not None
@@ -261,7 +277,7 @@ class Common(Generic[MessageT]):
     # Internals
 
     def _answering(self, messages: Sequence[MessageT]) -> list[MessageT]:
-        """Return the next messages, with results that name their calls."""
+        """Return the messages as the format writes them after the open calls: results that name their calls."""
         if not isinstance(self.format, NativeFormat) or not self.window.open_calls:
             return [*messages]
         calls = still_open(self.format, self.line.transcript.messages, self.window.open_calls)
@@ -285,22 +301,26 @@ class Common(Generic[MessageT]):
         """Give own calls without a result the results that they have in later messages."""
         own = self._own_names()
         calls = still_open(self.format, self.line.transcript.messages, self.window.open_calls)
-        if own_calls := [call for call in calls if call.name in own]:
-            parts = (part for message in later for part in self.format.parts(message))
+        own_calls = [call for call in calls if call.name in own]
+        if own_calls:
+            parts = [part for message in later for part in self.format.parts(message)]
             self.waiting.take_over(own_calls, [part for part in parts if part.kind is Kind.RESULT])
 
 
 def _notice(name: str, description: str) -> str:
-    """A notice that holds a description; no description makes it a user's turn or a standing notice (R15)."""
-    rest = f"{description.replace(CLOSING, '[/system-reminder]')}{CLOSING}"
-    text = f"{OPENING}{rest}"
-    return f"{OPENING}{name}: {rest}" if is_persons(text) or stated_in(text) else text
+    """Return a notice that holds a description."""
+    content = description.replace(CLOSING, "[/system-reminder]")
+    text = f"{OPENING}{content}{CLOSING}"
+    # A description must not make it a user's turn or a standing notice (R15).
+    if is_persons(text) or stated_in(text):
+        return f"{OPENING}{name}: {content}{CLOSING}"
+    return text
 
 
 def answer_within(line: Timeline[MessageT], count: int) -> bool:
-    """Whether a model made one of a history's first messages."""
-    adapter, take = line.setup.adapter, line.setup.format.parts
-    return any(adapter.answers(message, take(message)) for message in line.transcript.messages[:count])
+    """Whether a model made one of the first messages of a history."""
+    adapter, format_ = line.setup.adapter, line.setup.format
+    return any(adapter.answers(message, format_.parts(message)) for message in line.transcript.messages[:count])
 
 
 def back_to(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> tuple[Timeline[MessageT], int]:
@@ -308,7 +328,9 @@ def back_to(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> tup
 
     What was done for them is repeated. If that is no longer known, their requests are made again.
     """
-    return (_again(line, count, setup), count) if answer_within(line, count) else (_afresh(line, setup), 0)
+    if not answer_within(line, count):
+        return _afresh(line, setup), 0
+    return _again(line, count, setup), count
 
 
 def under(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT]:
@@ -322,33 +344,32 @@ def under(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT
 
 
 def _again(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
-    repeated = _repeated(line, count, setup)
-    if count == len(line.transcript.messages):
-        # With the time of the latest request, and what a state told.
-        repeated.asked, repeated.answered = line.asked, line.answered
-    return repeated
-
-
-def _repeated(line: Timeline[MessageT], count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
+    """Return a timeline of the first messages: as it was recorded, or else with their requests made again."""
     messages = line.transcript.messages[:count]
     prepared = [message for message in Timeline(setup).prepare(messages) if message is not None]
+    repeated = None
     if count >= line.base:
-        try:
-            return _redone(line, prepared, setup)
-        except HistoryError:
-            pass  # tool classes were others before a state was restored, so other items would be evicted
-    repeated = _afresh(line, replace(setup, events=[]))
-    for number, message in enumerate(prepared):
-        repeated.take(message, at=line.times.get(number))
-    repeated.setup = setup
+        # Before a state was restored the tool classes may have been others, so that other items would be evicted.
+        with suppress(HistoryError):
+            repeated = _redone(line, prepared, setup)
+    if repeated is None:
+        repeated = _afresh(line, replace(setup, events=[]))
+        for number, message in enumerate(prepared):
+            repeated.take(message, at=line.times.get(number))
+        repeated.setup = setup
+    if count == len(line.transcript.messages):
+        # The time of the latest request, and times from a restored state, are in no message.
+        repeated.asked_at = line.asked_at
+        repeated.answered_at = line.answered_at
     return repeated
 
 
 def _redone(
     line: Timeline[MessageT], prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]
 ) -> Timeline[MessageT]:
-    same = setup.settings.strategy == line.setup.settings.strategy
-    repeated = line.origin(setup) if line.origin is not None and same else Timeline(setup)
+    repeated = Timeline(setup)
+    if line.origin is not None and setup.settings.strategy == line.setup.settings.strategy:
+        repeated = line.origin(setup)
     repeated.host_overhead = line.host_overhead
     for record in _about(line, repeated.base, len(prepared)):
         if isinstance(record, MessageRecord):
@@ -362,17 +383,20 @@ def _redone(
 
 
 def _about(line: Timeline[MessageT], first: int, stop: int) -> Iterator[Record]:
-    """The records on some messages, by their numbers, up to the request behind them."""
-    number, transcript = 0, line.transcript
+    """Yield the records about the messages from `first` to `stop`, up to the request after them."""
+    transcript = line.transcript
     items = transcript.first(stop) if stop < len(transcript.messages) else transcript.item_count + 1
+    number = 0
     for record in line.history.log:
-        message = isinstance(record, MessageRecord)
-        if message and number == stop:
+        is_message = isinstance(record, MessageRecord)
+        if is_message and number == stop:
             return
-        # The usage of the request behind them is in an answer that is not among them.
-        if number >= first and not (isinstance(record, UsageRecord) and record.items >= items):
+        # The usage of the request after them is in an answer that is not among them.
+        later = isinstance(record, UsageRecord) and record.items >= items
+        if number >= first and not later:
             yield record
-        number += message
+        if is_message:
+            number += 1
 
 
 def _afresh(line: Timeline[MessageT], setup: Setup[MessageT]) -> Timeline[MessageT]:

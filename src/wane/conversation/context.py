@@ -21,7 +21,7 @@ REMIND_AT: Final = 0.2
 
 
 class EpisodeArguments(TypedDict, total=False):
-    """Settings besides the budget of a context that is managed by episodes, as users write them."""
+    """Settings of a context that is managed by episodes, besides the budget, as users write them."""
 
     policy: Policy | None
     annotate: Annotate
@@ -43,17 +43,17 @@ class ContextArguments(EpisodeArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings(Settings):
-    """How a context is managed. It has the settings of a strategy too.
+    """How a context is managed, with the settings of its strategy.
 
     To add a setting, add it here with its meaning and its check, and to the arguments above.
 
     Attributes:
-        strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`).
+        strategy: name of the strategy that keeps the budget (`wane.strategies.registry.STRATEGY_NAMES`).
         remind_at: share of the budget that unannotated work may fill before the model is reminded to mark it, and a
             quarter of that until it starts its first episode; None for never.
         counter: counts tokens: `chars`, `tiktoken`, or a function from text to tokens.
         cache_lifetime: seconds after which the provider's unused cache has expired, for a policy with
-            `evict_when_cold`; None for what is known of the model that answered last, or else `CACHE_LIFETIME`.
+            `evict_when_cold`; None for the lifetime of the model that answered last, or else `CACHE_LIFETIME`.
         manage: whether anything may leave the view; if not, the model gets no tools.
 
     Raises:
@@ -69,7 +69,7 @@ class ContextSettings(Settings):
     manage: bool = True
 
     def __post_init__(self) -> None:
-        Settings.__post_init__(self)  # the class with slots is another one than `super()` knows
+        Settings.__post_init__(self)  # not `super()`: with slots, dataclass makes another class than it refers to
         check_strategy(self.strategy)
         share, seconds, counter = self.remind_at, self.cache_lifetime, self.counter
         if share is not None and not (_is_number(share) and 0 < share <= 1):
@@ -97,17 +97,15 @@ class ContextSettings(Settings):
         """Return the settings that a user writes.
 
         Args:
-            settings: those that stay as they are; None for the defaults.
-            budget: the budget; one of few tokens must have a unit, such as `"0.5k"`. None leaves it as it is.
+            settings: the settings to change; None for the defaults.
+            budget: the budget; a small one must have a unit, such as `"0.5k"`. None leaves it as it is.
             others: the other settings by name.
 
         Raises:
             ConfigError: for an unknown setting, and as the class does.
         """
         if unknown := [name for name in others if name not in SETTING_NAMES]:
-            raise ConfigError(
-                f"there is no setting {', '.join(map(repr, unknown))}; there are {', '.join(SETTING_NAMES)}"
-            )
+            raise ConfigError(f"unknown setting {', '.join(map(repr, unknown))}; known: {', '.join(SETTING_NAMES)}")
         values: dict[str, Any] = {**others}
         if budget is not None:
             values["budget"] = parse_budget(budget)
@@ -115,7 +113,7 @@ class ContextSettings(Settings):
 
     @property
     def marked(self) -> bool:
-        """Whether the model would mark its work if the context is managed."""
+        """Whether the model marks its work if the context is managed."""
         return self.annotate == "model" and traits(self.strategy).marked
 
     @property
@@ -125,12 +123,12 @@ class ContextSettings(Settings):
 
     @property
     def searches(self) -> bool:
-        """Whether the strategy makes the model search evicted content, so that it always gets the tool `recall`."""
+        """Whether the strategy has the model search evicted content, so that it always gets the tool `recall`."""
         return self.manage and traits(self.strategy).searches
 
     @property
     def reminds(self) -> bool:
-        """Whether a request may carry a reminder at all."""
+        """Whether a request may carry a reminder."""
         return self.searches or (self.delimits and self.remind_at is not None)
 
     @property

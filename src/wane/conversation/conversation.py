@@ -54,9 +54,9 @@ class Conversation(Generic[M]):
             for call in conversation.append(reply, input_tokens=reply.usage.prompt_tokens):
                 conversation.append(call.result(run(call.name, call.arguments)))
 
-    The history is append-only, and requests are a part of it. A conversation does nothing by itself: no request, no
-    file, no clock. It is used in one of three ways: your loop gives each message to `append`; a framework that keeps
-    the history gives the whole of it to `host`; and `log` goes on from the records of a journal.
+    The history is append-only, and each request is a part of it. A conversation does nothing by itself: it sends no
+    request, and reads no file and no clock. There are three ways to use it: your loop gives each message to `append`; a
+    framework that keeps the history gives all of it to `host`; and `log` goes on from the records of a journal.
 
     Args:
         format: name of the messages' format (`wane.formats.FORMAT_NAMES`), or a format of your own.
@@ -64,19 +64,19 @@ class Conversation(Generic[M]):
         keep_opening: whether the model's current turn must begin with its own reasoning, as Anthropic demands if
             thinking has a budget (`thinking.type` is `enabled`); may be changed later.
         adapter: reads what a framework's messages say about themselves: ids, usage, times.
-        aligner: makes the comparison of histories given to `ingest`; None to compare message by message.
+        aligner: makes an aligner for the histories given to `host.ingest`; None to compare message by message.
         on_event: a first listener.
         settings: how the context is managed, in place of the defaults.
         others: single settings of `ContextSettings` by name, such as `strategy`, `policy`, `annotate` or `recall`.
 
     Attributes:
         format: the messages' format.
-        host: for a framework that keeps the history and runs the tools.
-        log: what happened as records, and on from records.
+        host: the front for a framework that keeps the history and runs the tools.
+        log: the front for a journal: what happened as records.
         listeners: called with each event, in order, after it has happened.
 
-    Threads may share it: a call waits until another thread's has ended. But a history has one order, so let one loop
-    append, and give loops that run at once a conversation each (`branch`).
+    Threads may share it: a call waits for another thread's call. But a history has one order, so let one loop append,
+    and give each of several concurrent loops a conversation of its own (`branch`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -101,15 +101,17 @@ class Conversation(Generic[M]):
         if on_event is not None and not callable(on_event):
             raise ConfigError(f"on_event is {on_event!r}; it must be a function that takes an event, or None")
         chosen = get_format(format) if isinstance(format, str) else format
-        setup = Setup(chosen, Adapter() if adapter is None else adapter, context, [])
+        setup = Setup(chosen, adapter or Adapter(), context, [])
         listeners = [] if on_event is None else [on_event]
         self.keep_opening = keep_opening
         self._attach(Common(setup, aligner or (lambda: ByMessage(setup.format, setup.adapter)), listeners))
 
     def _attach(self, common: Common[M]) -> None:
         self._common = common
-        self.format, self.listeners = common.format, common.listeners
-        self.host, self.log = Host(common), Log(common)
+        self.format = common.format
+        self.listeners = common.listeners
+        self.host = Host(common)
+        self.log = Log(common)
 
     def __repr__(self) -> str:
         active = self.window.active
@@ -123,12 +125,12 @@ class Conversation(Generic[M]):
 
     @property
     def settings(self) -> ContextSettings:
-        """How the context is managed. Change it by `change`."""
+        """How the context is managed; use `change` to change it."""
         return self._common.settings
 
     @serialised
     def change(self, *, budget: int | str | None = None, **others: Unpack[ContextArguments]) -> None:
-        """Change settings for the requests to come. If one cannot be changed so, none is.
+        """Change settings for the requests to come: all of them, or none if one cannot be changed.
 
         A new strategy starts with the whole history, except what it evicted itself before (R14).
 
@@ -137,7 +139,7 @@ class Conversation(Generic[M]):
             others: other settings by name: `policy`, `strategy`, `manage`, `tool_classes`, `cache_lifetime`.
 
         Raises:
-            ConfigError: for a value that cannot work, and for a setting that is the same for a whole conversation.
+            ConfigError: for a value that cannot work, and for a setting that is fixed for a whole conversation.
             MissingExtraError: for a strategy whose extra is not installed.
         """
         if fixed := [name for name in others if name in _FIXED]:
@@ -153,14 +155,15 @@ class Conversation(Generic[M]):
 
     @property
     def tools(self) -> list[Any]:
-        """Definitions of its tools in the provider's form; send them with every request, besides the host's own.
+        """Definitions of its tools in the provider's form; send them with every request, besides the host's tools.
 
         Raises:
             ConfigError: for a format that writes no tools; see `own_tools`.
         """
-        return [
-            writing(self.format, "a tool").tool(tool.name, tool.description, tool.schema) for tool in self.own_tools
-        ]
+        if not self.own_tools:
+            return []
+        format_ = writing(self.format, "a tool")
+        return [format_.tool(tool.name, tool.description, tool.schema) for tool in self.own_tools]
 
     @property
     def instructions(self) -> str:
@@ -206,8 +209,8 @@ class Conversation(Generic[M]):
         before the next message that is not a result. If the host appends such a result itself, that one is used.
 
         Args:
-            message: the message or, for `openai_responses`, an item, or the list of items of an answer. It may be an
-                object of the provider's SDK, also that of a whole answer.
+            message: the message or, for `openai_responses`, an item, or the list of items of an answer. It may also be
+                an object of the provider's SDK, such as a whole response.
             input_tokens: tokens of the request that it answers, including cached ones, as the provider reported.
             at: time of the message in seconds, to know when the provider's cache has expired.
 
@@ -219,7 +222,7 @@ class Conversation(Generic[M]):
                 changed then: a list is taken in whole or not at all.
             HistoryError: for a message that the provider would not accept here, such as a result without its call, or a
                 turn of the user before a call's result. Nothing is changed then either.
-            ConfigError: for tokens or a time that are no number.
+            ConfigError: for tokens or a time that is not a number.
         """
         _check_numbers(input_tokens=input_tokens, at=at)
         first = self.length
@@ -230,13 +233,14 @@ class Conversation(Generic[M]):
 
     @serialised
     def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
-        """Take in several messages, such as a saved history: the same as appending them one by one.
+        """Take in several messages, such as a saved history, as if they were appended one by one.
 
         Returns:
             All calls that the host must run and that have no result yet.
 
         Raises:
-            FormatError: for a message of another format or with unknown content, by its number; none is taken in then.
+            FormatError: for a message of another format or with unknown content; the error gives its number, and
+                nothing is changed.
             HistoryError: for a message that no provider would accept there, likewise.
         """
         self._common.append(messages, 0)
@@ -244,16 +248,20 @@ class Conversation(Generic[M]):
 
     @serialised
     def branch(self, count: int | None = None) -> Conversation[M]:
-        """Return a new conversation with the first messages of this one, and with the evictions made for them.
+        """Return a new conversation with the first messages of this one, and the evictions made for them.
 
         Args:
             count: number of messages; None for all.
 
         Raises:
-            ConfigError: for a negative number.
+            ConfigError: for a number of messages that this conversation does not have.
         """
-        if count is not None and count < 0:
-            raise ConfigError(f"a branch cannot have {count} messages; give a number of at least 0, or None for all")
+        self._common.answer_own()
+        number: object = count
+        if number is not None and not (isinstance(number, int) and 0 <= number <= self.length):
+            raise ConfigError(
+                f"a branch cannot have {number!r} messages; give a number from 0 to {self.length}, or None for all"
+            )
         branch = copy(self)
         branch._attach(self._common.branched(count))
         return branch
@@ -261,11 +269,11 @@ class Conversation(Generic[M]):
     # Marks of the program (R18)
 
     def episode(self, name: str, type: str = "expl", dependencies: Iterable[str] = ()) -> OpenEpisode:  # noqa: A002
-        """Return an episode to enter by `with`; it needs `annotate="host"`. What is appended in it belongs to it.
+        """Return an episode to enter by `with`. What is appended in it belongs to it. It needs `annotate="host"`.
 
-        Several may be open at once, in tasks of asyncio or in threads: a branch then appends each answer together with
-        the results of its calls. If the model's last words in an exploration call no tool, they are its description;
-        `describe` gives another.
+        Several may be open at once, in tasks of asyncio or in threads: each branch then appends an answer together with
+        the results of its calls. If the model's last answer in an exploration calls no tool, its text becomes the
+        description; `describe` gives another one.
 
         Args:
             name: its name, which the conversation has not used.
@@ -283,8 +291,7 @@ class Conversation(Generic[M]):
 
     def _open(self, name: str, type: str, dependencies: Iterable[str] = ()) -> OpenEpisode:  # noqa: A002
         common = self._common
-        marker = common.line.engine.host
-        if marker is None:
+        if common.line.engine.host is None:
             raise ConfigError(
                 f"annotate is {self.settings.annotate!r}: the program opens no episodes. Use annotate='host'"
             )
@@ -306,13 +313,15 @@ class Conversation(Generic[M]):
     def room(self) -> Room | None:
         """The room that the budget leaves for the work; None if no budget is kept."""
         engine = self._common.line.engine
-        room = engine.room if self.settings.manage else None
+        room = engine.room
+        if room is None or not self.settings.manage:
+            return None
         # The overhead may have changed since the last request.
-        return None if room is None else replace(room, system=room.system + self.tokens - engine.tokens)
+        return replace(room, system=room.system + self.tokens - engine.tokens)
 
     @property
     def thrashing(self) -> Thrashing | None:
-        """What shows that the window evicts what the work needs; None if nothing does, or no budget is kept."""
+        """The signs that the window evicts what the work needs; None if there are none, or no budget is kept."""
         return self._common.line.engine.thrashing if self.settings.manage else None
 
     @property
@@ -329,7 +338,7 @@ class Conversation(Generic[M]):
 
     @property
     def asked(self) -> bool:
-        """Whether a request was made of the present history, so that its answer may be awaited."""
+        """Whether a request was made with the present history, so that an answer may be on its way."""
         return self._common.line.shown is not None
 
     @serialised
@@ -344,9 +353,9 @@ class Conversation(Generic[M]):
             The request. With a strategy that needs a summary, it may ask for that first (`Request.for_summary`).
 
         Raises:
-            HistoryError: if a call has no result yet, unless a framework keeps the history (`host`): providers refuse
-                such a request.
-            ConfigError: for a time that is no number.
+            HistoryError: if a call has no result yet, because providers refuse such a request. Not if a framework keeps
+                the history (`host`).
+            ConfigError: for a time that is not a number.
         """
         _check_numbers(at=at)
         self._common.answer_own()
@@ -356,7 +365,8 @@ class Conversation(Generic[M]):
             raise HistoryError(f"calls without a result: {waiting}. Append `call.result(output)` for each first")
         self._common.verdicts.dropped()
         line = self._common.line
-        line.asked = line.asked if at is None else at
+        if at is not None:
+            line.asked_at = at
         outcome = line.request(cold=cold)
         self._common.tell()
         if isinstance(outcome, SummaryNeeded):
@@ -378,7 +388,7 @@ class Conversation(Generic[M]):
 
     @serialised
     def summarised(self, text: str) -> Request[M]:
-        """Take in the summary that a request asked for, and return what to send next; it may ask for another one.
+        """Take in the summary that a request asked for, and return the next request, which may ask for another one.
 
         Raises:
             HistoryError: if no request has asked for one.
@@ -395,7 +405,7 @@ class Conversation(Generic[M]):
             request: the request; None for the latest. A report of an earlier one is ignored.
 
         Raises:
-            ConfigError: for tokens that are no number.
+            ConfigError: for tokens that are not a number.
         """
         _check_numbers(input_tokens=input_tokens)
         if request is None or request.number == self._common.line.requests:
@@ -435,20 +445,23 @@ class Conversation(Generic[M]):
 
     @serialised
     def search(self, pattern: str, offset: int = 0) -> str:
-        """Return exact excerpts around a pattern in the history, evicted or not, with their places.
+        """Return exact excerpts around a pattern in the history, evicted or not, each with its place.
 
         Args:
             pattern: text, or a regular expression that is matched line by line.
             offset: number of places to skip.
 
         Raises:
-            ConfigError: for an empty pattern.
+            ConfigError: for a pattern that is empty or not text, and an offset that is not a number of places.
         """
-        given: object = pattern
-        if not isinstance(given, str):
-            raise ConfigError(f"the pattern of a search is {given!r:.60}; it must be text")
+        value: object = pattern
+        skipped: object = offset
+        if not isinstance(value, str):
+            raise ConfigError(f"the pattern of a search is {value!r:.60}; it must be text")
         if not pattern:
-            raise ConfigError("the pattern of a search is empty")
+            raise ConfigError("the pattern of a search is empty; give it a text or a regular expression")
+        if not isinstance(skipped, int) or skipped < 0:
+            raise ConfigError(f"the offset of a search is {offset!r}; it must be a whole number, at least 0")
         return self._common.line.archive.find(pattern, offset)
 
     # State
@@ -457,13 +470,15 @@ class Conversation(Generic[M]):
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs besides the history, as JSON data.
 
-        Its size depends on the view, whatever has left it. If the strategy does not evict by episode, the size is less
-        than 1 KB, besides summaries and the places of texts that replace items.
+        Its size depends only on the view, not on what has left it. If the strategy does not evict by episode, the size
+        is less than 1 KB, plus summaries and the places of texts that replace items.
         """
         self._common.answer_own()
         state = export_conversation(self._common.line, self._common.digest, self._common.verdicts)
-        # An answer that comes only with the next request may come to another process.
-        return state if self.host.stamp is None else {**state, "asked_in": self.host.stamp}
+        if self.host.stamp is not None:
+            # An answer that comes only with the next request may come to another process.
+            state["asked_in"] = self.host.stamp
+        return state
 
     @serialised
     def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
@@ -474,11 +489,11 @@ class Conversation(Generic[M]):
             history: at least the messages that it had taken in by then. Pass the history to `host.ingest` next.
 
         Returns:
-            Whether the state could be restored. If not, because it fits another history, nothing is changed.
+            Whether the state was restored. False if it belongs to another history; nothing is changed then.
 
         Raises:
             FormatError: for a message of another format.
-            HistoryError: for data that are no state, are damaged, or have another version.
+            HistoryError: for data that is not a state, is damaged, or has another version.
         """
         restored = restore_conversation(self._common.setup, state, history)
         if restored is None:
@@ -486,7 +501,8 @@ class Conversation(Generic[M]):
         line, digest, verdicts, messages = restored
         self._common.begin(line)
         self._common.known.extend(messages)
-        self._common.digest, self._common.verdicts = digest, verdicts
+        self._common.digest = digest
+        self._common.verdicts = verdicts
         self._common.asked_in = stamped(state.get("asked_in")) or ()
         return True
 
@@ -500,12 +516,12 @@ class Conversation(Generic[M]):
 
 
 def _check_numbers(**values: object) -> None:
-    """Refuse values that are neither a number nor missing.
+    """Refuse values that are neither a number nor None.
 
     Raises:
-        ConfigError: for such a value, by its name.
+        ConfigError: for such a value; the error gives its name.
     """
     for name, value in values.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-        if value is not None and not number:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        if value is not None and not is_number:
             raise ConfigError(f"{name} is {value!r:.60}; it must be a number")

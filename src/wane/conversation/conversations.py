@@ -1,4 +1,4 @@
-"""Several conversations, identified by their content, for hosts that do not name them."""
+"""Several conversations, told apart by their content, for hosts that give them no ids."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class StatesInMemory:
 
     def find(self, digests: Sequence[str]) -> Mapping[str, Any] | None:
         """Return the state of the first of these digests that is known."""
-        stored_digest = next((digest for digest in digests if digest in self._states), None)
-        if stored_digest is None:
-            return None
-        self._states.move_to_end(stored_digest)
-        return self._states[stored_digest]
+        for digest in digests:
+            if digest in self._states:
+                self._states.move_to_end(digest)
+                return self._states[digest]
+        return None
 
     def put(self, state: Mapping[str, Any]) -> None:
         """Store a state by its `digest`."""
@@ -95,11 +95,11 @@ class Conversations(Generic[MessageT]):
 
     Args:
         make: makes a conversation.
-        limit: the most conversations in memory besides those whose answer is awaited; the least recently used one is
+        limit: the most conversations in memory besides those that wait for an answer; the least recently used one is
             dropped first.
         states: where `save` stores states, so that another process continues with the same view; None for memory only.
-        kept: states kept of one conversation; with more, a history may continue from an earlier message.
-        on_unreadable: called with the error of a stored state that cannot be read. The history is enough to go on.
+        kept: number of states kept of one conversation; with more, a history may continue from an earlier message.
+        on_unreadable: called with the error for a stored state that cannot be read. The history is enough to go on.
     """
 
     def __init__(
@@ -122,11 +122,11 @@ class Conversations(Generic[MessageT]):
         return len(self._all)
 
     def of(self, history: Sequence[Any]) -> Conversation[MessageT]:
-        """Return the conversation of a history, after it took in the history.
+        """Take in a history, and return its conversation.
 
-        It is the one that shares most of the history and has nothing else. If the history leaves a known one after an
-        answer, or goes on without the answer that it awaits, it gets a branch, because both may continue. If the same
-        history comes again while its answer is awaited, it gets a conversation of its own.
+        That is the conversation that shares most of the history and has nothing else. A history that leaves a known one
+        after an answer, or goes on without the answer that is awaited, gets a branch, because both may continue. A
+        history that comes again while its answer is awaited gets a conversation of its own.
 
         Raises:
             FormatError: for a message of another format.
@@ -138,15 +138,18 @@ class Conversations(Generic[MessageT]):
         if cached is not None and _leaves(messages, shared, cached.conversation):
             cached.ended = True  # it may be dropped; if its answer does come, `answered` brings it back
             cached = _CachedConversation(cached.conversation.branch(shared))
-        elif state := self._states.find((cached.conversation if cached else fresh).host.digests(messages)):
-            restored = self._restored(fresh, state, messages)
-            cached = _CachedConversation(fresh, deque([state["digest"]])) if restored else cached
+        else:
+            nearest = fresh if cached is None else cached.conversation
+            stored = self._states.find(nearest.host.digests(messages))
+            if stored is not None and self._restored(fresh, stored, messages):
+                cached = _CachedConversation(fresh, deque([stored["digest"]]))
         if cached is None:
             cached = _CachedConversation(fresh)
         conversation = cached.conversation
         if conversation is not fresh and not conversation.host.ingest(messages).added and conversation.asked:
             state = {**conversation.state(), "verdicts": NO_VERDICTS}  # they belong to the awaited answer
-            cached = _CachedConversation(fresh) if fresh.restore(state, messages) else cached
+            if fresh.restore(state, messages):
+                cached = _CachedConversation(fresh)
         cached.conversation.host.ingest(messages)
         cached.ended = False
         self._use(cached)
@@ -158,21 +161,22 @@ class Conversations(Generic[MessageT]):
         """Judge the calls of an answer that is not in the history yet; see `Host.foresee`.
 
         Args:
-            conversation: whose answer it is.
-            calls: all its calls, in order.
-            answer: objects of the host by which `answering` knows it again.
+            conversation: the answer's conversation.
+            calls: all calls of the answer, in order.
+            answer: objects of the host by which `answering` recognises the answer.
         """
         conversation.host.foresee(calls)
         cached = self._cached(conversation)
-        cached.answer, cached.ended = answer, not calls
+        cached.answer = answer
+        cached.ended = not calls
 
     def answering(self, call: Call[Any], made_by: object) -> Conversation[MessageT] | None:
-        """Return the conversation whose latest answer made a call; None if that cannot be told for sure.
+        """Return the conversation whose latest answer made a call; None if that is uncertain.
 
         Args:
             call: the call.
-            made_by: an object that `answered` was given. If it is not known, the call's id must be enough: some servers
-                number the calls of each conversation alike.
+            made_by: an object that was passed to `answered`. If it is unknown, only the call's id counts, which is not
+                always enough: some servers number the calls of each conversation alike.
         """
         for cached in reversed(self._all):
             if any(made_answer is made_by for made_answer in cached.answer):
@@ -182,7 +186,8 @@ class Conversations(Generic[MessageT]):
 
     def save(self, conversation: Conversation[MessageT]) -> None:
         """Store the state of a conversation, once its latest request was answered."""
-        state, cached = conversation.state(), self._cached(conversation)
+        state = conversation.state()
+        cached = self._cached(conversation)
         self._states.put(state)
         if state["digest"] not in cached.states:
             cached.states.append(state["digest"])
@@ -200,40 +205,45 @@ class Conversations(Generic[MessageT]):
             return False
 
     def _cached(self, conversation: Conversation[MessageT]) -> _CachedConversation[MessageT]:
-        entry = next((cached for cached in self._all if cached.conversation is conversation), None)
-        cached = entry or _CachedConversation(conversation)
+        cached = _CachedConversation(conversation)
+        for entry in self._all:
+            if entry.conversation is conversation:
+                cached = entry
         self._use(cached)
         return cached
 
     def _use(self, cached: _CachedConversation[MessageT]) -> None:
-        """Make a conversation the latest, also one that was dropped while its answer was awaited."""
+        """Make a conversation the latest, even one that was dropped while it waited for an answer."""
         others = [entry for entry in self._all if entry is not cached]
         idle = [entry for entry in others if not entry.busy]
-        gone = idle[: max(0, len(others) + 1 - self._limit)]
-        # An answer that is awaited may never come.
-        staying = [entry for entry in others if entry not in gone][1 - _MOST_BUSY * self._limit :]
-        self._all = [*staying, cached]
+        dropped = idle[: max(0, len(others) + 1 - self._limit)]
+        staying = [entry for entry in others if entry not in dropped]
+        # An answer may never come, so that the number of busy conversations is limited, too.
+        self._all = [*staying[1 - _MOST_BUSY * self._limit :], cached]
 
     def _nearest(self, messages: Sequence[MessageT]) -> tuple[int, _CachedConversation[MessageT] | None]:
-        """The conversation that shares most with a history, and how many messages."""
+        """Return the number of messages that a history shares with the nearest conversation, and that conversation."""
         rows = [(cached.conversation.host.shares(messages), cached) for cached in self._all]
         most = max((shared for shared, _ in rows), default=0)
         if not most:
             return 0, None
         best = [cached for shared, cached in rows if shared == most]
-        # Prefer those with nothing else, and of these the one that made the calls that come next.
-        best = [cached for cached in best if cached.conversation.length == most] or best
+        # Prefer conversations with nothing else, and among these the one that made the calls that come next.
+        exact = [cached for cached in best if cached.conversation.length == most]
+        best = exact or best
         if len(best) > 1:
             calls = calls_of(best[0].conversation.format, messages[most : most + 1])
-            best = [cached for cached in best if any(map(cached.conversation.host.made, calls))] or best
+            makers = [cached for cached in best if any(map(cached.conversation.host.made, calls))]
+            best = makers or best
         return most, best[-1]
 
 
 def _leaves(messages: Sequence[MessageT], shared: int, conversation: Conversation[MessageT]) -> bool:
-    """Whether a history leaves a conversation after the first messages, or does not have the answer that it awaits."""
+    """Whether a history leaves a conversation after the shared messages, or lacks the answer that it waits for."""
     if shared < conversation.length:
         return True
-    coming = messages[shared : shared + 1]
+    if not conversation.asked or shared == len(messages):
+        return False
+    parts = conversation.format.parts(messages[shared])
     # A message without parts is an empty answer (`Format.parts`).
-    parts = [part for message in coming for part in conversation.format.parts(message)]
-    return conversation.asked and bool(parts) and not is_answer(parts)
+    return bool(parts) and not is_answer(parts)

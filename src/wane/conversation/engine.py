@@ -1,7 +1,7 @@
 """One history of items under one strategy. Sans I/O.
 
-The engine takes in items, and returns the view before each request. It keeps no content. It also reminds a model to
-mark its work: a reminder is at the end of one request and never in the history, so it changes neither the view nor the
+The engine takes in items, and returns the view for each request. It keeps no content. It also reminds a model to mark
+its work: a reminder is at the end of one request and never in the history, so it changes neither the view nor the
 cached prefix.
 
 A window runs under every strategy. If another strategy decides the view, the window evicts nothing but follows the
@@ -11,16 +11,15 @@ episodes, so that marks are judged and episodes can be recalled under every stra
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
 from wane.conversation.context import ContextSettings
+from wane.conversation.reminder import Reminder
 from wane.conversation.thrashing import Thrashing, ThrashingDetector
-from wane.core import Added, ContextWindow, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
-from wane.core.delimiter import quote
+from wane.core import Added, ContextWindow, Episode, EvictedIndex, Item, Mark, Room, chars
 from wane.core.errors import ConfigError, HistoryError
-from wane.core.items import ASSISTANT
 from wane.core.view import Accounting
 from wane.formats.base import Part
 from wane.strategies.base import (
@@ -52,8 +51,8 @@ class Engine:
             does not evict by episode then keeps the budget by our own count too.
 
     Attributes:
-        name: name of the strategy.
-        traits: what it is.
+        name: the strategy's name.
+        traits: the strategy's traits.
         history: tokens of the whole history, evicted or not, by our own count.
 
     Raises:
@@ -62,23 +61,26 @@ class Engine:
     """
 
     def __init__(self, settings: ContextSettings, *, infers: bool = False, partial_reports: bool = False) -> None:
-        self.name = strategy = settings.strategy
-        self.traits = traits(strategy)
+        self.name = settings.strategy
+        self.traits = traits(self.name)
         self.history = 0
         self._partial_reports = partial_reports
         self._tool_classes = settings.tool_classes
         self._inference_budget = settings.budget
         self._counter = settings.counter
         self._reminder = Reminder(settings.remind_at if settings.marked else None)
-        settings = replace(settings, annotate="infer") if infers else settings
-        self._by_episode = WindowStrategy(strategy, settings, settings.eviction, counter=settings.counter)
+        if infers:
+            settings = replace(settings, annotate="infer")
+        self._by_episode = WindowStrategy(self.name, settings, settings.eviction, counter=settings.counter)
         self._detector = ThrashingDetector()
-        self._other = None if self.traits.by_episode else _other(strategy, settings)
-        others = Accounting(overhead=settings.overhead)
-        self._accounting = self.window.accounting if self._other is None else others
-        # For another strategy: its view, and the tokens of each item.
+        self._accounting = self.window.accounting
+        # Another strategy that decides the view, with its view and the tokens of each item.
+        self._other: Resumable | None = None
         self._view: list[Slot] = []
         self._counts = array("Q")
+        if not self.traits.by_episode:
+            self._other = _other(self.name, settings)
+            self._accounting = Accounting(overhead=settings.overhead)
 
     # State
 
@@ -94,7 +96,7 @@ class Engine:
 
     @property
     def host(self) -> HostMarker | None:
-        """Marks episodes for the program around the model (R18); None if that marks none."""
+        """The marker of the program around the model (R18); None if that marks no episodes."""
         return self._by_episode.host
 
     @property
@@ -112,14 +114,14 @@ class Engine:
         return self._accounting.total
 
     def tokens_with(self, overhead: int) -> int:
-        """Return the same for another overhead."""
+        """Return `tokens` for another overhead."""
         return replace(self._accounting, overhead=overhead).total
 
     @property
     def room(self) -> Room | None:
         """The room that the budget leaves; None for a strategy without a budget.
 
-        Under a strategy that does not evict by episode only the system prompt and tools count as fixed.
+        Under a strategy that does not evict by episode, only the system prompt and tools count as fixed.
         """
         if not self.traits.bounded:
             return None
@@ -132,11 +134,13 @@ class Engine:
 
     @property
     def thrashing(self) -> Thrashing | None:
-        """What shows that the budget is too small for the work; None if nothing does, or there is no budget."""
+        """The signs that the budget is too small for the work; None if there are none, or there is no budget."""
         room = self.room
+        if room is None:
+            return None
         # Other strategies may change the view at every request by design; for them only fetches count.
         low_water = self.window.policy.low_water if self._other is None else 1.0
-        return None if room is None else self._detector.state(room, low_water)
+        return self._detector.state(room, low_water)
 
     @property
     def counted_budget(self) -> int:
@@ -155,7 +159,7 @@ class Engine:
 
     @property
     def evicts(self) -> bool:
-        """Whether it evicts by episode: its view is then always a part of the history, besides an index (R20)."""
+        """Whether it evicts by episode; its view is then always a part of the history, besides an index (R20)."""
         return self._other is None
 
     @property
@@ -171,7 +175,7 @@ class Engine:
         Args:
             item: the item.
             part: its content.
-            marks: the marks right ahead of it, if they were recorded; None to infer them, or to make the host's.
+            marks: the marks right ahead of it, if they were recorded; None to infer them, or to make the host's marks.
 
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
@@ -217,7 +221,7 @@ class Engine:
         self._accounting.mark_sent()
 
     def observe(self, input_tokens: int) -> bool:
-        """Take in the provider's count of the last request; return whether it is plausible. If not, it is ignored."""
+        """Take in the provider's count of the last request, unless it is implausible; return whether it was taken."""
         if not plausible(input_tokens, self._accounting.sent or 0):
             return False
         self._accounting.observe(input_tokens)
@@ -226,11 +230,11 @@ class Engine:
     def remind(self, *, overflowed: bool = False) -> str | None:
         """Return the note to the model at the end of the next request; usually None.
 
-        Call it once the view is ready. Until the next item it returns the same. A reminder
-        that would take the request over the budget waits for a later request.
+        Call it once the view is ready. It returns the same until the next item. A reminder that would take the request
+        over the budget waits for a later request.
 
         Args:
-            overflowed: whether the pass before it had to take unfinished work (R16).
+            overflowed: whether the pass before the request had to take unfinished work (R16).
         """
         budget = self.window.budget
 
@@ -247,15 +251,15 @@ class Engine:
         return self._reminder.text
 
     def reminded(self, text: str | None = None) -> None:
-        """Repeat the reminder of a request; None if it had none."""
+        """Repeat the reminder of a recorded request; None if it had none."""
         if text is None:
             self._reminder.requested(full=self._full)
         else:
-            self._reminder.told(text)
+            self._reminder.sent(text)
 
     @property
     def _full(self) -> bool:
-        """Whether the window is as full as a strategy with searches warns of."""
+        """Whether the window is so full that a strategy with searches warns the model."""
         return self.tokens > WARN_AT * self.window.budget
 
     def added_by(self, reminder: str | None) -> int:
@@ -286,7 +290,7 @@ class Engine:
         self.sent()
 
     def export(self) -> dict[str, Any]:
-        """Return its state without the window, as JSON data."""
+        """Return the state without the window, as JSON data."""
         return {
             "inference_budget": self._inference_budget,
             "standing": None if self._other is None else self._other.standing,
@@ -324,10 +328,10 @@ class Engine:
 
     def _limits(self) -> tuple[int, int]:
         """Budget and overhead for a strategy that counts by itself."""
-        counted, budget = self._accounting, self.window.budget
+        counted = self._accounting
         if self._partial_reports:
-            return budget, counted.overhead + max(0, counted.total - counted.estimate)
-        # The budget in the strategy's tokens; what else the provider counts is overhead.
+            return self.window.budget, counted.overhead + max(0, counted.total - counted.estimate)
+        # The budget in the strategy's tokens. The amount by which the provider counts more is overhead.
         return self.counted_budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
     def _shown(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
@@ -339,17 +343,19 @@ class Engine:
     def _show(self, view: Sequence[Slot]) -> None:
         # A copy: a strategy's own view may grow with the next item.
         self._view = list(view)
-        counts = self._counts
-        self._accounting.items = sum(slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in view)
+        tokens = 0
+        for slot in view:
+            tokens += slot.tokens if isinstance(slot, Substitute) else self._counts[slot]
+        self._accounting.items = tokens
 
 
 def plausible(reported: int, counted: int) -> bool:
-    """Whether a provider's count of a request's tokens can be right, given our own; some leave out cached tokens."""
+    """Whether a provider's count of a request can be right, given our own; some leave out cached tokens."""
     return reported >= max(1, _PLAUSIBLE * counted)
 
 
 def _other(name: str, settings: Settings) -> Resumable:
-    """A strategy that does not evict by episode."""
+    """Return a strategy that does not evict by episode."""
     if name == "truncate" and settings.low_water is None:
         # Cutting to the budget itself would break the cached prefix at nearly every request.
         settings = replace(settings, low_water=settings.policy.low_water)
@@ -357,135 +363,3 @@ def _other(name: str, settings: Settings) -> Resumable:
     if not isinstance(strategy, Resumable):
         raise ConfigError(f"the strategy {name!r} can only be replayed, because it cannot be resumed")
     return strategy
-
-
-_FIRST: Final = 0.25  # part of the share that must fill before the first reminder, if no episode was started
-_WORK: Final = ASSISTANT | {Kind.RESULT}
-
-_NEVER: Final = (
-    "you have not started an episode yet. Start one with `delimiter`, in the same message as your next tool call, "
-    "so that finished work can leave the window."
-)
-
-_LATER: Final = (
-    "no episode is active, and much has been done outside of one. Start one with `delimiter`, in the same message as "
-    "your next tool call."
-)
-
-_STATE: Final = ("text", "_asked", "_asking", "_started", "_unmarked", "_since", "_wait", "_warned")
-
-
-class Reminder:
-    """Counts a model's work, and decides what the next request reminds it of.
-
-    It reminds a model that has filled a share of the budget outside any episode (a quarter of that share the first
-    time, if it has started none), and a model with an active episode when a pass had to take unfinished work (R16).
-    Each reminder doubles what must fill before the next one; after the early one it is the share. An accepted start
-    sets it back to the share. Work before the first request is not counted: the model did not know about episodes then.
-
-    Args:
-        share: the share; None never reminds.
-    """
-
-    def __init__(self, share: float | None) -> None:
-        self._share = share
-        self.text: str | None = None
-        self._asked = False
-        self._asking = True  # whether an item was noted since the last `ask`
-        self._started = False
-        self._unmarked = 0  # tokens of work outside episodes, since the last mark or reminder
-        self._since: int | None = None  # tokens of work since the last reminder
-        self._wait = _FIRST  # shares that must fill before the next reminder
-        self._warned = False
-
-    def export(self) -> dict[str, Any]:
-        """Return the state as JSON data."""
-        return {name: getattr(self, name) for name in _STATE}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `export` returned."""
-        for name in _STATE:
-            setattr(self, name, state[name])
-
-    def note(self, item: Item, added: Added, active: Episode | None) -> None:
-        """Take in the next item of the history."""
-        self._asking = True
-        if item.kind not in _WORK:
-            return
-        if self._since is not None:
-            self._since += item.tokens
-        if added.verdict is not None and added.verdict.accepted:
-            self._started = True
-            self._unmarked = 0
-            self._wait = self._wait if active is None else 1.0
-        elif active is None and added.episode is not None and added.episode.implicit:
-            # A result belongs to the episode of its call (R4), whatever has ended since.
-            self._unmarked += item.tokens
-
-    def ask(
-        self,
-        budget: int,
-        *,
-        overflowed: bool = False,
-        active: Episode | None = None,
-        fits: Callable[[str], bool] = lambda _: True,
-    ) -> str | None:
-        """Return the reminder of the request that goes out now, if one is due, and keep it as `text`.
-
-        Asking again before a new item, as for a request that is sent again, returns the same.
-
-        Args:
-            budget: tokens that the view may hold.
-            overflowed: whether the pass before it had to take unfinished work (R16).
-            active: the active episode; the model cannot end an inferred one.
-            fits: whether the request has room for a text; a reminder without room waits for a later request.
-        """
-        if self._share is None or not self._asking:
-            return self.text
-        self.requested()
-        words, full = None, self._share * budget * self._wait
-        if overflowed and active is not None and not active.inferred:
-            if self._since is None or self._since >= full:
-                words = _open(active)
-        elif self._unmarked and self._unmarked >= full:
-            words = _LATER if self._started else _NEVER
-        if words is not None and fits(text := _note(words)):
-            self.told(text)
-        return self.text
-
-    def requested(self, *, full: bool = False) -> None:
-        """Note a request without a reminder; `full` as for `warn`."""
-        if self._asking:
-            self.text, self._asking = None, False
-            self._warned = self._warned and full
-        if not self._asked:
-            self._asked, self._unmarked = True, 0
-
-    def told(self, text: str) -> None:
-        """Note the reminder of the request that goes out now."""
-        self.text, self._unmarked, self._since = text, 0, 0
-        self._wait = max(1.0, 2 * self._wait)
-        self._warned = True
-
-    def warn(self, words: str, *, full: bool, fits: Callable[[str], bool] = lambda _: True) -> str | None:
-        """Return a warning for the next request if the window has become full, and keep it as `text`.
-
-        It warns once, and again only after the window was no longer full.
-        """
-        if self._asking:
-            self.requested(full=full)
-            if full and not self._warned and fits(text := _note(words)):
-                self.told(text)
-        return self.text
-
-
-def _note(words: str) -> str:
-    return f"[Automatic note on the context window, not from the user: {words}]"
-
-
-def _open(active: Episode) -> str:
-    assert active.name is not None
-    return (
-        "the window is full, and unfinished work has begun to leave it. End the episode "
-        f"{quote(active.name)} with `delimiter` as soon as you can, or what it holds goes first."
-    )

@@ -90,10 +90,10 @@ class PassRan:
 
 @dataclass(frozen=True, slots=True)
 class BudgetUnmet:
-    """A request goes out that is over the budget, because nothing more may be evicted (R13).
+    """A request over the budget goes out, because nothing more may be evicted (R13).
 
     Attributes:
-        report: by how much, and what holds the tokens.
+        report: says by how much, and what holds the tokens.
     """
 
     report: FitReport
@@ -103,10 +103,10 @@ class BudgetUnmet:
 class ThrashingBegan:
     """The window has begun to evict what the work needs: passes run every few calls, or content is fetched repeatedly.
 
-    It comes once, and again only after that has ended.
+    It comes once, and again only after the thrashing has ended.
 
     Attributes:
-        thrashing: what shows it, and the budget that would help.
+        thrashing: the signs of it, and the budget that would help.
     """
 
     thrashing: Thrashing
@@ -120,8 +120,8 @@ class StrategyActed:
         strategy: its name.
         items: number of items in the history.
         done: what it did, as JSON data for the strategy's `redo`; None if that is not needed.
-        tokens_before: tokens that the request would have held.
-        tokens_after: tokens that it holds.
+        tokens_before: tokens of the request without the change.
+        tokens_after: tokens of the request.
     """
 
     strategy: str
@@ -157,7 +157,7 @@ class HistoryForked:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReplaced:
-    """The history shares nothing with the known one; all of it is taken in from here on."""
+    """The history shares nothing with the known one; all of it is taken in next."""
 
 
 Event: TypeAlias = (
@@ -177,4 +177,4 @@ Event: TypeAlias = (
 """Any event."""
 
 Listener: TypeAlias = Callable[[Event], None]
-"""Called with each event, after it has happened; its exceptions go to the caller of the conversation."""
+"""Called with each event after it has happened. Its exceptions reach the caller of the conversation."""

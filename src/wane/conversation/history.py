@@ -1,15 +1,14 @@
-"""The history of a session without its content: parts go in, records and the positions of what is in view come out.
+"""The history of a session without its content: parts go in, records and views come out.
 
-Whoever keeps messages adds them: a `Conversation` by holding them, the proxy by receiving them again with each request.
-Each step is a record. `follow` repeats one, and is the only place in which a session is repeated: after a restart, a
-fork, or a switch of the strategy.
+The messages are kept elsewhere: a `Conversation` holds them, and the proxy receives them again with each request. Each
+step is a record. `follow` repeats a record, and nothing else repeats a session: after a restart, a fork, or a switch of
+the strategy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -27,7 +26,7 @@ from wane.journal.records import (
     StrategyRecord,
     UsageRecord,
 )
-from wane.strategies.base import Fitted, Slot, SummaryNeeded, item_of, repeats, traits
+from wane.strategies.base import Fitted, SummaryNeeded, repeats, traits
 
 T = TypeVar("T")
 
@@ -48,17 +47,17 @@ class History:
     """The history of a session without its content.
 
     Args:
-        engine: decides the view; it is at its beginning.
+        engine: decides the view; it has taken in nothing yet.
         outline: gives messages their items.
         settings: the settings in force. The engine has them already.
 
     Attributes:
         settings: the settings in force.
-        log: a record of each step, in order. Those of messages have no content, unless `take` was given it.
-        ended: whether the history ends with an answer that calls no tool; it may be empty.
+        log: a record of each step, in order. Records of messages have no content, unless `take` was given it.
+        ended: whether the history ends with an answer that calls no tool, which may be empty.
         requested: whether a request has shown the history as it stands.
         items_sent: number of items in the history at the latest request.
-        marks: those of the host, in order: they do not follow from the history.
+        marks: the host's marks, in order: they do not follow from the history.
     """
 
     def __init__(self, engine: Engine, outline: Outline, settings: ConfigRecord) -> None:
@@ -93,18 +92,23 @@ class History:
     ) -> list[Taken]:
         """Take in the next message.
 
-        `marks` are by index of an item those right ahead of it; None infers them, or makes the host's.
+        Args:
+            parts: its parts.
+            answers: whether a model made it.
+            content: the message itself, for its record.
+            marks: the marks right ahead of items, by index; None to infer them, or to make the host's marks.
 
         Raises:
             HistoryError: for an item that cannot stand here.
         """
         items = self._add(parts, answers, marks)
-        placed = [PlacedMark(item.added.index, mark) for item in items if item.added.marks for mark in item.added.marks]
-        self.log.append(MessageRecord(content, tuple(placed)) if content or placed else _PLAIN)
+        placed = [PlacedMark(item.added.index, mark) for item in items for mark in item.added.marks]
+        record = MessageRecord(content, tuple(placed)) if content or placed else _PLAIN
+        self.log.append(record)
         return items
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
-        """Return the next request's view, after a pass if one is due; or ask for a summary first."""
+        """Return the next request's view, after a pass if one is due, or ask for a summary first."""
         return self._fitted(self.engine.fit(cold=cold))
 
     def summarised(self, text: str) -> Fitted | SummaryNeeded:
@@ -128,16 +132,16 @@ class History:
         return text
 
     def observe(self, usage: UsageRecord) -> bool:
-        """Take in a provider's report of the latest request; return whether it tells the size of its view."""
+        """Take in a provider's report of the latest request; return whether the engine took it as the view's size."""
         self.log.append(usage)
         return usage.anchors and self.engine.observe(usage.input_tokens)
 
     # Repeating
 
     def follow(self, record: Record, parts: list[Part] | None = None, *, answers: bool = False) -> list[Taken]:
-        """Repeat a step. No pass runs, nothing is inferred, and the settings of now do not matter (R14).
+        """Repeat a step. No pass runs, nothing is inferred, and the present settings do not matter (R14).
 
-        What another strategy did is not repeated, and its requests say nothing about those of this one.
+        What another strategy did is not repeated, and the reports of its requests say nothing about this one's.
 
         Raises:
             HistoryError: for a step that does not fit.
@@ -182,33 +186,30 @@ class History:
 
     # Internals
 
-    def _add(
-        self, parts: list[Part], answers: bool, marks: Mapping[int, tuple[Mark, ...]] | None = None
-    ) -> list[Taken]:
-        add, numbered = self.engine.add, self.outline.number(parts)
-        if marks is None:
-            items = [Taken(item, part, add(item, part)) for item, part in numbered]
-        else:
-            first = self.engine.item_count
-            items = [
-                Taken(item, part, add(item, part, marks.get(n, ()))) for n, (item, part) in enumerate(numbered, first)
-            ]
-        for item in items:
-            self.marks += [PlacedMark(item.added.index, mark) for mark in item.added.marks if mark.host]
+    def _add(self, parts: list[Part], answers: bool, marks: Mapping[int, tuple[Mark, ...]] | None) -> list[Taken]:
+        items: list[Taken] = []
+        for index, (item, part) in enumerate(self.outline.number(parts), self.engine.item_count):
+            recorded = None if marks is None else marks.get(index, ())
+            added = self.engine.add(item, part, recorded)
+            items.append(Taken(item, part, added))
+            for mark in added.marks:
+                if mark.host:
+                    self.marks.append(PlacedMark(index, mark))
         # A message without parts is an empty answer (`Format.parts`).
         self.ended = (answers or not parts) and not any(part.kind is Kind.CALL for part in parts)
-        self.requested = self._overflowed = False
+        self.requested = False
+        self._overflowed = False
         return items
 
     def _fitted(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         if isinstance(outcome, SummaryNeeded):
             return outcome
-        items, report, done = self.engine.item_count, outcome.report, outcome.done
+        items, report = self.engine.item_count, outcome.report
         if report is not None and report.ran:
-            self._overflowed |= report.overflowed
+            self._overflowed = self._overflowed or report.overflowed
             self.log.append(PassRecord.of(report, items))
-        elif isinstance(done, Mapping):
-            self.log.append(StrategyRecord(items, self.engine.name, dict(done)))
+        elif isinstance(outcome.done, Mapping):
+            self.log.append(StrategyRecord(items, self.engine.name, dict(outcome.done)))
         self.sent()
         return outcome
 
@@ -216,7 +217,7 @@ class History:
         """Repeat a request, unless one has shown the history as it stands.
 
         Args:
-            done: whether the engine has repeated what was done ahead of it.
+            done: whether the engine has already repeated what was done for it.
         """
         if self.requested:
             return
@@ -227,15 +228,17 @@ class History:
             self.engine.reminded()
 
     def _shows_as(self, strategy: str) -> bool:
-        """Whether requests under a strategy show what the engine shows: where nothing is managed, the view stays."""
+        """Whether requests under a strategy show what the engine shows; a strategy without a budget keeps the view."""
         return not strategy or not traits(strategy).bounded or repeats(strategy, self.engine.name)
 
     def _apply(self, settings: ConfigRecord) -> None:
         engine, window = self.engine, self.engine.window
         overhead = settings.overhead + settings.required
         if overhead != engine.overhead:
-            engine.overhead, self.requested = overhead, False
-        window.budget, window.policy = settings.budget, settings.policy
+            engine.overhead = overhead
+            self.requested = False
+        window.budget = settings.budget
+        window.policy = settings.policy
         window.set_tool_classes(settings.tool_classes)
         window.tasks = settings.tasks
         self.settings = settings
@@ -246,7 +249,7 @@ def replay(records: Iterable[Record], step: Callable[[Record], T]) -> Iterator[t
     """Repeat the records of a session, and yield each with what its step returned.
 
     Raises:
-        JournalError: if the records contradict each other: one stands in the wrong place, a message has a mark at an
+        JournalError: if the records contradict each other: a record is in the wrong place, a message has a mark at an
             item that is not its own, a pass removes what is not there. They were then written under other rules, or in
             another order. The error names the line.
     """
@@ -256,30 +259,3 @@ def replay(records: Iterable[Record], step: Callable[[Record], T]) -> Iterator[t
         except (HistoryError, ConfigError, LookupError, TypeError, ValueError) as error:
             raise JournalError(f"the session does not replay: line {line} ({record.kind}): {error}") from error
         yield record, outcome
-
-
-def by_message(outline: Outline, view: Sequence[Slot]) -> Iterator[tuple[int, dict[int, Slot]]]:
-    """Yield the messages of a view, in order: the number of each, and its visible parts by position.
-
-    A text that replaces no single item has the number -1, and its place among such texts for a position.
-    """
-
-    def number(slot: Slot) -> int:
-        item = item_of(slot)
-        return -1 if item is None else outline.message_of(item)
-
-    for message, slots in groupby(view, number):
-        if message < 0:
-            yield message, dict(enumerate(slots))
-        else:
-            yield message, {outline.position(item_of(slot) or 0): slot for slot in slots}
-
-
-def with_more(view: Sequence[Slot], items: Iterable[int]) -> list[Slot]:
-    """Return a view with further items in their places; a text that replaces no item stays ahead of what it was."""
-    added, merged = sorted(items, reverse=True), list[Slot]()
-    for slot in view:
-        while added and (added[-1] < (item_of(slot) or 0)):
-            merged.append(added.pop())
-        merged.append(slot)
-    return [*merged, *reversed(added)]

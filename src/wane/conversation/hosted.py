@@ -28,7 +28,7 @@ class Host(Generic[MessageT]):
 
     @property
     def owner(self) -> object:
-        """Whose scopes concern the conversation (`wane.conversation.scopes`)."""
+        """The object whose scopes concern the conversation (`wane.conversation.scopes`)."""
         return self._common.owner
 
     @owner.setter
@@ -42,7 +42,7 @@ class Host(Generic[MessageT]):
 
     @property
     def worker(self) -> Scope | None:
-        """The episode or task of the agent that asks the model; it lasts as long as no other one asks (R18)."""
+        """The episode or task of the agent that asks the model; it lasts until another agent asks (R18)."""
         return self._common.worker
 
     @worker.setter
@@ -58,16 +58,16 @@ class Host(Generic[MessageT]):
         return stamp(self._common.asked_in) if self.marks else None
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
-        """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""
+        """Return the messages of the host's data, which for `openai_responses` may be a flat list of items."""
         return self._common.setup.read(data)
 
     @serialised
     def ingest(self, history: Sequence[Any]) -> Change:
         """Take in what is new in a whole history.
 
-        The history may continue the known one, or continue from an earlier message of it (a fork, a changed message):
-        evictions up to there persist. Or it may be another history. The conversation does not answer its own calls
-        here: the framework runs the tools, and they call `answer`.
+        The history may continue the known one, or an earlier message of it (a fork, a changed message), and then
+        evictions up to that message persist. It may also be another history. The conversation does not answer its own
+        calls here: the framework runs the tools, and they call `answer`.
 
         Raises:
             FormatError: for a message of another format; nothing is changed then.
@@ -78,7 +78,9 @@ class Host(Generic[MessageT]):
         common.hosted = True
         alignment = common.known.align(messages)
         line = common.line
-        length, shared, fresh = len(line.transcript.messages), common.known.taken(alignment.kept), alignment.fresh
+        length = len(line.transcript.messages)
+        shared = common.known.taken(alignment.kept)
+        fresh = alignment.fresh
         if shared < length:
             line, shared = back_to(line, shared, common.setup)
             fresh = fresh if shared else messages
@@ -107,16 +109,17 @@ class Host(Generic[MessageT]):
 
     @serialised
     def digests(self, history: Sequence[Any]) -> list[str]:
-        """Return the digests (`state()["digest"]`) of the parts of a history that begins as the conversation's.
+        """Return the digests (`state()["digest"]`) of the beginnings of a history that continues the conversation's.
 
         Returns:
-            One digest for each message after the known ones, the longest part of the history first.
+            One digest for each message after the known ones, that of the longest beginning first.
         """
         common = self._common
         messages, known = common.setup.read(history), common.line.transcript.messages
-        common.digest.of(known, len(known))  # once for all that is known
+        common.digest.of(known, len(known))  # computed once for all known messages
         digest = copy(common.digest)
-        return [digest.of(messages, count) for count in range(len(known) + 1, len(messages) + 1)][::-1]
+        digests = [digest.of(messages, count) for count in range(len(known) + 1, len(messages) + 1)]
+        return digests[::-1]
 
     # Own calls
 
@@ -131,7 +134,8 @@ class Host(Generic[MessageT]):
         """Judge the own calls of an answer that is not in the history yet, as they will be judged there.
 
         Args:
-            calls: all calls of the answer, in order: `Call(name, arguments, id)`. It may come in several parts.
+            calls: all calls of the answer, in order: `Call(name, arguments, id)`. The answer may come in several parts,
+                with a call of this method for each.
         """
         common = self._common
 
@@ -146,13 +150,13 @@ class Host(Generic[MessageT]):
         """Return the result of an own call of the latest answer, foreseen or in the history. A bad call raises nothing.
 
         The verdict on a `delimiter` call is found by the call's id; without an id, by its arguments, or else as the
-        next one in order. The last two give each verdict only once, also across threads.
+        next one in order. By arguments or order, each verdict is given only once, also across threads.
 
         Args:
-            call: its name, its arguments as text or as the framework parsed them, and its id if it is known.
+            call: its name, its arguments as text or as the framework parsed them, and its id if known.
         """
         if call.name == RECALL:
             return answer(call.raw, self._common.line.archive)
         if call.name != DELIMITER:
-            return f"Error: {call.name!r} is not a tool of this conversation; whoever offers it must run it."
+            return f"Error: {call.name!r} is not a tool of this conversation; the program that offers it must run it."
         return self._common.verdicts.find(call)

@@ -1,4 +1,4 @@
-"""The front of a conversation for a journal: what happened as records, and on from records."""
+"""The front of a conversation for a journal: it writes what happened as records, and goes on from records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Log(Generic[MessageT]):
     def __init__(self, common: Common[MessageT]) -> None:
         self._common = common
         self._receipts = Receipts()
-        self._followed: list[Record] = []  # the log that they have seen, as far as `_seen`
+        self._followed: list[Record] = []  # the log whose first `_seen` records the receipts have taken in
         self._seen = 0
 
     @property
@@ -34,7 +34,7 @@ class Log(Generic[MessageT]):
         """Return what has happened as records: another conversation can `follow` them.
 
         Args:
-            first: number of records to leave out, because they were kept before. After a fork they begin anew.
+            first: number of records to leave out, because they were saved before. After a fork they begin anew.
 
         Raises:
             ConfigError: if messages of the format cannot be written as JSON.
@@ -46,25 +46,27 @@ class Log(Generic[MessageT]):
         """Record a request that is about to be sent, so that the journal can prove what the model saw.
 
         Args:
-            body: the exact bytes of its body, such as an event hook of your HTTP client has them.
-            url: where it goes, without a query, which may hold a key.
+            body: the exact bytes of its body, as an event hook of your HTTP client sees them.
+            url: its address; leave out a query, which may hold a key.
 
         Raises:
             ConfigError: if messages of the format cannot be written as JSON.
         """
         log = self._common.line.history.log
         if log is not self._followed:  # after a fork the records begin anew
-            self._receipts, self._followed, self._seen = Receipts(), log, 0
+            self._receipts = Receipts()
+            self._followed = log
+            self._seen = 0
         self._receipts.follow(records_of(self._common.line, self._seen))
         self._seen = len(log)
         log.append(self._receipts.of(body, url))
 
     @serialised
     def follow(self, records: Iterable[Record]) -> None:
-        """Go on from the records of a session, such as a journal's, as if it had never ended (R14).
+        """Go on from the records of a session, such as a journal's, as if the session had never ended (R14).
 
         No pass runs, nothing is inferred again, and there are no events. What another strategy did is not repeated.
-        From then on the conversation's own settings are in force. Call it once, on a new conversation.
+        After that the conversation's own settings are in force. Call it once, on a new conversation.
 
         Args:
             records: the records, in order (`wane.journal`), with messages of the conversation's format.
@@ -97,7 +99,7 @@ def follow(
     Args:
         line: a timeline of the format that the session was recorded in, at its beginning.
         records: the records.
-        taken_in: called with each message, as it was taken in: None if it was left out.
+        taken_in: called with each message, the message as it was taken in (None if it was left out), and its items.
 
     Raises:
         ConfigError: if messages of the format cannot be read from JSON.
@@ -129,15 +131,19 @@ def records_of(line: Timeline[MessageT], first: int) -> list[Record]:
     Raises:
         ConfigError: if messages of the format cannot be written as JSON.
     """
-    log, stored = line.history.log, _stored(line.setup.format)
-    number = sum(isinstance(record, MessageRecord) for record in log[:first])
-    messages = iter(line.transcript.messages[number:])
-
-    def whole(record: MessageRecord) -> MessageRecord:
-        message: Any = next(messages)
-        return replace(record, message=message if isinstance(message, Mapping) else stored.dump([message])[0])
-
-    return [whole(record) if isinstance(record, MessageRecord) else record for record in log[first:]]
+    stored = _stored(line.setup.format)
+    records: list[Record] = []
+    number = 0
+    for position, record in enumerate(line.history.log):
+        if isinstance(record, MessageRecord):
+            message: Any = line.transcript.messages[number]
+            number += 1
+            if position >= first:
+                data = message if isinstance(message, Mapping) else stored.dump([message])[0]
+                records.append(replace(record, message=data))
+        elif position >= first:
+            records.append(record)
+    return records
 
 
 def _stored(format: Format[MessageT]) -> StoredFormat[MessageT]:  # noqa: A002 - the field's word

@@ -1,4 +1,4 @@
-"""What a conversation gives to the model: requests and own tools."""
+"""Requests to the model, and the tools that a conversation offers it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Request(Generic[MessageT]):
     Attributes:
         messages: the messages to send, in the provider's form, with the reminder last.
         view: the same without the reminder, as messages of the format.
-        numbers: the number in the history of each message of `view`; None for a text that is in no message of it.
+        numbers: the number in the history of each message of `view`; None for a substitute.
         tokens: tokens of `messages`, including the overhead.
         report: what the pass did, and whether the budget is met; None if the strategy has no passes.
         reminder: a note to the model at the end of this request only; usually None.
         number: the request's number in the conversation, from 1.
-        for_summary: whether it asks for a summary, to be given to `Conversation.summarised`, and not for an answer.
+        for_summary: whether it asks for a summary to pass to `Conversation.summarised`, not for an answer.
     """
 
     messages: list[Any]

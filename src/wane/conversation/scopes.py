@@ -1,4 +1,4 @@
-"""Scopes of the program around the model: whatever a model answers in one belongs to its episode or task (R18)."""
+"""Scopes of the program around the model: a model's answers in a scope belong to its episode or task (R18)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from wane.strategies.host import Scope
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_LIVE: Final[dict[str, Scope]] = {}  # by id, what some code of this process is in
+_LIVE: Final[dict[str, Scope]] = {}  # by id, the scopes that code of this process is in
 _INNERMOST: Final[ContextVar[OpenScope | None]] = ContextVar("wane_scope", default=None)
 
 
 class OpenScope:
-    """An episode or a task of the program: a context manager, or a decorator of a function, which may be a coroutine.
+    """An episode or a task of the program: a context manager, or a decorator of a function or coroutine function.
 
-    Tasks and threads that are started in it are in it, too, if they take over the context, as asyncio's tasks do.
+    Tasks and threads that are started in it are in it too, if they take over the context, as asyncio's tasks do.
 
     Args:
-        owner: whose conversations it concerns.
+        owner: the object whose conversations it concerns.
         name: its name.
-        type: `expl` or `act`, or `task`.
+        type: `expl`, `act` or `task`.
         dependencies: for an act, names of the explorations that it builds on.
-        check: called when it is entered; it may refuse it.
-        id: tells it from others of the same name; empty for a new one. What is entered again goes on.
+        check: called with the scope when it is entered, and may refuse it.
+        id: tells it from others of the same name; empty for a new one. A scope that is entered again continues.
 
     Raises:
         ConfigError: for a name or a type that cannot be used.
@@ -60,8 +60,8 @@ class OpenScope:
         around = path(self.owner)
         if around and around[-1].type is not EpisodeType.TASK:
             raise HistoryError(
-                f"{self.scope.name!r} begins in the episode {around[-1].name!r}; only a task holds others, so make "
-                "that a task, or end it first"
+                f"{self.scope.name!r} begins in the episode {around[-1].name!r}, but only a task holds episodes; make "
+                f"{around[-1].name!r} a task, or end it first"
             )
         if self._check is not None:
             self._check(self.scope)
@@ -78,10 +78,10 @@ class OpenScope:
             _INNERMOST.reset(self._token)
 
     def __call__(self, function: _F) -> _F:
-        """Return a function each call of which is such an episode or task.
+        """Return the function, so that each of its calls is such an episode or task.
 
         Raises:
-            ConfigError: for a generator, whose work begins when the call has ended already.
+            ConfigError: for a generator, whose work begins only after the call has ended.
         """
         kinds = (function, getattr(function, "__call__", None))  # noqa: B004 - an object's, which may be a coroutine
         if any(isgeneratorfunction(kind) or isasyncgenfunction(kind) for kind in kinds):
@@ -127,11 +127,11 @@ class OpenEpisode(OpenScope):
         """Append what was learned, or what came of a task: a notice that stays when the rest leaves.
 
         Raises:
-            ConfigError: for an act, which has no description, and for an empty one.
-            HistoryError: outside of the scope, ahead of the model's first answer, and while a call has no result.
+            ConfigError: for an act, which has no description, and for an empty text.
+            HistoryError: outside the scope, before the model's first answer, and while a call has no result.
         """
-        given: object = text
-        if self.scope.type is EpisodeType.ACT or not isinstance(given, str) or not text.strip():
+        value: object = text
+        if self.scope.type is EpisodeType.ACT or not isinstance(value, str) or not text.strip():
             raise ConfigError(
                 f"{self.scope.name!r} cannot be described by {text!r}: give an exploration or a task a text"
             )
@@ -143,35 +143,35 @@ def new_scope(name: str, type: str, dependencies: Iterable[str] = (), id: str = 
 
     Args:
         name: its name.
-        type: `expl` or `act`, or `task`.
-        dependencies: names of explorations.
+        type: `expl`, `act` or `task`.
+        dependencies: for an act, names of explorations.
         id: tells it from others of the same name; empty for a new one.
 
     Raises:
         ConfigError: for values that cannot be used.
     """
-    given: object = name
-    if not isinstance(given, str) or not name.strip():
+    value: object = name
+    if not isinstance(value, str) or not name.strip():
         raise ConfigError(f"an episode's name is {name!r}; it must be text")
     if type not in [*EpisodeType]:
         raise ConfigError(f"the type of {name!r} is {type!r}; it must be one of: {', '.join(EpisodeType)}")
     names = _names(name, dependencies)
     if names and type != "act":
-        raise ConfigError(f"{name!r} has dependencies, but is no act")
+        raise ConfigError(f"{name!r} has dependencies, but only an act may have them; its type is {type!r}")
     return Scope(id or uuid4().hex, name.strip(), EpisodeType(type), names)
 
 
 def _names(name: str, dependencies: object) -> tuple[str, ...]:
-    """The dependencies of a name, each once."""
+    """Return the dependencies of an episode, each once."""
     if isinstance(dependencies, Iterable) and not isinstance(dependencies, str):
         names = [*dependencies]
-        if all(isinstance(needed, str) for needed in names):
-            return tuple(dict.fromkeys(needed.strip() for needed in names))
+        if all(isinstance(dependency, str) for dependency in names):
+            return tuple(dict.fromkeys(dependency.strip() for dependency in names))
     raise ConfigError(f"the dependencies of {name!r} are {dependencies!r}; they must be a list of names")
 
 
 def path(owner: object) -> tuple[Scope, ...]:
-    """Return the scopes of an owner's that this code is in, the outer ones first."""
+    """Return the owner's scopes that this code is in, the outer ones first."""
     scopes = list[Scope]()
     innermost = _INNERMOST.get()
     while innermost is not None:
@@ -188,15 +188,16 @@ def live() -> Mapping[str, Scope]:
 
 
 def stamp(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
-    """Return scopes as JSON data, for a message's own data about itself."""
-    return [
-        {"id": scope.id, "name": scope.name, "type": scope.type.value, "dependencies": [*scope.dependencies]}
-        for scope in scopes
-    ]
+    """Return scopes as JSON data, for a message's data about itself."""
+    rows: list[dict[str, Any]] = []
+    for scope in scopes:
+        row = {"id": scope.id, "name": scope.name, "type": scope.type.value, "dependencies": [*scope.dependencies]}
+        rows.append(row)
+    return rows
 
 
 def stamped(data: object) -> tuple[Scope, ...] | None:
-    """Return the scopes of a stamp; None for other data."""
+    """Return the scopes that `stamp` wrote; None for other data."""
     if not isinstance(data, list):
         return None
     try:

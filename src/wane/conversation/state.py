@@ -1,4 +1,4 @@
-"""Exports a conversation as JSON data that its view bounds, and restores it from that and the history."""
+"""Exports a conversation as JSON data whose size the view bounds, and restores it from that and the history."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def export_conversation(line: Timeline[MessageT], digest: Digest[MessageT], verd
 def restore_conversation(
     setup: Setup[MessageT], state: Mapping[str, Any], history: Sequence[Any]
 ) -> tuple[Timeline[MessageT], Digest[MessageT], Verdicts, Sequence[MessageT]] | None:
-    """Return the timeline, digest, verdicts and messages of an exported conversation.
+    """Restore an exported conversation.
 
     Returns:
-        None for the state of another history or strategy.
+        Its timeline, digest, verdicts and messages; None for the state of another history or strategy.
 
     Raises:
         FormatError: for a message of another format.
-        HistoryError: for data that are no state, are damaged, or have another version.
+        HistoryError: for data that is not a state, is damaged, or has another version.
     """
     messages = setup.read(history)
     try:
@@ -90,17 +90,17 @@ def restore_conversation(
         verdicts = Verdicts()
         verdicts.restore(state["verdicts"])
     except _DAMAGED as error:
-        why = error if isinstance(error, HistoryError) else repr(error)
-        raise HistoryError(f"the state cannot be read: {why}") from error
+        reason = error if isinstance(error, HistoryError) else repr(error)
+        raise HistoryError(f"the state cannot be read: {reason}") from error
     return line, digest, verdicts, messages_then
 
 
 def _identity(setup: Setup[Any]) -> dict[str, Any]:
-    """What a state must have in common with the conversation that restores it."""
-    format_, settings = setup.format.name, setup.settings
+    """Return the data that a state must have in common with the conversation that restores it."""
+    settings = setup.settings
     return {
         "version": VERSION,
-        "format": format_,
+        "format": setup.format.name,
         "strategy": settings.strategy,
         "annotate": settings.annotate,
         "tasks": settings.tasks,
@@ -108,7 +108,7 @@ def _identity(setup: Setup[Any]) -> dict[str, Any]:
 
 
 def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
-    """Return the state that cannot be derived from the history."""
+    """Return the state of a timeline, without what follows from the history."""
     request = line.shown
     marks = None if line.engine.host is None else encode(tuple(line.history.marks))
     return {
@@ -116,8 +116,8 @@ def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
         "fixed": line.host_overhead,
         "told": line.message_overhead,
         "marks": marks,
-        "asked": line.asked,
-        "answered": line.answered,
+        "asked": line.asked_at,
+        "answered": line.answered_at,
         "shown": None if request is None else {"reminder": request.reminder},
     }
 
@@ -132,26 +132,30 @@ def restore_timeline(
     """
     messages = list(messages)
     line = Timeline(setup, state["engine"]["inference_budget"])
-    placed = None if state["marks"] is None else tuple(decode(PlacedMark, entry) for entry in state["marks"])
-    marks = None if placed is None else MessageRecord({}, placed).marks_at
+    marks = None
+    if state["marks"] is not None:
+        placed = tuple(decode(PlacedMark, entry) for entry in state["marks"])
+        marks = MessageRecord({}, placed).marks_at
     for prepared in line.prepare(messages):
         if prepared is not None:
             line.enter(prepared, marks=marks)
     restore_engine(line.engine, state["engine"])
-    line.host_overhead, line.message_overhead = int(state["fixed"]), int(state["told"])
-    line.asked, line.answered = state["asked"], state["answered"]
+    line.host_overhead = int(state["fixed"])
+    line.message_overhead = int(state["told"])
+    line.asked_at = state["asked"]
+    line.answered_at = state["answered"]
     line.base = len(line.transcript.messages)
     line.origin = lambda again: restore_timeline(again, state, messages)
     line.view.changed()
     if state["shown"] is not None:
         line.requests += 1
         line.history.sent()
-        line.shown = Shown(line.engine.view, line.engine.tokens, None, state["shown"]["reminder"])
+        line.shown = Shown(line.engine.view, line.engine.tokens, reminder=state["shown"]["reminder"])
     return line
 
 
 def export_engine(engine: Engine) -> dict[str, Any]:
-    """Return the state of an engine, except what follows from the history."""
+    """Return the state of an engine, without what follows from the history."""
     window = _export_window(engine.window) if engine.evicts else None
     return {"episodes": len(engine.episodes), "window": window, **engine.export()}
 
@@ -165,26 +169,35 @@ def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
     if state["episodes"] != len(engine.episodes):
         raise HistoryError("the state is of another history")
     # If another strategy decides the view, the window evicted nothing, so that it follows from the history.
-    engine.adopt(state, _restored_window(engine, state["window"]) if engine.evicts else None)
+    window = _restored_window(engine, state["window"]) if engine.evicts else None
+    engine.adopt(state, window)
 
 
 def _export_window(window: ContextWindow) -> dict[str, Any]:
     exported = window.export()
-    # The history has the names, places and descriptions of all episodes.
-    del exported["started"], exported["graph"]["archive"]
-    exported["graph"]["live"] = _without_derived(exported["graph"]["live"])
-    exported["closings"] = _without_derived(exported["closings"])
+    # The names, spans and descriptions of all episodes follow from the history.
+    del exported["started"]
+    del exported["graph"]["archive"]
+    exported["graph"]["live"] = [_without_derived(row) for row in exported["graph"]["live"]]
+    exported["closings"] = [_without_derived(row) for row in exported["closings"]]
     return exported
 
 
 def _restored_window(engine: Engine, state: Mapping[str, Any]) -> ContextWindow:
-    window, episodes = dict(state), engine.episodes
-    named = {episode.name: episode for episode in episodes if episode.name is not None}
-    # An act may depend on a closed exploration that the agent marked (R3).
-    window["started"] = {n: e.closed and e.type is EpisodeType.EXPL and not e.inferred for n, e in named.items()}
+    window = dict(state)
+    episodes = engine.episodes
     live = [_with_derived(row, episodes) for row in window["graph"]["live"]]
-    names = {row["name"] for row in live}
-    archive = {name: episode.spans for name, episode in named.items() if name not in names}
+    live_names = {row["name"] for row in live}
+    started: dict[str, bool] = {}
+    archive: dict[str, list[list[int]]] = {}
+    for episode in episodes:
+        if episode.name is None:
+            continue
+        # An act may depend on a closed exploration that the agent marked (R3).
+        started[episode.name] = episode.closed and episode.type is EpisodeType.EXPL and not episode.inferred
+        if episode.name not in live_names:
+            archive[episode.name] = episode.spans
+    window["started"] = started
     window["graph"] = {**window["graph"], "live": live, "archive": archive}
     window["closings"] = [_with_derived(row, episodes) for row in window["closings"]]
     restored = ContextWindow.restore(window)
@@ -197,8 +210,8 @@ _DERIVED: Final = ("name", "type", "dependencies", "description", "closed", "inf
 """Attributes of an episode that follow from the history; with them, the state could outgrow the view."""
 
 
-def _without_derived(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in row.items() if key not in _DERIVED} for row in rows]
+def _without_derived(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in _DERIVED}
 
 
 def _with_derived(row: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""Notices work that the window is too small for: passes every few calls, or content that is fetched again and again.
+"""Detects a window that is too small for the work: passes run every few calls, or content is fetched repeatedly.
 
 It takes constant time for each item and keeps only hashes of recent calls. It counts what a history shows, so that a
-session that is repeated from its records has the same counts; one that is restored from a state begins to count anew.
+session that is repeated from its records has the same counts. A session that is restored from a state starts from 0.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from wane.core import DELIMITER, Item, Kind, Room
@@ -19,20 +19,22 @@ from wane.core.view import MessageStarts
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 
+# `docs/lab/thrashing.md` says how these limits were chosen.
+
 PASSES: Final = 5
-"""Passes in a row that are too many (how the limits were chosen: `docs/lab/thrashing.md`)."""
+"""Number of passes in a row that is too many."""
 
 NEAR: Final = 3
-"""Model calls between two of them, at most."""
+"""Most model calls from one of these passes to the next."""
 
 FETCHES: Final = 4
-"""Times that a call is made, each time after its last result was evicted, that are too many."""
+"""Number of times that the same call is too often, if each time its last result had been evicted."""
 
 WITHIN: Final = 20
-"""Model calls between two of them, at most."""
+"""Most model calls from one of these calls to the next."""
 
 APART: Final = 10
-"""Model calls between two passes that the advised budget makes room for."""
+"""Model calls between two passes under the advised budget."""
 
 _KNOWN: Final = 512  # calls whose latest result is known
 
@@ -44,10 +46,10 @@ class Thrashing:
     Attributes:
         budget: tokens that the view may hold.
         advised: the budget that would help, by the growth of this session.
-        passes: passes in a row, each at most NEAR model calls after the one before; 0 if that is not so.
-        calls: model calls in which they ran.
-        tool: the tool that fetched the same content again and again, because it was evicted; None if none did.
-        fetches: how often it did.
+        passes: number of passes in a row, each at most NEAR model calls after the last; 0 if they are not too many.
+        calls: number of model calls in which they ran.
+        tool: the tool that fetched the same content repeatedly, because it was evicted; None if none did.
+        fetches: number of times that it did.
     """
 
     budget: int
@@ -59,16 +61,16 @@ class Thrashing:
 
     @property
     def warning(self) -> str:
-        """What happens and what helps, in sentences."""
-        seen = []
+        """Sentences on what happened and what helps."""
+        signs = []
         if self.passes:
-            seen.append(f"{self.passes} passes ran within {self.calls} model calls")
+            signs.append(f"{self.passes} passes ran within {self.calls} model calls")
         if self.tool is not None:
-            seen.append(
+            signs.append(
                 f"{quote(self.tool)} fetched the same content {self.fetches} times, as it was evicted each time"
             )
         return (
-            f"The budget of {self.budget:,} tokens is too small for this work: {', and '.join(seen)}. "
+            f"The budget of {self.budget:,} tokens is too small for this work: {', and '.join(signs)}. "
             f"Set a budget of {self.advised:,}, or have the agent do less at once."
         )
 
@@ -85,7 +87,7 @@ class _Fetch:
         tool: the called tool.
         result: index of the result; None while there is none.
         call: number of the model call that made it.
-        times: how often it was made in a row, each time after the result before had been evicted.
+        times: number of times that it was made in a row, each time after the last result had been evicted.
     """
 
     tool: str
@@ -133,26 +135,29 @@ class ThrashingDetector:
             self._passes.append(self._calls)
 
     def state(self, room: Room, low_water: float) -> Thrashing | None:
-        """Return what is wrong at the next request; None if nothing is.
+        """Return the thrashing at the next request; None if there is none.
 
         Args:
-            room: what the budget leaves for the work.
-            low_water: share of the budget to which a pass evicts; at 1, frequent passes are meant.
+            room: the room that the budget leaves for the work.
+            low_water: share of the budget to which a pass evicts; at 1, frequent passes are intended.
         """
-        passes = calls = fetches = 0
-        tool: str | None = None
+        passes = calls = 0
         if low_water < 1 and len(self._passes) == PASSES and self._calls - self._passes[-1] <= NEAR:
-            passes, calls = PASSES, self._passes[-1] - self._passes[0] + 1
-        if (worst := self._worst) is not None and self._calls - worst.call <= WITHIN:
-            tool, fetches = worst.tool, worst.times
-        if not passes and tool is None:
+            passes = PASSES
+            calls = self._passes[-1] - self._passes[0] + 1
+        worst = self._worst
+        if worst is not None and self._calls - worst.call > WITHIN:
+            worst = None
+        if not passes and worst is None:
             return None
-        return Thrashing(room.budget, self._advised(room, low_water), passes, calls, tool, fetches)
+        thrashing = Thrashing(room.budget, self._advised(room, low_water), passes, calls)
+        return thrashing if worst is None else replace(thrashing, tool=worst.tool, fetches=worst.times)
 
     def _fetched(self, tool: str, arguments: str | None, shows: Callable[[int], bool]) -> _Fetch:
-        """A call, with how often it was made before for results that were evicted."""
+        """Return a call, with the number of times that it was repeated because its result was evicted."""
         key = hash((tool, arguments))
-        fetch, before = _Fetch(tool, None, self._calls), self._fetches.pop(key, None)
+        fetch = _Fetch(tool, None, self._calls)
+        before = self._fetches.pop(key, None)
         if before is not None and before.result is not None:
             if not shows(before.result) and self._calls - before.call <= WITHIN:
                 fetch.times = before.times + 1
@@ -167,7 +172,7 @@ class ThrashingDetector:
         return fetch
 
     def _advised(self, room: Room, low_water: float) -> int:
-        """The budget in which passes would be APART model calls from each other, as the work has grown so far."""
+        """Return the budget under which passes would be APART model calls apart, if the work grows as before."""
         growth = self._work / max(1, self._calls)
         # A pass frees at most the share above low water; half is assumed where a policy takes less at a time.
         needed = room.fixed + growth * APART / (1 - min(low_water, 0.5))

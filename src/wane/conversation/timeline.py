@@ -1,9 +1,9 @@
-"""A history as taken in: its messages, its engine, its requests, and what of the messages they show."""
+"""A history with its messages, its engine and its requests."""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
@@ -23,36 +23,25 @@ from wane.conversation.events import (
     ThrashingBegan,
     UsageObserved,
 )
-from wane.conversation.history import History, Taken, by_message, with_more
+from wane.conversation.history import History, Taken
+from wane.conversation.views import ViewMessages, visible_items
 from wane.core import Added, FitReport, Kind, Mark
 from wane.core.errors import FormatError, HistoryError
-from wane.formats.base import (
-    Format,
-    MessageT,
-    NativeFormat,
-    Part,
-    Transcript,
-    check_message,
-    is_answer,
-    keep_some,
-    writes,
-    writing,
-)
-from wane.formats.turns import required_opening
+from wane.formats.base import Format, MessageT, NativeFormat, Part, Transcript, check_message, is_answer, writes
 from wane.journal.records import ConfigRecord, Record, UsageRecord
 from wane.recall import Archive
-from wane.strategies.base import Fitted, Slot, Substitute, SummaryNeeded
+from wane.strategies.base import Fitted, Slot, SummaryNeeded
 
 
 @dataclass(slots=True)
 class Setup(Generic[MessageT]):
-    """What a timeline and its successors share.
+    """The settings of a timeline, which the timelines that replace it share.
 
     Attributes:
         format: the messages' format.
-        adapter: what the host knows about its messages.
+        adapter: reads what the host's messages say about themselves.
         settings: how the context is managed.
-        events: what happened and the listeners have not been told yet.
+        events: events that the listeners have not received yet.
     """
 
     format: Format[MessageT]
@@ -64,7 +53,7 @@ class Setup(Generic[MessageT]):
         self.change(policy=self.settings.policy)
 
     def change(self, **changes: Any) -> None:
-        """Change settings, by name. A policy has no index of evicted content if the format cannot write it (R20)."""
+        """Change settings by name. The policy gets no index of evicted content if the format cannot write it (R20)."""
         settings = replace(self.settings, **changes)
         if settings.policy.index_share and not writes(self.format):
             settings = replace(settings, policy=replace(settings.policy, index_share=0.0))
@@ -80,14 +69,16 @@ class Setup(Generic[MessageT]):
         Args:
             limits: the budget by which episodes are inferred; None for the present one.
         """
-        engine = Engine(self.settings if limits is None else replace(self.settings, budget=limits))
+        if limits is None:
+            return Engine(self.settings)
+        engine = Engine(replace(self.settings, budget=limits))
         engine.window.budget = self.settings.budget
         return engine
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Generic[MessageT]):
-    """A message that can be taken in."""
+    """A message that can be taken in, with its parts, and whether a model made it."""
 
     message: MessageT
     parts: list[Part]
@@ -99,10 +90,10 @@ class Shown:
     """The view of a request.
 
     Attributes:
-        view: its items, in order; valid until the next call of the engine.
+        view: its slots, in order; valid until the next call of the engine.
         tokens: tokens that it holds, without the reminder.
         report: report of the pass; None if the strategy has no passes.
-        reminder: note to the model at the end of the request.
+        reminder: note to the model at the end of the request; usually None.
     """
 
     view: Sequence[Slot]
@@ -112,10 +103,10 @@ class Shown:
 
 
 class Timeline(Generic[MessageT]):
-    """A history as taken in.
+    """A history with its messages.
 
-    If a whole history is taken in at once, its requests are repeated one by one, each with its pass, its usage and its
-    answer, so that the view is the same as in the run that made it (R14).
+    If it takes in a whole history at once, it repeats the requests one by one, each with its pass, its usage and its
+    answer, so that the view is the same as in the run that made the history (R14).
 
     Args:
         setup: its settings.
@@ -123,17 +114,17 @@ class Timeline(Generic[MessageT]):
 
     Attributes:
         transcript: its messages.
-        history: the history without them.
+        history: the history without the messages.
         view: the messages of its requests.
         requests: number of its requests.
         shown: view of the latest request; None if a message was taken in since.
         base: number of messages when it was restored from a state; what was done for them is unknown.
         origin: restores it again from that state; None if it was not restored.
-        host_overhead: tokens that every request carries besides its messages, by the host.
-        message_overhead: tokens that every request carries besides its messages, by the messages themselves.
-        asked: time of the latest message that is not an answer, in seconds; None if not known.
-        answered: time of the latest answer.
-        times: by number of the message, its time if the host gave it.
+        host_overhead: tokens that every request carries besides its messages, as the host says.
+        message_overhead: tokens that every request carries besides its messages, as the messages themselves say.
+        asked_at: time of the latest message that is not an answer, in seconds; None if unknown.
+        answered_at: time of the latest answer, likewise.
+        times: by number of a message, its time if the host gave it.
     """
 
     def __init__(self, setup: Setup[MessageT], limits: int | None = None) -> None:
@@ -146,10 +137,11 @@ class Timeline(Generic[MessageT]):
         self.shown: Shown | None = None
         self.base = 0
         self.origin: Callable[[Setup[MessageT]], Timeline[MessageT]] | None = None
-        self.host_overhead = self.message_overhead = 0
-        self._fixed: str | None = None  # the text of the latter
-        self.asked: float | None = None
-        self.answered: float | None = None
+        self.host_overhead = 0
+        self.message_overhead = 0
+        self._fixed: str | None = None  # the text whose tokens `message_overhead` is
+        self.asked_at: float | None = None
+        self.answered_at: float | None = None
         self.times: dict[int, float] = {}
         self._cache_lifetime = CACHE_LIFETIME  # of the model that answered last
         self._parts: list[Part] = []  # the content of each item
@@ -159,7 +151,7 @@ class Timeline(Generic[MessageT]):
 
     @property
     def engine(self) -> Engine:
-        """Decides the view."""
+        """The engine, which decides the view."""
         return self.history.engine
 
     @property
@@ -178,7 +170,7 @@ class Timeline(Generic[MessageT]):
             engine.episodes,
             transcript.message_of,
             len(transcript.messages),
-            lambda: places(engine.view),
+            lambda: visible_items(engine.view),
         )
 
     # Messages and requests
@@ -198,17 +190,17 @@ class Timeline(Generic[MessageT]):
         Args:
             messages: the messages.
             own: names of the tools whose calls are answered before the next message that is not a result.
-            waiting: ids of such calls of the history that have no result yet.
-            check: whether content that the format does not know is refused. A recorded history is taken as it is.
-            following: whether a turn after calls without results is refused, where the provider refuses it.
-            first: the first message's number for errors; None if they need not say which message is meant.
+            waiting: ids of such calls in the history without a result.
+            check: whether to refuse content that the format does not know. A recorded history is taken as it is.
+            following: whether to refuse a turn after calls without results, where the provider refuses it.
+            first: the first message's number for errors; None if errors need not name the message.
 
         Returns:
-            Each message as it will be taken in; None for one that is left out.
+            Each message as it will be taken in; None for a message that is left out.
 
         Raises:
             FormatError: for a message that is not in the format.
-            HistoryError: for a result that answers no open call, and a turn ahead of one.
+            HistoryError: for a result that answers no open call, and for a turn ahead of a result.
         """
         open_calls: Tally[str | None] = Tally(self.engine.window.open_calls)
         prepared: list[Prepared[MessageT] | None] = []
@@ -232,20 +224,22 @@ class Timeline(Generic[MessageT]):
         return prepared
 
     def _paired(self, message: MessageT, parts: list[Part], open_calls: Tally[str | None]) -> Prepared[MessageT] | None:
-        """Return a message without results that answer no open call, if the host drops them; None if nothing is left.
+        """Return a message without orphans, if the host drops them; None if nothing of the message remains.
 
         Raises:
-            HistoryError: for such a result, if the host does not drop them.
+            HistoryError: for a result that answers no open call, if the host does not drop them.
         """
         adapter = self.setup.adapter
-        paired = [position for position, part in enumerate(parts) if _pairs(part, open_calls)]
-        if len(paired) < len(parts):
-            if not adapter.drops_orphans:
-                orphan = next(part.call_id for position, part in enumerate(parts) if position not in paired)
+        paired: list[int] = []
+        for position, part in enumerate(parts):
+            if _pairs(part, open_calls):
+                paired.append(position)
+            elif not adapter.drops_orphans:
                 raise HistoryError(
-                    f"a result answers the call {orphan!r}, but no open call before it has that id: it is an "
+                    f"a result answers the call {part.call_id!r}, but no open call before it has that id: it is an "
                     "orphan, or the call was answered already"
                 )
+        if len(paired) < len(parts):
             if not paired:
                 return None
             message = self.setup.format.keep(message, paired)
@@ -260,14 +254,15 @@ class Timeline(Generic[MessageT]):
             tokens: tokens of its request, if it is an answer and the host knows them; else 0.
             at: its time, if the host knows it.
         """
-        message = prepared.message
+        message, events = prepared.message, self.setup.events
         if prepared.answers:
             if self.shown is None and isinstance(self.request(), SummaryNeeded):
                 # Its request was sent long ago, so nobody can write the summary.
                 self._show(self.engine.hold(), self.engine.tokens)
-            if (tokens := tokens or self.setup.adapter.usage(message)) > 0:
+            tokens = tokens or self.setup.adapter.usage(message)
+            if tokens > 0:
                 self.observe(tokens, message)
-        first, events = self.transcript.item_count, self.setup.events
+        first = self.transcript.item_count
         items = self.enter(prepared, at=at)
         added = [item.added for item in items]
         events.append(MessageTaken(message, first, tuple(item.item for item in items), tuple(added)))
@@ -289,10 +284,13 @@ class Timeline(Generic[MessageT]):
         self.view.changed()
         if isinstance(record, ConfigRecord):
             self.host_overhead = max(0, record.overhead - self.message_overhead)
-        engine, before = self.engine, self.shown
-        self.shown = Shown(engine.view, engine.tokens, None, engine.reminder) if self.history.requested else None
-        if before is None and self.shown is not None:
+        engine = self.engine
+        if not self.history.requested:
+            self.shown = None
+            return []
+        if self.shown is None:
             self.requests += 1
+        self.shown = Shown(engine.view, engine.tokens, reminder=engine.reminder)
         return []
 
     def enter(
@@ -304,7 +302,10 @@ class Timeline(Generic[MessageT]):
     ) -> list[Taken]:
         """Take in a message by itself: no request is repeated for it, and there are no events.
 
-        `marks` are by index of an item those right ahead of it; None infers them, or makes the host's.
+        Args:
+            prepared: the message.
+            at: its time, if the host knows it.
+            marks: the marks right ahead of items, by index; None to infer them, or to make the host's marks.
         """
         items = self.history.take(prepared.parts, answers=prepared.answers, marks=marks)
         return self._entered(prepared, items, at)
@@ -313,22 +314,26 @@ class Timeline(Generic[MessageT]):
         """Put the setup's settings in force."""
         self.history.configure(self.setup.settings.record(self.engine.overhead))
         if self.engine.window.tokens > self.setup.settings.budget:
-            self.shown = None  # a request that is made again must fit, too
+            self.shown = None  # a request that is made again must fit too
 
     def _entered(self, prepared: Prepared[MessageT], items: list[Taken], at: float | None) -> list[Taken]:
         """Note a message that was taken in."""
         adapter, message = self.setup.adapter, prepared.message
         if at is not None:
             self.times[len(self.transcript.messages)] = at
-        at = adapter.time(message) if at is None else at
+        else:
+            at = adapter.time(message)
         if prepared.answers:
-            self.answered = self.answered if at is None else at
+            if at is not None:
+                self.answered_at = at
             self._cache_lifetime = adapter.cache_lifetime(message) or CACHE_LIFETIME
         else:
-            self.asked = self.asked if at is None else at
+            if at is not None:
+                self.asked_at = at
             fixed = adapter.fixed(message)
             if fixed is not None and fixed != self._fixed:
-                self._fixed, self.message_overhead = fixed, self.setup.settings.counter(fixed)
+                self._fixed = fixed
+                self.message_overhead = self.setup.settings.counter(fixed)
         self.transcript.messages.append(message)
         self._parts += [item.part for item in items]
         self.shown = None
@@ -349,16 +354,13 @@ class Timeline(Generic[MessageT]):
         before = engine.tokens
         if not self.setup.settings.manage:
             return self._show(history.hold(), before)
-        if cold is None:
-            asked, answered, lifetime = self.asked, self.answered, self.setup.settings.cache_lifetime
-            lifetime = self._cache_lifetime if lifetime is None else lifetime
-            cold = asked is not None and answered is not None and asked - answered > lifetime
-        outcome = history.fit(cold=cold)
+        outcome = history.fit(cold=self._is_cold() if cold is None else cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._show(outcome, before)
 
     def summarised(self, text: str) -> None:
         """Take in the summary that `request` asked for; the view is then ready, unless another summary is needed."""
-        before, outcome = self.engine.tokens, self.history.summarised(text)
+        before = self.engine.tokens
+        outcome = self.history.summarised(text)
         if not isinstance(outcome, SummaryNeeded):
             self._show(outcome, before)
 
@@ -369,28 +371,39 @@ class Timeline(Generic[MessageT]):
             self.setup.events.append(UsageObserved(input_tokens, items, message))
 
     def renew(self, number: int, message: MessageT) -> None:
-        """Replace a message with another object of the same content, unless only a part of it was taken in."""
+        """Replace a message by another object of the same content, unless only a part of it was taken in."""
         if len(self.setup.format.parts(message)) == self.transcript.size(number):
             self.transcript.messages[number] = message
             self.view.changed()
 
     # Internals
 
+    def _is_cold(self) -> bool:
+        """Whether the provider's cache has expired, by the times of messages."""
+        lifetime = self.setup.settings.cache_lifetime
+        if lifetime is None:
+            lifetime = self._cache_lifetime
+        if self.asked_at is None or self.answered_at is None:
+            return False
+        return self.asked_at - self.answered_at > lifetime
+
     def _show(self, fitted: Fitted, before: int) -> Shown:
         """Take in the view of a request that would have held `before` tokens."""
         engine, events, managed = self.engine, self.setup.events, self.setup.settings.manage
         report, after = fitted.report, engine.tokens
         reminder = self.history.remind() if managed else None
+        self.requests += 1
         if fitted.ran:
             self.view.changed()
-        self.requests += 1
-        if report is not None and report.ran:
-            events.append(PassRan(report, engine.item_count))
-        if report is not None and not report.satisfied:
-            events.append(BudgetUnmet(report))
-        if report is None and fitted.ran:
-            done: Any = fitted.done
-            events.append(StrategyActed(engine.name, engine.item_count, done, before, after))
+        if report is None:
+            if fitted.ran:
+                done: Any = fitted.done
+                events.append(StrategyActed(engine.name, engine.item_count, done, before, after))
+        else:
+            if report.ran:
+                events.append(PassRan(report, engine.item_count))
+            if not report.satisfied:
+                events.append(BudgetUnmet(report))
         if reminder is not None:
             events.append(Reminded(reminder, engine.item_count))
         thrashing = engine.thrashing if managed else None
@@ -404,7 +417,7 @@ class Timeline(Generic[MessageT]):
 def _answered_before(
     parts: Sequence[Part], waiting: Sequence[str | None], open_calls: Tally[str | None]
 ) -> list[str | None]:
-    """Note the results of own calls that will be given before a message; return the ids of those that still wait."""
+    """Note the results of own calls that come before a message; return the ids of the calls that still wait."""
     answered_ids = {part.call_id for part in parts if part.kind is Kind.RESULT}
     unanswered = [call_id for call_id in waiting if call_id not in answered_ids]
     if all(part.kind is Kind.RESULT for part in parts):
@@ -432,122 +445,10 @@ def _check_answered(format: Format[Any], parts: Sequence[Part], open_calls: Tall
 
 def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:
     """Note a call or a result; return False for a result that answers no open call."""
-    if part.kind is Kind.RESULT and not open_calls[part.call_id]:
-        return False
-    open_calls[part.call_id] += (part.kind is Kind.CALL) - (part.kind is Kind.RESULT)
+    if part.kind is Kind.CALL:
+        open_calls[part.call_id] += 1
+    elif part.kind is Kind.RESULT:
+        if not open_calls[part.call_id]:
+            return False
+        open_calls[part.call_id] -= 1
     return True
-
-
-class ViewMessages(Generic[MessageT]):
-    """The messages of the latest view. Only new messages cost time, unless something left the view."""
-
-    def __init__(self, transcript: Transcript[MessageT], engine: Engine) -> None:
-        self._transcript = transcript
-        self._engine = engine
-        self._built: list[MessageT] = []
-        self._numbers: list[int | None] = []
-        self._built_to = 0
-        self._stale = False
-
-    def changed(self) -> None:
-        """Note that something left the view, or a message was replaced."""
-        self._stale = True
-
-    def of(self, view: Sequence[Slot], *, keep_opening: bool = False) -> tuple[list[MessageT], list[int | None]]:
-        """Return the messages of the latest view and their numbers; whole messages are the same objects.
-
-        Args:
-            view: the view.
-            keep_opening: whether the current turn must begin with its reasoning; see `opening`.
-        """
-        transcript, engine = self._transcript, self._engine
-        all_visible = engine.window.index is None and len(view) == transcript.item_count
-        if keep_opening and not all_visible:
-            visible = set(places(view))
-            if opening_items := opening(transcript, visible):
-                return self.read(with_more(view, opening_items))
-        if not engine.evicts and any(isinstance(slot, Substitute) for slot in view):
-            return self.read(view)
-        if self._stale:
-            self._stale = False
-            self._built, self._numbers = self.read(view)
-        else:
-            # A message without items, such as an empty answer, stays only if every item is visible.
-            new = [n for n in range(self._built_to, len(transcript.messages)) if all_visible or transcript.size(n)]
-            self._built += [transcript.messages[n] for n in new]
-            self._numbers += new
-        self._built_to = len(transcript.messages)
-        return list(self._built), list(self._numbers)
-
-    def read(self, view: Sequence[Slot]) -> tuple[list[MessageT], list[int | None]]:
-        """Return the messages of any view and their numbers; see `messages_of`."""
-        return messages_of(self._transcript, view, self._engine.name)
-
-
-def messages_of(
-    transcript: Transcript[MessageT], view: Sequence[Slot], strategy: str
-) -> tuple[list[MessageT], list[int | None]]:
-    """Return the messages of a view, in which texts may replace items, and their numbers in the history.
-
-    Whole messages are the same objects. A text that replaces no single item has no number.
-
-    Raises:
-        ConfigError: if it has such texts, and the format cannot write messages.
-    """
-    messages, numbers = list[MessageT](), list[int | None]()
-    if not any(isinstance(slot, Substitute) for slot in view):
-        for number, message in transcript.numbered(places(view)):
-            messages.append(message)
-            numbers.append(number)
-        return messages, numbers
-    for number, slots in by_message(transcript, view):
-        if number < 0:
-            format_ = writing(transcript.format, f"the strategy {strategy!r}")
-            texts = [slot.text for slot in slots.values() if isinstance(slot, Substitute)]
-            messages += map(format_.turn, texts)
-            numbers += [None] * len(texts)
-            continue
-        message, size = transcript.messages[number], transcript.size(number)
-        if (visible := shown_of(transcript.format, message, slots, size, strategy)) is not None:
-            messages.append(visible)
-            numbers.append(number)
-    return messages, numbers
-
-
-def shown_of(
-    format: Format[MessageT],  # noqa: A002 - the field's word
-    message: MessageT,
-    slots: Mapping[int, Slot],
-    size: int,
-    strategy: str,
-) -> MessageT | None:
-    """Return the visible part of a message; None if only reasoning is left of it.
-
-    Raises:
-        ConfigError: if a part is replaced by another text, and the format cannot write messages.
-    """
-    for position, slot in slots.items():
-        if isinstance(slot, Substitute):
-            message = writing(format, f"the strategy {strategy!r}").cleared(message, position, slot.text)
-    return message if len(slots) == size else keep_some(format, message, [*slots])
-
-
-def places(view: Iterable[Slot]) -> list[int]:
-    """Return the items of a view that are unchanged."""
-    return [slot for slot in view if isinstance(slot, int)]
-
-
-def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[int]:
-    """Return the items that a view must add so that the model's current turn begins with its reasoning.
-
-    Empty if the turn begins with reasoning anyway, or began without it. See `wane.formats.turns`.
-    """
-
-    def visible_parts() -> Iterator[tuple[int, list[Part]]]:
-        for number in range(len(transcript.messages) - 1, -1, -1):
-            parts = enumerate(transcript.parts(number), transcript.first(number))
-            yield number, [part for index, part in parts if index in visible]
-
-    needed = required_opening(transcript.parts, len(transcript.messages), visible_parts())
-    items = {transcript.first(number) + position for number, positions in needed.items() for position in positions}
-    return sorted(items.difference(visible))

@@ -1,8 +1,8 @@
 """The annotation protocol: one tool, `delimiter`, judged by state and never by its result (R3).
 
-The paper's section 4.2 gives the schema. The protocol is a state machine of two states, idle and
-inside an episode, and knows the open tasks, if there are tasks (R17); every call is accepted or rejected by the state
-at its position in the history, so the same history always gives the same episodes.
+The paper's section 4.2 gives the schema. The protocol is a state machine with two states, idle and inside an episode,
+and a stack of open tasks (R17). The state at a call's position in the history accepts or rejects the call, so the same
+history always gives the same episodes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from wane.core.episodes import EpisodeType
@@ -73,16 +72,16 @@ TASKS_SCHEMA: Final[dict[str, Any]] = {
         },
     },
 }
-"""The same for a model that has tasks (R17)."""
+"""The schema for a model that has tasks (R17)."""
 
 TASKS_DESCRIPTION: Final = (
     f'{DESCRIPTION} · {{"action":"start","name":"<goal>","type":"task"}} · '
     '{"action":"end","name":"<the task>","description":"<what came of it>"}'
 )
-"""What such a model reads about the tool."""
+"""What a model that has tasks reads about the tool."""
 
 MAX_OPEN_TASKS: Final = 8
-"""How many tasks may be open at once: the start of each stays in view until it ends (R17)."""
+"""Number of tasks that may be open at once: the start of each stays in view until it ends (R17)."""
 
 Absence: TypeAlias = Literal["none", "some", "all"]
 """How much of an exploration has left the view, besides its description. Its reasoning alone does not count."""
@@ -110,7 +109,7 @@ Refusal: TypeAlias = Literal[
 ]
 """What is wrong with a call that is rejected."""
 
-_NAMES_SHOWN: Final = 8
+_MOST_NAMES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +122,10 @@ class Verdict:
         action: "start" or "end" when accepted.
         name: the name of the episode or task when accepted.
         type: its type when accepted.
-        dependencies: for an accepted start of an act, the explorations it builds on, in the order given.
+        dependencies: for an accepted start of an act, the explorations that it builds on, in the order given.
         description: for an accepted end of an expl or a task, what it learned or what came of it.
         abandoned: for an accepted end of a task, whether it was given up.
-        absent: the `dependencies` of which something has left the view, with how much.
+        absent: the dependencies that are no longer whole in the view, and how much of each has left.
         refusal: what was wrong, when rejected.
     """
 
@@ -142,25 +141,27 @@ class Verdict:
     refusal: Refusal | None = None
 
     def answer(self, *, recall: bool) -> str:
-        """Return the tool result: `text` and, for an act, what it builds on that has left the view.
+        """Return the tool result: `text` and, for an act, the dependencies that have left the view.
 
         Args:
             recall: whether the model has the tool `recall`.
         """
         if not self.absent:
             return self.text
-        what = []
-        for much, steps in (("all", "the steps"), ("some", "some steps")):
-            if names := [quote(name) for name in self.absent if self.absent[name] == much]:
-                what.append(f"{steps} of {', '.join(names)}")
-        gone = " and ".join(what)
+        removed = [quote(name) for name, absence in self.absent.items() if absence == "all"]
+        stripped = [quote(name) for name, absence in self.absent.items() if absence == "some"]
+        if not stripped:
+            steps = f"The steps of {', '.join(removed)}"
+        elif not removed:
+            steps = f"Some steps of {', '.join(stripped)}"
+        else:
+            steps = f"The steps of {', '.join(removed)} and some steps of {', '.join(stripped)}"
+        advice = "Read again what you need of them."
         if recall:
             # By a search: the pages of a whole exploration cost as much as reading its files again.
             call = quote({"name": next(iter(self.absent)), "search": "<text in it>"})
-            how = f"`recall` finds what you need of them: {call}. Read again what has changed since."
-        else:
-            how = "Read again what you need of them."
-        return f"{self.text} {gone[0].upper()}{gone[1:]} have left your view. {how}"
+            advice = f"`recall` finds what you need of them: {call}. Read again what has changed since."
+        return f"{self.text} {steps} have left your view. {advice}"
 
 
 @dataclass(slots=True)
@@ -168,12 +169,11 @@ class Protocol:
     """State of the protocol at one position of the history.
 
     Attributes:
-        started: every name ever started; the value says whether it is a *closed exploration*, which an act may
-            depend on.
+        started: every name ever started, and whether it is a *closed exploration*, which an act may depend on.
         active: name and type of the active episode.
         tasks: whether tasks may be started (R17).
         open_tasks: names of the open tasks, the outermost first.
-        hosted: whether the program around the model has opened episodes (R18): no call is accepted then.
+        hosted: whether the program around the model has opened episodes (R18); every call is then rejected.
     """
 
     started: dict[str, bool] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class Protocol:
     hosted: bool = False
 
     def copy(self) -> Protocol:
-        """Return the same state, to go on from apart."""
+        """Return an independent copy of the state."""
         return replace(self, started=dict(self.started), open_tasks=list(self.open_tasks))
 
     def judge(self, arguments: str | None, absence: AbsenceOf = lambda _: "none") -> Verdict:
@@ -191,7 +191,7 @@ class Protocol:
 
         Args:
             arguments: the call's raw JSON arguments, as the model wrote them.
-            absence: how much of the exploration of a name has left the view. Only the answer depends on it.
+            absence: returns how much of an exploration has left the view, by its name. Only the answer depends on it.
         """
         try:
             if self.hosted:
@@ -199,7 +199,7 @@ class Protocol:
             fields = _parse(arguments, tasks=self.tasks or bool(self.open_tasks))
             verdict = self._start(fields, absence) if fields["action"] == "start" else self._end(fields)
         except _Rejection as rejection:
-            text = f"Error: {rejection.why}. {self._lesson(rejection)}"
+            text = f"Error: {rejection.reason}. {self._lesson(rejection)}"
             return Verdict(accepted=False, text=text, refusal=rejection.kind)
         self._advance(verdict)
         return verdict
@@ -229,8 +229,8 @@ class Protocol:
         if not name:
             raise _Rejection("no name", 'a start needs a "name"', type=type_)
         if name in self.started:
-            why = f"the name {quote(name)} was used before in this session, and names are used once"
-            raise _Rejection("name used", why, name, type_)
+            reason = f"the name {quote(name)} was used before in this session, and names are used once"
+            raise _Rejection("name used", reason, name, type_)
         if type_ == "expl":
             return self._start_expl(name, fields["dependencies"])
         if type_ == "act":
@@ -243,29 +243,36 @@ class Protocol:
 
     def _start_expl(self, name: str, dependencies: list[str] | None) -> Verdict:
         if dependencies:
-            why = "an expl takes no dependencies, as exploration has nothing behind it"
-            raise _Rejection("expl with dependencies", why, name)
+            reason = "an expl takes no dependencies, as exploration has nothing behind it"
+            raise _Rejection("expl with dependencies", reason, name)
         text = f"Started exploration {quote(name)}. End it with a description of what you learned."
         return Verdict(True, text, "start", name, EpisodeType.EXPL)
 
     def _start_act(self, name: str, dependencies: list[str] | None, absence: AbsenceOf) -> Verdict:
         if dependencies is None:
             raise _Rejection("no dependencies", 'an act needs the field "dependencies"', name, "act")
+        absent: dict[str, Absence] = {}
         for dependency in dependencies:
-            if not self.started.get(dependency, False):
-                started = dependency in self.started
-                what = "is not a closed expl" if started else "was never started"
-                kind: Refusal = "dependency not closed" if started else "dependency unknown"
-                raise _Rejection(kind, f"the dependency {quote(dependency)} {what}", name, "act")
-        behind = ", ".join(map(quote, dependencies)) or ("nothing" if any(self.started.values()) else "")
-        text = f"Started action {quote(name)}, building on {behind}." if behind else f"Started action {quote(name)}."
-        absent = {name: much for name in dependencies if (much := absence(name)) != "none"}
+            if dependency not in self.started:
+                reason = f"the dependency {quote(dependency)} was never started"
+                raise _Rejection("dependency unknown", reason, name, "act")
+            if not self.started[dependency]:
+                reason = f"the dependency {quote(dependency)} is not a closed expl"
+                raise _Rejection("dependency not closed", reason, name, "act")
+            extent = absence(dependency)
+            if extent != "none":
+                absent[dependency] = extent
+        text = f"Started action {quote(name)}."
+        if dependencies:
+            text = f"Started action {quote(name)}, building on {', '.join(map(quote, dependencies))}."
+        elif any(self.started.values()):
+            text = f"Started action {quote(name)}, building on nothing."
         return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies), absent=absent)
 
     def _start_task(self, name: str) -> Verdict:
         if len(self.open_tasks) >= MAX_OPEN_TASKS:
-            why = f"{MAX_OPEN_TASKS} tasks are open, and there may be no more"
-            raise _Rejection("too many tasks", why, ends_task=True)
+            reason = f"{MAX_OPEN_TASKS} tasks are open, and there may be no more"
+            raise _Rejection("too many tasks", reason, ends_task=True)
         text = f"Started task {quote(name)}. After its episodes, end it with a description of what came of it."
         return Verdict(True, text, "start", name, EpisodeType.TASK)
 
@@ -288,17 +295,18 @@ class Protocol:
 
     def _end_task(self, name: str, fields: dict[str, Any]) -> Verdict:
         if fields["name"] != name:
-            given = f"not {quote(fields['name'])}" if fields["name"] else 'and its end needs its "name"'
-            why = f"no episode is active, the innermost open task is {quote(name)}, {given}"
-            raise _Rejection("other name", why, ends_task=True)
+            problem = f"not {quote(fields['name'])}" if fields["name"] else 'and its end needs its "name"'
+            reason = f"no episode is active, the innermost open task is {quote(name)}, {problem}"
+            raise _Rejection("other name", reason, ends_task=True)
         description = _described(fields, "a task", "came of it", ends_task=True)
         abandoned = fields["abandoned"]
-        fate = "the steps in it leave your view first" if abandoned else "the steps in it may leave your view"
-        text = f"{'Abandoned' if abandoned else 'Ended'} task {quote(name)}; {fate}."
+        text = f"Ended task {quote(name)}; the steps in it may leave your view."
+        if abandoned:
+            text = f"Abandoned task {quote(name)}; the steps in it leave your view first."
         return Verdict(True, text, "end", name, EpisodeType.TASK, description=description, abandoned=abandoned)
 
     def _lesson(self, rejection: _Rejection) -> str:
-        """Show the call that is right in this state and closest to what the model meant."""
+        """Return the call that is right in this state and closest to what the model meant."""
         if rejection.kind == "host marks":
             return "Go on without `delimiter`."
         if self.active is not None:
@@ -307,48 +315,57 @@ class Protocol:
             return _right(action="end", name=name, **learned)
         if rejection.ends_task and self.open_tasks:
             return _right(action="end", name=self.open_tasks[-1], description="<what came of it>")
-        suggested = rejection.name or "<task-and-object>"
-        candidates = (suggested if n == 1 else f"{suggested}-{n}" for n in count(1))
-        name = next(candidate for candidate in candidates if candidate not in self.started)
+        name = self._unused(rejection.name or "<task-and-object>")
         if rejection.type == "task" and self.tasks:
             return _right(action="start", name=name, type="task")
         if rejection.type != "act":
             return _right(action="start", name=name, type="expl")
-        closed = list(islice((n for n in reversed(self.started) if self.started[n]), _NAMES_SHOWN))
-        names = f"Closed explorations, latest first: {', '.join(map(quote, closed))}. " if closed else ""
-        chosen = ["<an expl it will use>"] if closed else []
-        return names + _right(action="start", name=name, type="act", dependencies=chosen)
+        closed = [earlier for earlier in reversed(self.started) if self.started[earlier]]
+        if not closed:
+            return _right(action="start", name=name, type="act", dependencies=[])
+        names = ", ".join(quote(exploration) for exploration in closed[:_MOST_NAMES])
+        call = _right(action="start", name=name, type="act", dependencies=["<an expl it will use>"])
+        return f"Closed explorations, latest first: {names}. {call}"
+
+    def _unused(self, name: str) -> str:
+        """Return a name, with a number if the session has used it."""
+        candidate = name
+        number = 1
+        while candidate in self.started:
+            number += 1
+            candidate = f"{name}-{number}"
+        return candidate
 
 
 class _Rejection(Exception):  # noqa: N818 - control flow, never leaves this file
-    """A call that the protocol rejects: why, what it says about the episode, and whether a task should end."""
+    """A call that the protocol rejects: the reason, what it says about the episode, and whether a task should end."""
 
     def __init__(
         self,
         kind: Refusal,
-        why: str,
+        reason: str,
         name: str | None = None,
         type: str | None = None,  # noqa: A002
         *,
         ends_task: bool = False,
     ) -> None:
-        super().__init__(why)
+        super().__init__(reason)
         self.kind: Refusal = kind
-        self.why = why
+        self.reason = reason
         self.name = name
         self.type = type
         self.ends_task = ends_task
 
 
-def _described(fields: dict[str, Any], what: str, result: str, *, ends_task: bool = False) -> str:
+def _described(fields: dict[str, Any], subject: str, result: str, *, ends_task: bool = False) -> str:
     """Return the description that an end needs; raise `_Rejection` if there is none."""
     description: str | None = fields["description"]
     if not description:
-        why = f'ending {what} needs a "description" of what {result}'
-        raise _Rejection("no description", why, ends_task=ends_task)
+        reason = f'ending {subject} needs a "description" of what {result}'
+        raise _Rejection("no description", reason, ends_task=ends_task)
     if description.startswith("<") and description.endswith(">"):
-        why = f"the description {quote(description)} is a placeholder, and would be all that stays"
-        raise _Rejection("placeholder", why, ends_task=ends_task)
+        reason = f"the description {quote(description)} is a placeholder, and would be all that stays"
+        raise _Rejection("placeholder", reason, ends_task=ends_task)
     return description
 
 

@@ -3,8 +3,8 @@
 Vertices are episodes; an edge says that an act declared a dependency on an exploration. Three
 invariants hold by construction: a dependency names a *closed* exploration, so there are no cycles;
 edges go from exploration to act only; system and user turns are not in the graph. The graph is
-append-only, except that an episode that was evicted whole is dropped (section 5). What is kept of it: its name
-(R3), its place in the history (for recall), and its closing pair as long as that is in view. Tasks (R17) form a forest
+append-only, except that it drops an episode that was evicted whole (section 5). It then keeps the episode's name
+(R3), the spans of its items (for recall), and its closing pair as long as that is in view. Tasks (R17) form a forest
 above the episodes.
 """
 
@@ -24,7 +24,8 @@ from wane.core.policy import Policy
 class EpisodeType(StrEnum):
     """Whether an episode explores or acts.
 
-    A `TASK` groups episodes and other tasks (R17). It is kept like an episode that holds nothing but its own two calls.
+    A `TASK` groups episodes and other tasks (R17). The graph keeps it as an episode whose only members are its own two
+    calls.
     """
 
     EXPL = "expl"
@@ -60,17 +61,17 @@ REMOVE_RANK: Final = _RANK[Level.REMOVE]
 
 @dataclass(slots=True, eq=False, repr=False)
 class Episode:
-    """One stretch of work: from an accepted start to its end, or unannotated work between episodes (R5).
+    """A stretch of work: from an accepted start to its end, or unannotated work between episodes (R5).
 
     Treat it as read-only: the window keeps it up to date.
 
     Attributes:
-        number: its place in the order of starts, from 0, over all episodes of the session.
-        name: as the agent named it; None for an implicit episode.
-        type: exploratory or acting, or a task; implicit ones are exploratory.
+        number: its number in order of start, from 0, among all episodes of the session.
+        name: the agent's name for it; None for an implicit episode.
+        type: exploration, act or task; implicit episodes are explorations.
         task: the task that it belongs to, the innermost that was open when it started; None if there was none.
         depth: number of tasks around it.
-        inferred: whether it was inferred and not marked by the agent; see `wane.core.marks`.
+        inferred: whether it was inferred, not marked by the agent; see `wane.core.marks`.
         host: whether the program around the model marked it (R18).
         prologue: whether it is implicit and began ahead of the first accepted start (R2).
         closed: whether it has ended.
@@ -78,14 +79,22 @@ class Episode:
         latest: index of the first item of the latest assistant message that has a part in it; -1 if there is none.
         dependencies: names of the explorations that an act declared.
         description: what an exploration learned, or what came of a task, once it has ended.
-        given_up: of a task, whether its end said that it was abandoned.
+        given_up: for a task, whether its end said that it was abandoned.
         tokens: its tokens in view, by the counter.
-        size: tokens of all that has ever entered it, by the counter (R5).
+        size: tokens of all items that ever entered it, by the counter (R5).
         used: number of the latest episode that used it: itself, or an act that declares it.
-        dependents: number of acts that declare it and are not removed, those of abandoned tasks aside (R7).
-        inside: of a task, number of its episodes and tasks that are not removed.
-        described: of a task, those of its explorations and tasks that are removed except for their closing pair.
+        dependents: number of acts that declare it and are not removed, without those of abandoned tasks (R7).
+        inside: for a task, number of its episodes and tasks that are not removed.
+        described: for a task, its explorations and tasks of which only the closing pair is in view.
+        rank: rank of the last level that it reached.
+        open_calls: number of its calls without a result.
+        queued: whether the graph's queue holds it.
         spans: its members' indexes in the history, as half-open ranges `[first, stop]`.
+        buckets: its visible items, by rank of the level that takes them.
+        loose: what overflow may take one by one (R16 b), with the item that leaves along: a call with its result (None
+            until there is one), any other item with itself. Empty once the episode has settled.
+        durable: likewise its durable calls (R16 c).
+        texts: likewise the model's texts (R16 d).
     """
 
     number: int
@@ -112,10 +121,7 @@ class Episode:
     open_calls: int = 0
     queued: bool = False
     spans: list[list[int]] = field(default_factory=list)
-    # Visible items by the rank of the level that takes them.
     buckets: dict[int, list[int]] = field(default_factory=dict)
-    # What overflow may take one by one (R16 b, c, d), with the item that leaves along: calls map to their results (None
-    # until there is one), all else to itself. `loose` is empty once the episode has settled.
     loose: dict[int, int | None] = field(default_factory=dict)
     durable: dict[int, int | None] = field(default_factory=dict)
     texts: dict[int, int | None] = field(default_factory=dict)
@@ -137,12 +143,14 @@ class Episode:
 
     @property
     def stage(self) -> int:
-        """Rank before that of the next level: an act skips the level of reasoning (R9)."""
-        return max(self.rank, _RANK[Level.REASONING]) if self.type is EpisodeType.ACT else self.rank
+        """Rank below that of the next level: an act skips the level of reasoning (R9)."""
+        if self.type is EpisodeType.ACT:
+            return max(self.rank, _RANK[Level.REASONING])
+        return self.rank
 
     @property
     def removed(self) -> bool:
-        """Whether all of it is gone, except for the closing pair of an annotated exploration."""
+        """Whether all of it has left the view, except for the closing pair of an annotated exploration."""
         return self.rank >= REMOVE_RANK
 
     @property
@@ -152,7 +160,7 @@ class Episode:
 
     @property
     def complete(self) -> bool:
-        """Closed, with a result for each of its calls."""
+        """Whether it is closed and each of its calls has a result."""
         return self.closed and not self.open_calls
 
     @property
@@ -162,7 +170,7 @@ class Episode:
 
     @property
     def abandoned(self) -> bool:
-        """Whether it is a task that was given up, or in one (R17 a)."""
+        """Whether it is a task that was given up, or in such a task (R17 a)."""
         return any(task.given_up for task in self.lineage())
 
     def lineage(self) -> Iterator[Episode]:
@@ -174,16 +182,22 @@ class Episode:
 
     @property
     def empty(self) -> bool:
-        """Whether it is a task of which nothing is left but closing pairs that no act needs (R17 b)."""
-        return self.is_task and self.settled and not self.inside and not any(e.dependents for e in self.described)
+        """Whether it is a task with nothing in view but closing pairs that no act needs (R17 b)."""
+        if not self.is_task or not self.settled or self.inside:
+            return False
+        return not any(episode.dependents for episode in self.described)
 
     def protected(self, latest: int) -> int:
-        """Index from which on its items stay: while it is open, its own latest message may be an earlier one (R18).
+        """Return the index of the first item that overflow must leave to it (R16).
+
+        An open episode keeps its own latest message, which may be an earlier one than the session's (R18).
 
         Args:
             latest: index of the first item of the latest assistant message.
         """
-        return latest if self.closed or self.latest < 0 else min(latest, self.latest)
+        if self.closed or self.latest < 0:
+            return latest
+        return min(latest, self.latest)
 
     def enter(self, index: int, tokens: int, rank: int) -> None:
         """Take an item in as a member."""
@@ -196,21 +210,23 @@ class Episode:
             self.spans.append([index, index + 1])
 
     def close(self, index: int) -> None:
-        """Make a visible member the one that stays when the rest leaves, because it holds the description (R18).
-
-        The call of a result stays with it.
-        """
-        calls = [call for ends in (self.loose, self.durable) for call, end in ends.items() if end == index]
-        pair = sorted({index, *calls})
+        """Keep a visible member that holds the description when the rest leaves, a result with its call (R18)."""
+        pair = {index}
+        for ends in (self.loose, self.durable):
+            pair.update(call for call, end in ends.items() if end == index)
         for bucket in self.buckets.values():
             bucket[:] = [member for member in bucket if member not in pair]
+        self.forget(pair)
+        self.buckets[_RANK[Level.DESCRIPTION]] = sorted(pair)
+
+    def forget(self, indexes: Iterable[int]) -> None:
+        """Note that overflow may not take these members: they have left the view, or must stay."""
         for ends in (self.loose, self.durable, self.texts):
-            for member in pair:
-                ends.pop(member, None)
-        self.buckets[_RANK[Level.DESCRIPTION]] = pair
+            for index in indexes:
+                ends.pop(index, None)
 
     def admit(self, index: int, tokens: int) -> None:
-        """Take in an earlier item that is a member only now, and counts for no size (R15)."""
+        """Take in an earlier item that becomes a member only now and does not count towards the size (R15)."""
         self.tokens += tokens
         insort(self.spans, [index, index + 1])
 
@@ -227,7 +243,7 @@ class Episode:
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call without a result yet: its episode, the rank of the level that takes it, its index."""
+    """A call without a result: its episode, the rank of the level that takes it, its index."""
 
     owner: Episode
     rank: int
@@ -244,34 +260,45 @@ ORDERS: Final[dict[str, Callable[[Episode], Key]]] = {
 
 
 class EpisodeGraph:
-    """The live episodes, their edges and the queues from which the policy picks (R7, R8).
+    """The live episodes, their edges and the queue from which the policy picks (R7, R8).
 
     Attributes:
         live: the episodes and tasks that are not removed, by number.
         tasks: the tasks among them.
-        archive: spans of the members of removed episodes in the history, by name.
-        described: removed explorations whose closing pair is in view, by name.
+        archive: spans of the members of removed episodes, by name.
+        described: removed explorations and tasks whose closing pair is in view, by name.
         unsettled: live episodes that are not settled, by number.
-        started: how many episodes and tasks were ever started.
-        latest: the one that was started last, or has taken in an item since, other than a late result; it is live (R6).
+        started: number of episodes and tasks that were ever started.
+        latest_episode: the episode that was started last, or took in an item since, late results aside; it is live
+            (R6).
         waiting: complete episodes that settle with the next assistant message.
-        message: index of the latest assistant message's first item; -1 if there is none.
+        latest_message: index of the latest assistant message's first item; -1 if there is none.
     """
 
     def __init__(self) -> None:
         self.live: dict[int, Episode] = {}
         self.tasks: dict[int, Episode] = {}
-        self.latest: Episode | None = None
+        self.latest_episode: Episode | None = None
         self.archive: dict[str, tuple[tuple[int, int], ...]] = {}
         self.described: dict[str, Episode] = {}
         self.unsettled: dict[int, Episode] = {}
         self.started = 0
         self._by_name: dict[str, Episode] = {}
         self.waiting: list[Episode] = []
-        self.message = -1
+        self.latest_message = -1
         self._queue: list[tuple[Key, Episode]] = []
         self._order: Callable[[Episode], Key] = ORDERS["paper"]
-        self._whole = False
+        self._prologue_stays = False
+
+    @property
+    def prologue_tokens(self) -> int:
+        """Tokens of the prologue, if it is protected whole (R7); else 0."""
+        tokens = 0
+        for episode in self.live.values():
+            if not self.exempt(episode):
+                break
+            tokens += episode.tokens
+        return tokens
 
     def start(
         self,
@@ -280,10 +307,10 @@ class EpisodeGraph:
         dependencies: Iterable[str] = (),
         task: Episode | None = None,
     ) -> Episode:
-        """Open an episode or a task. If a dependency is already removed, this protects its closing pair (R11)."""
+        """Open an episode or a task. A dependency that is already removed keeps its closing pair from now on (R11)."""
         episode = Episode(self.started, name, type_, tuple(dependencies), task, used=self.started)
         self.started += 1
-        self.latest = episode
+        self.latest_episode = episode
         if task is not None:
             task.inside += 1
             episode.depth = task.depth + 1
@@ -303,39 +330,40 @@ class EpisodeGraph:
         if not episode.settled:
             self.unsettled[episode.number] = episode
 
-    def targets(self, episode: Episode) -> Iterator[Episode]:
-        """The live explorations that an act depends on, unless its task was abandoned (R17 a)."""
-        names = () if episode.abandoned else episode.dependencies
-        return (self._by_name[name] for name in names if name in self._by_name)
-
     def completed(self, episode: Episode) -> None:
         """Note that an episode is complete: it settles once an assistant message stands after it (R6)."""
-        if episode.last < self.message:
+        if episode.last < self.latest_message:
             self._settle(episode)
         else:
             self.waiting.append(episode)
 
     def message_started(self, index: int) -> None:
-        """Note that an assistant message begins at an item: the model has seen all that was complete before it."""
-        self.message = index
+        """Note that an assistant message begins at an item: the model has seen all items before it."""
+        self.latest_message = index
         for episode in self.waiting:
             self._settle(episode)
         self.waiting.clear()
 
     def needed(self) -> dict[int, Episode]:
-        """The settled explorations that an unsettled act declares, by number."""
-        targets = (target for episode in self.unsettled.values() for target in self.targets(episode))
-        return {target.number: target for target in targets if target.settled}
+        """Return the settled explorations that an unsettled act declares and that are not removed, by number."""
+        needed: dict[int, Episode] = {}
+        for episode in self.unsettled.values():
+            for target in self.declared(episode):
+                if target.settled and not target.removed:
+                    needed[target.number] = target
+        return needed
 
     def arrange(self, policy: Policy) -> None:
-        """Set the order of `pick`, and what it skips. The queue is rebuilt only if these change."""
-        order, prologue_stays = ORDERS[policy.order], policy.prologue == "whole"
-        if order is not self._order or prologue_stays != self._whole:
-            self._order, self._whole = order, prologue_stays
+        """Set the order of `pick`, and whether it skips the prologue. The queue is rebuilt only if these change."""
+        order = ORDERS[policy.order]
+        prologue_stays = policy.prologue == "whole"
+        if order is not self._order or prologue_stays != self._prologue_stays:
+            self._order = order
+            self._prologue_stays = prologue_stays
             self._requeue()
 
     def abandon(self, task: Episode) -> None:
-        """Put the episodes of a task ahead of all others, and release what its acts need (R17 a)."""
+        """Put the episodes of a task ahead of all others, and release what its acts declare (R17 a)."""
         for episode in self.live.values():
             if task in episode.lineage():
                 for target in self.declared(episode):
@@ -350,12 +378,15 @@ class EpisodeGraph:
             episode.queued = False
             if key == self._key(episode) and not episode.removed and not episode.dependents:
                 return episode
-            # It was used or stripped since it was queued. If an act needs it, that act's removal queues it again.
+            # It was used or stripped after it was queued. If an act needs it, `drop` queues it again with the act.
             self.offer(episode)
         return None
 
     def newest(self, tokens: float) -> int:
-        """Number of the oldest among the newest episodes, abandoned ones aside, that together hold at most `tokens`."""
+        """Return the number of the oldest of the newest episodes that together hold at most `tokens`.
+
+        Tasks and abandoned episodes do not count.
+        """
         first = self.started
         if tokens <= 0:
             return first
@@ -376,34 +407,36 @@ class EpisodeGraph:
             episode.task.inside -= 1
         if episode.name is not None:
             del self._by_name[episode.name]
-        self.archived(episode)
+        self.archive_spans(episode)
         for target in self.declared(episode):
             target.dependents -= 1
             self.offer(target)
 
-    def archived(self, episode: Episode) -> None:
-        """Note the members of a removed episode."""
+    def archive_spans(self, episode: Episode) -> None:
+        """Keep the spans of a removed episode, for recalls of its name."""
         if episode.name is not None:
             self.archive[episode.name] = tuple((first, stop) for first, stop in episode.spans)
 
     def exempt(self, episode: Episode) -> bool:
-        """Whether it belongs to a prologue that is protected whole (R7)."""
-        return episode.prologue and self._whole
+        """Whether an episode belongs to a prologue that is protected whole (R7)."""
+        return episode.prologue and self._prologue_stays
 
     def offer(self, episode: Episode) -> None:
-        """Queue an episode if it is eligible now."""
-        settled = episode.settled and not episode.removed and not episode.dependents and not episode.is_task
-        if settled and not episode.queued and not self.exempt(episode):
+        """Queue an episode if it is eligible (R7) and not queued yet."""
+        eligible = episode.settled and not episode.removed and not episode.dependents
+        if eligible and not episode.is_task and not episode.queued and not self.exempt(episode):
             episode.queued = True
             heapq.heappush(self._queue, (self._key(episode), episode))
 
     def named(self, name: str) -> Episode | None:
-        """The live episode of that name."""
+        """Return the live episode of a name."""
         return self._by_name.get(name)
 
     def declared(self, episode: Episode) -> Iterator[Episode]:
-        """The explorations that an act holds back and of which something is in view."""
-        for name in () if episode.abandoned else episode.dependencies:
+        """Yield the explorations that an act declares and that have something in view; none if it was abandoned."""
+        if episode.abandoned:
+            return
+        for name in episode.dependencies:
             target = self._by_name.get(name) or self.described.get(name)
             if target is not None:
                 yield target

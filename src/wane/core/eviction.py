@@ -15,7 +15,7 @@ from wane.core.view import Accounting, View
 _DESCRIPTION_RANK = Level.DESCRIPTION.rank
 
 Ends = Mapping[int, int | None]
-"""By index of an item that may leave: the item that leaves with it (a call's result), or None if there is none yet."""
+"""The items that may leave, each with the item that leaves along; None for a call without a result."""
 
 
 class Eviction:
@@ -47,32 +47,30 @@ class Eviction:
         self._trace: list[Step] = []
         self.overflowed = False
         self.closings: dict[int, Episode] = {}
-        # The same as a heap, the first to go on top; it may hold some that have lost their pair.
-        self._oldest: list[tuple[Key, Episode]] = []
         self.closing_tokens = 0
+        # The closings as a heap, the first to go on top. It may hold episodes that have lost their pair.
+        self._oldest: list[tuple[Key, Episode]] = []
 
-    def run(self, policy: Policy, budget: int, fixed: int, latest: int, reserve: int = 0) -> tuple[Step, ...]:
+    def run(self, policy: Policy, budget: int, fixed: int, reserve: int = 0) -> tuple[Step, ...]:
         """Evict until the view is at or under the policy's target, or nothing is eligible.
 
         Args:
-            policy: what to evict, and how far.
+            policy: what to evict, and how far; its order is that of the graph (`EpisodeGraph.arrange`).
             budget: tokens that the view may hold.
             fixed: tokens of the view that no pass may ever take.
-            latest: index of the first item of the latest assistant message.
-            reserve: tokens below low water that the pass goes for, where the budget does not demand it, to make room
-                for an index (R20).
+            reserve: tokens by which the pass goes below low water to make room for an index (R20).
 
         Returns:
             Every level reached, in order, including those that removed nothing.
         """
-        target, limit = budget * policy.low_water - reserve, policy.description_limit(budget)
+        target = budget * policy.low_water - reserve
+        limit = policy.description_limit(budget)
         self._trace = []
         self.overflowed = False
         for owner, notices in self._standing.overdue_by_episode():
             if self._accounting.total > target:
                 self._take_overdue(owner, notices)
         self._close_tasks(self._graph.tasks.values())
-        self._graph.arrange(policy)
         guarded: list[Episode] = []
         first_guarded = self._graph.newest(policy.guarded(budget - fixed) / self._accounting.ratio)
         while self._accounting.total > target and (episode := self._graph.pick()):
@@ -88,7 +86,7 @@ class Eviction:
             while self._accounting.total > budget and self._drop_oldest_description():
                 pass
         if policy.overflow == "strip" and self._accounting.total > budget:
-            self._overflow(target, latest)
+            self._overflow(target)
         return tuple(self._trace)
 
     def kept_descriptions(self, policy: Policy) -> int:
@@ -99,12 +97,14 @@ class Eviction:
         return sum(self._view.tokens[index] for episode in needed for index in episode.buckets[_DESCRIPTION_RANK])
 
     def keep_description(self, episode: Episode) -> None:
-        """Count the closing pair of a removed exploration or task, as long as it is in view."""
+        """Keep the closing pair of a removed exploration or task in view, until `_drop_description` takes it."""
         assert episode.name is not None
         self._graph.described[episode.name] = episode
         self.closings[episode.number] = episode
         self.closing_tokens += sum(self._view.tokens[index] for index in episode.buckets[_DESCRIPTION_RANK])
-        heapq.heappush(self._oldest, ((episode.is_task, -episode.depth * episode.is_task, episode.number), episode))
+        # Explorations go before tasks, and inner tasks before outer ones (R17 c).
+        key = (1, -episode.depth, episode.number) if episode.is_task else (0, 0, episode.number)
+        heapq.heappush(self._oldest, (key, episode))
         if episode.task is not None:
             episode.task.described.append(episode)
 
@@ -134,19 +134,19 @@ class Eviction:
     def _empty(self, episode: Episode, target: float, limit: float | None) -> None:
         """Strip an episode until the target is met (R9)."""
         for rank in range(episode.stage + 1, REMOVE_RANK + 1):
-            needed = tuple(self._graph.declared(episode)) if self._graph.tasks else ()
             self._strip(episode, rank)
             if episode.removed:
-                self._close_tasks(one.task for one in (episode, *needed) if one.task)
-            if episode.removed and limit is not None:
-                while self._accounting.scaled(self.closing_tokens) > limit and self._drop_oldest_description():
-                    pass
+                released = [episode, *self._graph.declared(episode)]
+                self._close_tasks(member.task for member in released if member.task)
+                if limit is not None:
+                    while self._accounting.scaled(self.closing_tokens) > limit and self._drop_oldest_description():
+                        pass
             if self._accounting.total <= target:
                 break
         self._graph.offer(episode)
 
     def _close_tasks(self, tasks: Iterable[Episode]) -> None:
-        """Leave only the closing pair of those tasks that are empty, and of tasks that this empties (R17 b)."""
+        """Strip the tasks that are empty down to their closing pair, and then the tasks that this empties (R17 b)."""
         empty = {task.number: task for task in tasks if task.empty}
         while empty:
             task = empty.pop(min(empty))
@@ -157,7 +157,7 @@ class Eviction:
                 empty[task.task.number] = task.task
 
     def _supersede(self, episode: Episode, task: Episode) -> None:
-        """Drop the closing pair of an episode for that of its task; if the task has none, leave it to the next one."""
+        """Drop the closing pair of an episode for that of its task; if the task has none, hand it to the task above."""
         if task.number in self.closings:
             self._drop_description(episode)
             return
@@ -165,7 +165,7 @@ class Eviction:
         if task.task is not None:
             task.task.described.append(episode)
 
-    def _overflow(self, target: float, latest: int) -> None:
+    def _overflow(self, target: float) -> None:
         """Take from unfinished work and from what it needs, the oldest first (R16)."""
         before = self._accounting.total
         needed = self._graph.needed()
@@ -173,76 +173,86 @@ class Eviction:
             for rank in range(episode.rank + 1, REMOVE_RANK):
                 if self._accounting.total > target:
                     self._strip(episode, rank)
-        unfinished = {
-            number: episode for number, episode in self._graph.unsettled.items() if not self._graph.exempt(episode)
-        }
+        unsettled = self._graph.unsettled.items()
+        unfinished = {number: episode for number, episode in unsettled if not self._graph.exempt(episode)}
         for episode in unfinished.values():
-            self._take_exchanges(episode, [episode.loose], target, latest)
+            self._take_exchanges(episode, [episode.loose], target)
         stripped = [episode for _, episode in sorted((needed | unfinished).items())]
         for episode in stripped:
-            self._take_exchanges(episode, [episode.durable, episode.loose], target, latest)
+            self._take_exchanges(episode, [episode.durable, episode.loose], target)
         for episode in stripped:
-            self._take_exchanges(episode, [episode.texts, episode.durable, episode.loose], target, latest)
+            self._take_exchanges(episode, [episode.texts, episode.durable, episode.loose], target)
         self.overflowed = self._accounting.total < before
 
-    def _take_exchanges(self, episode: Episode, ends: Sequence[Ends], target: float, latest: int) -> None:
-        """Take what the first of `ends` lists from an episode, one by one, the oldest first, as one step."""
-        before, protected = self._accounting.total, episode.protected(latest)
+    def _take_exchanges(self, episode: Episode, ends: Sequence[Ends], target: float) -> None:
+        """Take the items that the first of `ends` lists, one by one, the oldest first, as one step.
+
+        An item may take along what any of `ends` lists.
+        """
+        before = self._accounting.total
+        protected = episode.protected(self._graph.latest_message)
         removed: list[int] = []
         for index in sorted(ends[0]):
             if self._accounting.total <= target:
                 break
-            if index in self._view.tokens and (unit := self._exchange(index, ends, protected)):
+            if index in self._view.tokens:
+                unit = self._exchange(index, ends, protected)
                 removed += self._view.take(unit, episode)
         if removed:
             self._record(episode, Level.OVERFLOW, before, sorted(removed))
 
-    def _exchange(self, index: int, ends: Sequence[Ends], latest: int) -> set[int]:
-        """An item with its result and all items that need them; empty if part of that must stay."""
-        unit = self._view.unit(_with_end(index, ends, latest))
-        covered: set[int] = set()
+    def _exchange(self, index: int, ends: Sequence[Ends], protected: int) -> set[int]:
+        """Return an item with its result and all items that need them; empty if one of them must stay."""
+        unit = self._view.unit(_with_end(index, ends, protected))
+        leaving: set[int] = set()
         for member in unit:
-            covered |= {member} if member in self._view.held else _with_end(member, ends, latest)
-        return unit if covered >= unit else set()
+            if member in self._view.held:
+                leaving.add(member)
+            else:
+                leaving |= _with_end(member, ends, protected)
+        return unit if leaving >= unit else set()
 
     def _strip(self, episode: Episode, rank: int) -> None:
         """Strip an episode to a level."""
-        tokens = self._view.tokens
-        buckets = [episode.buckets.pop(level, ()) for level in range(episode.rank + 1, rank + 1)]
+        candidates: list[int] = []
+        for level in range(episode.rank + 1, rank + 1):
+            # Some items may have left: taken by overflow, or as reasoning left alone in its message.
+            candidates += [index for index in episode.buckets.pop(level, ()) if index in self._view.tokens]
         episode.rank = rank
-        # Some of them may be gone: taken by overflow, or as reasoning left alone in its message.
-        self._take(episode, LEVELS[rank], [index for bucket in buckets for index in bucket if index in tokens])
+        self._take(episode, LEVELS[rank], candidates)
         if rank == REMOVE_RANK:
             self._graph.drop(episode)
             if _DESCRIPTION_RANK in episode.buckets:
                 self.keep_description(episode)
 
     def _take_overdue(self, episode: Episode, notices: Sequence[int]) -> None:
-        """Take notices that would have left at a level that their episode has passed, had they not stood (R15)."""
+        """Take notices that stopped standing after their episode had passed the level of notices (R15)."""
         for index in notices:
             del self._standing.overdue[index]
         self._take(episode, Level.ARTIFACT, notices)
 
     def _overdue_at(self, step: Step) -> tuple[Episode, list[int]] | None:
-        """The overdue notices that a recorded step took, with their episode; None if it took none."""
-        entries = self._standing.overdue_by_episode() if step.level is Level.ARTIFACT else ()
-        return next((entry for entry in entries if entry[0].number == step.number), None)
+        """Return the overdue notices that a recorded step took, with their episode; None if it took none."""
+        if step.level is Level.ARTIFACT:
+            for episode, notices in self._standing.overdue_by_episode():
+                if episode.number == step.number:
+                    return episode, notices
+        return None
 
     def _take(self, episode: Episode, level: Level, candidates: Sequence[int]) -> None:
-        """Take those of the candidates that may leave, as one step."""
+        """Take the candidates that may leave, as one step."""
         before = self._accounting.total
         self._record(episode, level, before, self._view.take(candidates, episode))
 
     def _record(self, episode: Episode, level: Level, before: int, removed: list[int]) -> None:
-        for index in removed:
-            for ends in (episode.loose, episode.durable, episode.texts):
-                ends.pop(index, None)
+        episode.forget(removed)
         after = self._accounting.total
         self._trace.append(Step(episode.name, episode.number, level, before, after, tuple(removed)))
 
     def _drop_oldest_description(self) -> bool:
-        """Drop the oldest closing pair that no act needs, of tasks last (R17 c); return whether there was one (R11)."""
-        needed, dropped = [], False
+        """Drop the oldest closing pair that no act needs (R11, R17 c); return whether there was one."""
+        needed = []
+        dropped = False
         while self._oldest and not dropped:
             entry = heapq.heappop(self._oldest)
             episode = entry[1]
@@ -250,16 +260,17 @@ class Eviction:
                 continue
             if episode.dependents:
                 needed.append(entry)
-                continue
-            self._drop_description(episode)
-            dropped = True
+            else:
+                self._drop_description(episode)
+                dropped = True
         for entry in needed:
             heapq.heappush(self._oldest, entry)
         return dropped
 
     def _drop_description(self, episode: Episode) -> None:
         assert episode.name is not None
-        del self._graph.described[episode.name], self.closings[episode.number]
+        del self._graph.described[episode.name]
+        del self.closings[episode.number]
         if episode.task is not None:
             episode.task.described.remove(episode)
         pair = episode.buckets.pop(_DESCRIPTION_RANK)
@@ -274,7 +285,10 @@ class Eviction:
         return episode
 
 
-def _with_end(index: int, ends: Sequence[Ends], latest: int) -> set[int]:
-    """A call and its result; empty if the item may not leave, or the model has not seen the result yet."""
-    end = next((places[index] for places in ends if index in places), None)
-    return {index, end} if end is not None and end < latest else set()
+def _with_end(index: int, ends: Sequence[Ends], protected: int) -> set[int]:
+    """Return an item with the item that leaves along; empty if one of them must stay."""
+    for listed in ends:
+        if index in listed:
+            end = listed[index]
+            return set() if end is None or end >= protected else {index, end}
+    return set()

@@ -1,4 +1,4 @@
-"""What a system prompt says about the `delimiter` protocol, built from the policy in force so that it is true.
+"""The part of a system prompt about the `delimiter` protocol, built from the policy in force so that it is true.
 
 Every request carries it, so it is short: at most 300 tokens in every variant, and 60 more for tasks.
 """
@@ -39,25 +39,27 @@ def guidance(
         leaving: how finished work leaves, in words for the model, where no policy decides it.
         tasks: whether it may group episodes in tasks (R17).
     """
-    lines = [_PROTOCOL, *[_TASKS] * tasks, f"- {leaving or _leaving(policy or Policy())}", *[_RECALL] * recall]
+    lines = [_PROTOCOL]
+    if tasks:
+        lines.append(_TASKS)
+    lines.append(f"- {leaving or _leaving(policy or Policy())}")
+    if recall:
+        lines.append(_RECALL)
     return "\n".join(lines)
 
 
 def _leaving(policy: Policy) -> str:
-    """How work leaves under a policy (R8, R11, R13, R16)."""
-    by_paper = policy.order == "paper"
-    first = (
-        "finished acts leave first, then the oldest explorations"
-        if by_paper
-        else "what went unused longest leaves first"
-    )
-    share = policy.description_share
-    if share is None:
-        fate = "descriptions stay"
-    else:
-        fate = "descriptions stay longer" if share else "descriptions leave too"
+    """Say how work leaves under a policy (R8, R11, R13, R16)."""
+    first = "what went unused longest leaves first"
+    if policy.order == "paper":
+        first = "finished acts leave first, then the oldest explorations"
+    descriptions = "descriptions stay longer"
+    if policy.description_share is None:
+        descriptions = "descriptions stay"
+    elif not policy.description_share:
+        descriptions = "descriptions leave too"
     after = "If that is not enough, open episodes are cut" if policy.overflow == "strip" else "Open episodes stay whole"
     return (
-        f"When the window is full, {first}; {fate}. {after}. "
+        f"When the window is full, {first}; {descriptions}. {after}. "
         "User messages never leave; what your acts did is in the environment."
     )

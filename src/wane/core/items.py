@@ -30,7 +30,7 @@ ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 
 
 class ToolClass(StrEnum):
-    """How recoverable a tool's output is; it decides the level at which the output goes (R9).
+    """How recoverable a tool's output is; it decides the level at which the output leaves (R9).
 
     `BULK` is large and enumerable (searches, listings). `ARTIFACT` is smaller and can be produced again
     (reads, commands, unknown tools). `DURABLE` records an effect on the environment and stays until its
@@ -44,11 +44,11 @@ class ToolClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a notice states that holds until something replaces it (R15).
+    """A statement of a notice that holds until something replaces it (R15).
 
     Attributes:
-        kind: what it is about, such as `"plan mode"`. The latest notice of a kind replaces earlier ones.
-        adds: whether it only adds to what earlier ones of its kind state, as a list of new tools does.
+        kind: its subject, such as `"plan mode"`. The latest notice of a kind replaces earlier ones.
+        adds: whether it only adds to what earlier notices of its kind state, as a list of new tools does.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Item:
             message (R12): a call whose signed thinking block stands two items earlier has `(-2,)`.
         tool_class: for a call, the class that its arguments imply, such as `BULK` for a shell command that only
             searches; None if they imply none. A class that the user set for the tool takes precedence.
-        standing: for a notice, what it states that holds until it is replaced (R15); empty for any other.
+        standing: for a notice, its statements that hold until they are replaced (R15); empty for any other item.
     """
 
     kind: Kind

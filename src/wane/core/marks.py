@@ -4,7 +4,7 @@ The agent is the authority on structure (the paper's Principle 2). If it does no
 may: `wane.inference`, or the program around the model (R18). A mark stands ahead of an item and is not an item, so the
 history and its indexes do not change; it means what an accepted `delimiter` call of no tokens would mean there.
 
-Only a host opens several episodes at once. It says in whose scope the next items stand by a mark that enters it.
+Only a host opens several episodes at once. A mark with the action `enter` says in which of them the next items are.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Mark:
     """A start or an end of an episode or a task, or a change of scope.
 
     Attributes:
-        action: whether it is a start, an end, enters the scope of what is open (R18), or says that the item behind it
-            holds the description of what is open, and is a member of it.
-        name: the name of the episode or task; empty to enter the scope of none.
-        type: for a start, whether it explores or acts, or is a task; ignored otherwise.
+        action: `start` or `end` of an episode or task. `enter` goes on in the scope of an open one (R18). `describe`
+            makes the next item a member of the open one, and its description.
+        name: the name of the episode or task; empty to leave all scopes of the host.
+        type: for a start, exploration, act or task; ignored otherwise.
         dependencies: for the start of an act, names of the closed explorations that it builds on.
         description: for the end of an exploration, what was learned; of a task, what came of it.
         abandoned: for the end of a task, whether it was given up (R17).
         host: whether the program around the model made it (R18); otherwise it was inferred.
         scope: for a host's start, the id of its scope, by which the host knows it again.
         closing: for the end of an exploration or a task, index of the member that holds the description. It stays as a
-            closing pair does (R9), a result with its call. None if nothing stays, as of what the agent itself began.
+            closing pair does (R9), a result with its call. None if nothing stays, as for what the agent itself began.
     """
 
     action: Literal["start", "end", "enter", "describe"]
@@ -72,24 +72,33 @@ def check_marks(
     types = {episode.name: episode.type for episode in opened}
     tasks = {episode.name: _name(episode.task) for episode in opened}
     agents = {episode.name for episode in opened if episode.marked}
-    outside = next((episode.name for episode in reversed(opened) if episode.is_task and not episode.host), None)
+    outside: str | None = None  # the innermost task that the host did not open
+    for episode in opened:
+        if episode.is_task and not episode.host:
+            outside = episode.name
     explored: set[str] = set()
     new: set[str] = set()
     for mark in marks:
-        name, current = mark.name, scope.episode or scope.task
+        name = mark.name
+        current = scope.episode or scope.task
         if mark.action == "enter":
-            if name and name not in types:
+            if not name:
+                scope = _Scope(None, outside)
+            elif name not in types:
                 raise HistoryError(f"{mark} enters an episode that is not open")
-            is_task = types.get(name) is EpisodeType.TASK
-            scope = _Scope(None, name) if is_task else _Scope(name or None, tasks.get(name, outside))
+            elif types[name] is EpisodeType.TASK:
+                scope = _Scope(None, name)
+            else:
+                scope = _Scope(name, tasks[name])
         elif mark.action == "describe":
             if not name or name != current:
                 raise HistoryError(f"{mark} describes an episode that is not open")
         elif mark.action == "end":
             if not name or name != current or (name in agents and not mark.host):
                 raise HistoryError(f"{mark} ends an episode that is not open or that the agent itself opened")
-            if inner := [one for one, around in tasks.items() if around == name]:
-                raise HistoryError(f"{mark} ends a task while {inner[0]!r} in it is open")
+            for inner, around in tasks.items():
+                if around == name:
+                    raise HistoryError(f"{mark} ends a task while {inner!r} in it is open")
             if types.pop(name) is EpisodeType.EXPL:
                 explored.add(name)
             scope = _Scope(None, tasks.pop(name))
@@ -99,14 +108,15 @@ def check_marks(
             if not name or name in used or name in new:
                 raise HistoryError(f"{mark} has a name that is empty or was used before")
             _check_dependencies(mark, explored, graph)
-            types[name], tasks[name] = mark.type, scope.task
+            types[name] = mark.type
+            tasks[name] = scope.task
             new.add(name)
             scope = _Scope(None, name) if mark.type is EpisodeType.TASK else _Scope(name, scope.task)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The names of the episode and of the innermost task in whose scope the next item stands."""
+    """The names of the episode and of the innermost task around the next item."""
 
     episode: str | None
     task: str | None
@@ -123,14 +133,17 @@ def _check_dependencies(mark: Mark, explored: Collection[str], graph: EpisodeGra
 
 
 def _check_closings(marks: Sequence[Mark], opened: Collection[Episode]) -> None:
+    owners = {episode.name: episode for episode in opened}
     for mark in marks:
         if mark.closing is None:
             continue
-        owner = next((episode for episode in opened if episode.name == mark.name), None)
+        owner = owners.get(mark.name)
         if owner is None or owner.marked or owner.type is EpisodeType.ACT or not owner.owns(mark.closing):
             raise HistoryError(f"{mark} is described by item {mark.closing}, which is not a member that may stay")
 
 
 def _is_closed(graph: EpisodeGraph, name: str) -> bool:
     episode = graph.named(name)
-    return name in graph.archive if episode is None else episode.closed and episode.type is EpisodeType.EXPL
+    if episode is None:
+        return name in graph.archive
+    return episode.closed and episode.type is EpisodeType.EXPL

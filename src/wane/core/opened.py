@@ -1,4 +1,4 @@
-"""What is open at the end of a history: the episodes and tasks that were started and not ended (R3 to R5, R17, R18)."""
+"""The episodes and tasks that are open at the end of a history: started and not ended (R3 to R5, R17, R18)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wane.core.view import View
 
 
 class OpenEpisodes:
-    """Opens and closes episodes and tasks: by the agent's calls, by marks, and where there are neither.
+    """Opens and closes episodes and tasks: by the agent's calls, by marks, and for unannotated work.
 
     Args:
         graph: the episodes.
@@ -21,8 +21,8 @@ class OpenEpisodes:
     Attributes:
         active: the annotated episode to which the next item belongs.
         task: the innermost task around the next item.
-        implicit: the episode of unmarked work (R5).
-        describing: what the next item describes (R18).
+        implicit: the open episode of unannotated work (R5).
+        describing: the episode or task that the next item describes (R18).
         annotated: annotated episodes and tasks by name, in order of start; several episodes if the host marks (R18).
     """
 
@@ -32,17 +32,20 @@ class OpenEpisodes:
         self.implicit: Episode | None = None
         self.describing: Episode | None = None
         self.annotated: dict[str, Episode] = {}
-        self._graph, self._view, self._protocol = graph, view, protocol
+        self._graph = graph
+        self._view = view
+        self._protocol = protocol
 
     @property
     def episodes(self) -> list[Episode]:
-        """The annotated ones without tasks, in order of start."""
+        """The annotated episodes without tasks, in order of start."""
         return [episode for episode in self.annotated.values() if not episode.is_task]
 
     def owner(self) -> tuple[Episode, Episode | None]:
-        """Return the episode that work at this position belongs to, and the implicit one that it opens, if any (R5)."""
-        if (scope := self.describing or self.active) is not None:
-            return scope, None
+        """Return the episode that the next item of work belongs to, and the implicit one that it opens, if any (R5)."""
+        annotated = self.describing or self.active
+        if annotated is not None:
+            return annotated, None
         if self.implicit is not None:
             return self.implicit, None
         self.implicit = self._graph.start(task=self.task)
@@ -50,7 +53,7 @@ class OpenEpisodes:
         return self.implicit, self.implicit
 
     def close_implicit(self) -> Episode | None:
-        """Close the episode of unmarked work; return it."""
+        """Close the open implicit episode, and return it; None if there is none."""
         episode, self.implicit = self.implicit, None
         if episode is not None:
             episode.closed = True
@@ -63,7 +66,7 @@ class OpenEpisodes:
     def start(
         self, name: str | None, type_: EpisodeType, dependencies: Iterable[str] = ()
     ) -> tuple[Episode, Episode | None]:
-        """Open an episode or a task for the agent; return it, and what that closes.
+        """Open an episode or a task for the agent; return it, and the episode that its start closes.
 
         The protocol accepts a start while an inferred episode is open: the agent is the authority.
         """
@@ -73,44 +76,31 @@ class OpenEpisodes:
         return opened, closed
 
     def end(self, episode: Episode, description: str | None) -> None:
-        """End an episode by the agent's call, which may come when the host has left its scope (R18)."""
+        """End an episode by the agent's call, which may come after the host has left its scope (R18)."""
         del self.annotated[str(episode.name)]
-        episode.closed, episode.description = True, description
+        episode.closed = True
+        episode.description = description
         self.active = None
 
     def close_to_task(self) -> Episode:
         """Close what is open within the agent's innermost task, and return the task: the agent is the authority."""
         self._close_current()
         while (task := self.task) is not None and task.inferred:
-            self.end_task(None)
+            self._end_by_mark(task, None)
+            self._end_task(None, abandoned=False)
         assert task is not None
         return task
 
-    def end_task(
-        self, description: str | None, *, abandoned: bool = False, closing: int | None = None, marked: bool = True
-    ) -> None:
-        """End the innermost task.
+    def end_task(self, description: str | None, *, abandoned: bool) -> None:
+        """End the innermost task by the agent's call.
 
         Args:
-            description: what it is described by.
+            description: what came of it.
             abandoned: whether its work was given up (R17 a).
-            closing: the item that holds the description, if the task has no call for it.
-            marked: whether a mark ends it, not the agent's call.
         """
-        task = self.task
-        assert task is not None
-        if marked:
-            self._closed(task)
-        else:
-            del self.annotated[str(task.name)]
-        if closing is not None and closing in self._view.tokens:
-            task.close(closing)
-        task.closed, task.description = True, description
-        self.task = task.task
-        if abandoned:
-            self._graph.abandon(task)
-        if task.complete:  # it was inferred: it has no calls, and settles with the next assistant message
-            self._graph.waiting.append(task)
+        assert self.task is not None
+        del self.annotated[str(self.task.name)]
+        self._end_task(description, abandoned=abandoned)
 
     # Marks
 
@@ -124,7 +114,7 @@ class OpenEpisodes:
         check_marks(marks, self.active, self.task, opened, self._graph, self._protocol.started)
 
     def mark(self, mark: Mark) -> Episode | None:
-        """Make a mark; return the episode or task that it closed."""
+        """Make a mark; return the episode or task that it closes, if any."""
         if mark.action == "enter":
             self._enter_scope(mark.name)
             return None
@@ -135,19 +125,20 @@ class OpenEpisodes:
             if self.active is not None:
                 return self._close_active(mark.description, mark.closing)
             self.close_implicit()
-            task = self.task
-            self.end_task(mark.description, abandoned=mark.abandoned, closing=mark.closing)
-            return task
+            assert self.task is not None
+            self._end_by_mark(self.task, mark.closing)
+            return self._end_task(mark.description, abandoned=mark.abandoned)
         closed = self.close_implicit()
         # The agent may not use the name again (R3), nor depend on an episode that was inferred.
         self._protocol.started[mark.name] = False
         opened = self._graph.start(mark.name, mark.type, mark.dependencies, self.task)
-        opened.inferred, opened.host = not mark.host, mark.host
+        opened.host = mark.host
+        opened.inferred = not mark.host
         self._begin(opened)
         return closed
 
     def restore(self, episodes: Iterable[Episode]) -> None:
-        """Take in the annotated ones of a restored window."""
+        """Take in the annotated episodes and tasks of a restored window."""
         for episode in episodes:
             self._enter(episode)
             if episode.marked and not episode.is_task:
@@ -166,45 +157,64 @@ class OpenEpisodes:
 
     def _enter(self, episode: Episode) -> None:
         self.annotated[str(episode.name)] = episode
-        self._protocol.hosted |= episode.host
+        if episode.host:
+            self._protocol.hosted = True
 
     def _enter_scope(self, name: str) -> None:
-        """Go on in the scope of an open episode or task, or of none that the host opened (R18)."""
-        around = (episode for episode in reversed(self.annotated.values()) if episode.is_task and not episode.host)
-        scope = self.annotated[name] if name else next(around, None)
-        is_task = scope is None or scope.is_task
-        self.active = None if is_task else scope
-        self.task = scope if is_task or scope is None else scope.task
+        """Go on in the scope of an open episode or task; an empty name leaves all scopes of the host (R18)."""
+        if name:
+            scope = self.annotated[name]
+            self.active = None if scope.is_task else scope
+            self.task = scope if scope.is_task else scope.task
+            return
+        self.active = None
+        self.task = None
+        for episode in self.annotated.values():
+            if episode.is_task and not episode.host:
+                self.task = episode
 
     def _close_current(self) -> Episode | None:
-        """Close the episode of unmarked work, or else that of this scope; return it."""
+        """Close the implicit episode, or else the active one; return it."""
         return self.close_implicit() or self._close_active()
 
     def _close_active(self, description: str | None = None, closing: int | None = None) -> Episode | None:
-        """Close the episode of this scope by a mark, or because the agent starts one of its own."""
+        """Close the active episode by a mark, or because the agent starts another one."""
         episode, self.active = self.active, None
         if episode is None:
             return None
-        self._closed(episode)
-        episode.closed, episode.description = True, description
-        if closing is not None and closing in self._view.tokens:
-            episode.close(closing)
+        self._end_by_mark(episode, closing)
+        episode.closed = True
+        episode.description = description
         if episode.complete:
             # Its end stands in the latest assistant message, so it settles with the next one (R6).
             self._graph.waiting.append(episode)
         return episode
 
-    def _closed(self, episode: Episode) -> None:
-        """Note that a mark has ended an episode or a task."""
+    def _end_task(self, description: str | None, *, abandoned: bool) -> Episode:
+        task = self.task
+        assert task is not None
+        task.closed = True
+        task.description = description
+        self.task = task.task
+        if abandoned:
+            self._graph.abandon(task)
+        if task.complete:  # it was inferred: it has no calls, and settles with the next assistant message
+            self._graph.waiting.append(task)
+        return task
+
+    def _end_by_mark(self, episode: Episode, closing: int | None) -> None:
+        """Note that a mark has ended an episode or a task; `closing` is the member that holds its description."""
         name = str(episode.name)
         del self.annotated[name]
+        if closing is not None and closing in self._view.tokens:
+            episode.close(closing)
         if not episode.inferred:
             self._protocol.started[name] = episode.type is EpisodeType.EXPL
         self._protocol.hosted = any(other.host for other in self.annotated.values())
         if not episode.marked:
             return
         # The agent marked it before the host began to.
-        if not episode.is_task:
-            self._protocol.active = None
-        else:
+        if episode.is_task:
             self._protocol.open_tasks.remove(name)
+        else:
+            self._protocol.active = None

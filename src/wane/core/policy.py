@@ -30,10 +30,10 @@ _CHOICES: Final = {"order": get_args(Order), "prologue": get_args(Prologue), "ov
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a pass evicts, and how far. Vary one with `dataclasses.replace`.
+    """What a pass evicts, and how far. Vary a policy with `dataclasses.replace`.
 
-    The defaults evict in batches: every eviction changes the prompt's prefix, so everything behind it is written
-    to the cache again. `Policy.paper()` is Algorithm 1 of the paper, with R6.
+    The defaults evict in batches: every eviction changes the prompt's prefix, so everything after the change is
+    written to the cache again. `Policy.paper()` is Algorithm 1 of the paper, with R6.
 
     Attributes:
         order: which eligible episode goes first (R8). `"paper"`: acts before explorations, the oldest first.
@@ -98,25 +98,25 @@ class Policy:
         )
 
     def guarded(self, room: float) -> float:
-        """Tokens of the newest episodes that a pass spares, in a room of `room` tokens."""
+        """Return the tokens of the newest episodes that a pass spares, in a room of `room` tokens."""
         share = self.guard
         if share is None:
             share = 0.0 if self.order == "paper" else GUARD
         return share * max(0.0, room)
 
     def description_limit(self, budget: int) -> float | None:
-        """Tokens that the closing pairs of removed episodes may hold; None for no limit (R11)."""
+        """Return the tokens that the closing pairs of removed episodes may hold; None for no limit (R11)."""
         return None if self.description_share is None else budget * self.description_share
 
     def index_limit(self, budget: int) -> float:
-        """Tokens that the index of evicted content may hold; 0 for none (R20)."""
+        """Return the tokens that the index of evicted content may hold; 0 for none (R20)."""
         return budget * self.index_share
 
 
 # More digits than any budget needs: Python refuses to read numbers of thousands of digits.
 _BUDGET: Final = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([kKmM%]?)", re.ASCII)
 _UNIT: Final = {"": 1, "k": 1_000, "m": 1_000_000}
-# A smaller number without a unit is taken for a slip: no agent can work in so few tokens.
+# A smaller number without a unit must be a slip: no agent can work in so few tokens.
 _LEAST_BARE: Final = 1_000
 
 
@@ -126,7 +126,7 @@ def parse_budget(text: str | int, *, window: int | None = None, exact: bool = Fa
     Args:
         text: `80000`, `80k`, `1.5m`, or a percentage of the model's window such as `50%`; or a number of tokens.
         window: the model's context window in tokens, needed for a percentage.
-        exact: whether a number is taken as it is, however small.
+        exact: whether to accept a number without a unit, however small.
 
     Raises:
         ConfigError: for any other text, a budget below 1 or above `MAX_BUDGET`, one below 1,000 without a unit (such as
@@ -142,7 +142,8 @@ def parse_budget(text: str | int, *, window: int | None = None, exact: bool = Fa
         )
     digits, fraction, unit = match[1], match[2] or "", match[3].lower()
     # The value is number / scale, in whole numbers, so that reading does not change a budget.
-    number, scale = int(digits + fraction), 10 ** len(fraction)
+    number = int(digits + fraction)
+    scale = 10 ** len(fraction)
     if unit != "%":
         tokens = _rounded(number * _UNIT[unit], scale)
         return _checked(tokens if unit else _unambiguous(tokens, text.strip()))
@@ -156,15 +157,15 @@ def parse_budget(text: str | int, *, window: int | None = None, exact: bool = Fa
 
 
 def exact_budget(tokens: int) -> str:
-    """Return a budget, however small, as the text that `parse_budget` reads as just that."""
+    """Return a budget, however small, as text that `parse_budget` reads back exactly."""
     return f"{tokens / 1_000:.3f}k"
 
 
 def _unambiguous(tokens: int, written: str | int) -> int:
-    """Return a number of tokens that was written without a unit, unless a `k` may be missing."""
+    """Return a number of tokens that was written without a unit; refuse it if a `k` may be missing."""
     if 0 < tokens < _LEAST_BARE:
         quote = '"' if isinstance(written, int) else ""
-        meant = f"did you mean {quote}{written}k{quote}? For so few tokens write {quote}{tokens / 1_000:g}k{quote}"
+        meant = f"did you mean {quote}{written}k{quote}? For that few tokens write {quote}{tokens / 1_000:g}k{quote}"
         raise ConfigError(f"budget {written!r} has no unit; {meant}")
     return tokens
 

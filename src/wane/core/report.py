@@ -10,13 +10,32 @@ from wane.core.episodes import Level
 from wane.core.policy import Policy
 from wane.core.room import NOTICES, SYSTEM, USER
 
-_MOST_SHOWN = 100
-_TAIL = 30
+_LONGEST_NAME: Final = 100
+_TAIL: Final = 30
+_ACTIVE: Final = "active episode"
+
+_ORDERS: Final = {
+    "paper": "acts before explorations, the oldest first",
+    "last_use": "the longest unused first",
+}
+"""What goes first in an order (R8)."""
+
+_TAKEN_BY: Final = {
+    Level.REASONING: "reasoning in explorations",
+    Level.BULK: "searches and listings",
+    Level.ARTIFACT: "reads, commands, other calls and notices",
+    Level.REMOVE: "other content of removed episodes",
+    Level.DESCRIPTION: "descriptions of removed explorations",
+    Level.OVERFLOW: "the oldest calls and texts of unfinished work",
+}
+"""What a level takes (R9, R11, R16)."""
 
 
 def brief(name: str) -> str:
-    """Return a name for tables and sentences: one of more than 100 characters is cut in the middle."""
-    return name if len(name) <= _MOST_SHOWN else f"{name[: _MOST_SHOWN - _TAIL - 1]}…{name[-_TAIL:]}"
+    """Return a name for tables and sentences; one of more than 100 characters is cut in the middle."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - _TAIL - 1]}…{name[-_TAIL:]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +43,12 @@ class Step:
     """One level that an episode reached in a pass (R9), its closing pair (R11), or an overflow (R16).
 
     Attributes:
-        episode: its name; None for an implicit episode.
-        number: its place in the order of starts, which identifies implicit ones too.
+        episode: the episode's name; None for an implicit episode.
+        number: its number in order of start, which identifies implicit episodes too.
         level: the level that it reached, or `OVERFLOW`.
         tokens_before: the view's total before.
         tokens_after: the view's total after.
-        removed: indexes of the items that went, in order; empty for a level that removed nothing.
+        removed: indexes of the items that left, in order; empty for a level that removed nothing.
     """
 
     episode: str | None
@@ -76,14 +95,17 @@ class Pinned:
         return sum(tokens for _, tokens in self._rows())
 
     def holders(self) -> list[tuple[str, int]]:
-        """What holds tokens, as (label, tokens), the largest first."""
-        return sorted(((label, tokens) for label, tokens in self._rows() if tokens > 0), key=lambda row: -row[1])
+        """Return what holds tokens, as (label, tokens), the largest first."""
+        rows = [(label, tokens) for label, tokens in self._rows() if tokens > 0]
+        return sorted(rows, key=lambda row: -row[1])
 
     def explain(self) -> str:
-        """What holds tokens, the largest first, for people."""
-        named = f" {brief(self.active_name)!r}" if self.active_name else ""
-        names = {"active episode": f"active episode{named}"}
-        return ", ".join(f"{names.get(label, label)} {tokens:,}" for label, tokens in self.holders())
+        """Return what holds tokens, the largest first, in words."""
+        entries: list[str] = []
+        for label, tokens in self.holders():
+            name = f" {brief(self.active_name)!r}" if label == _ACTIVE and self.active_name else ""
+            entries.append(f"{label}{name} {tokens:,}")
+        return ", ".join(entries)
 
     def _rows(self) -> list[tuple[str, int]]:
         return [
@@ -91,7 +113,7 @@ class Pinned:
             (USER, self.user),
             (NOTICES, self.notices),
             ("prologue", self.prologue),
-            ("active episode", self.active),
+            (_ACTIVE, self.active),
             ("not yet settled", self.unsettled),
             ("needed by an unfinished act", self.needed),
             ("descriptions", self.descriptions),
@@ -101,12 +123,12 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class EvictedIndex:
-    """What requests say of the content that has left the view, from a pass until the next one that evicts (R20).
+    """The text about evicted content that requests show, from a pass until the next one that evicts (R20).
 
     Attributes:
         text: the text.
-        tokens: its tokens, by the counter of those who wrote it.
-        before: the item ahead of which it stands.
+        tokens: its tokens, by the counter of its writer.
+        before: index of the item that it precedes.
     """
 
     text: str
@@ -126,11 +148,11 @@ class FitReport:
         tokens_before: the view's total before.
         tokens_after: the view's total after.
         budget: the budget, in tokens.
-        target: tokens at which the pass was to stop (R10).
+        target: tokens at which a pass stops (R10).
         overflowed: whether it had to take unfinished work, or what such work needs (R16).
         pinned: what holds the tokens, if the budget could not be met; else None.
         policy: the policy of the pass.
-        index: the index of evicted content that stands after it; None if there is none.
+        index: the index of evicted content after it; None if there is none.
     """
 
     ran: bool
@@ -157,7 +179,7 @@ class FitReport:
 
     @property
     def shortfall(self) -> str:
-        """A sentence on how far the view is over the budget and what holds the tokens; empty if it is within."""
+        """A sentence that says how far the view is over the budget and what holds the tokens; empty if it is within."""
         if self.pinned is None:
             return ""
         return (
@@ -166,40 +188,48 @@ class FitReport:
         )
 
     def explain(self) -> str:
-        """What went, in which order and why, and what stays if the budget is not met: sentences for people."""
+        """Return sentences on what left, in which order and why, and on what stays if the budget is not met."""
         if not self.ran:
             return (
                 f"Nothing had to go: the view holds {self.tokens_after:,} tokens, within the budget of {self.budget:,}."
             )
-        return " ".join(filter(None, (self._told_outcome(), *self._told_steps(), self.shortfall)))
+        sentences = [self._explain_outcome(), *self._explain_steps()]
+        if self.shortfall:
+            sentences.append(self.shortfall)
+        return " ".join(sentences)
 
-    def _told_outcome(self) -> str:
-        freed, after = self.tokens_before - self.tokens_after, f"{self.tokens_after:,}"
+    def _explain_outcome(self) -> str:
         over = self.tokens_before - self.budget
-        sentence = f"The view held {self.tokens_before:,} tokens, "
-        sentence += (
-            f"{over:,} over the budget of {self.budget:,}" if over > 0 else f"within the budget of {self.budget:,}"
-        )
-        cold = "" if over > 0 else ", but the provider's cache was cold, so that a changed prefix cost nothing"
+        text = f"The view held {self.tokens_before:,} tokens, "
+        if over > 0:
+            text += f"{over:,} over the budget of {self.budget:,}."
+        else:
+            text += f"within the budget of {self.budget:,}, but the provider's cache was cold, "
+            text += "so that a changed prefix cost nothing."
+        freed = self.tokens_before - self.tokens_after
         if not freed:
-            return f"{sentence}{cold}. A pass found nothing to evict."
+            return f"{text} A pass found nothing to evict."
         if not self.satisfied:
-            return f"{sentence}. A pass evicted {freed:,} of them."
+            return f"{text} A pass evicted {freed:,} of them."
         if self.target == self.budget:
-            return f"{sentence}{cold}. A pass evicted {freed:,} of them, no more than it had to: {after} stay."
-        done = f"{sentence}{cold}. A pass evicts down to low water ({self.target:,}), so that passes are rare. "
-        done += f"This one evicted {freed:,} of them: {after} stay"
-        if self.tokens_after <= self.target:
-            return f"{done}."
-        newest = "" if self.overflowed else " or is the newest work, which goes only if the budget demands it"
-        return f"{done}, because the rest is protected{newest}."
+            return f"{text} A pass evicted {freed:,} of them, no more than it had to: {self.tokens_after:,} stay."
+        text += f" A pass evicts down to low water ({self.target:,}), so that passes are rare."
+        text += f" This one evicted {freed:,} of them: {self.tokens_after:,} stay"
+        if self.tokens_after > self.target:
+            text += ", because the rest is protected"
+            if not self.overflowed:
+                text += " or is the newest work, which goes only if the budget demands it"
+        return f"{text}."
 
-    def _told_steps(self) -> Iterator[str]:
-        steps = self.steps
-        if not steps:
+    def _explain_steps(self) -> Iterator[str]:
+        names: dict[int, str] = {}
+        freed: dict[Level, int] = {}
+        for step in self.steps:
+            names[step.number] = brief(step.episode) if step.episode else f"unmarked work {step.number}"
+            freed[step.level] = freed.get(step.level, 0) + step.tokens_before - step.tokens_after
+        if not names:
             return
-        names = {step.number: brief(step.episode) if step.episode else f"unmarked work {step.number}" for step in steps}
-        removed = {step.number for step in steps if step.level is Level.REMOVE}
+        removed = {step.number for step in self.steps if step.level is Level.REMOVE}
         first, *others = names.values()
         if others:
             order = f", {_ORDERS[self.policy.order]}, from {first} to {others[-1]}"
@@ -209,24 +239,5 @@ class FitReport:
             yield f"It stripped 1 episode, {first}{', and removed it' if removed else ''}."
         if self.overflowed:
             yield "That was not enough, so it took the oldest calls and texts of unfinished work, or of what it needs."
-        freed: dict[Level, int] = {}
-        for step in steps:
-            freed[step.level] = freed.get(step.level, 0) + step.tokens_before - step.tokens_after
-        shares = [f"{freed[level]:,} of {what}" for level, what in _HELD.items() if level in freed]
+        shares = [f"{freed[level]:,} of {content}" for level, content in _TAKEN_BY.items() if level in freed]
         yield f"Tokens that went: {', '.join(shares)}."
-
-
-_ORDERS: Final = {
-    "paper": "acts before explorations, the oldest first",
-    "last_use": "the longest unused first",
-}
-"""What goes first in an order (R8)."""
-_HELD: Final = {
-    Level.REASONING: "reasoning in explorations",
-    Level.BULK: "searches and listings",
-    Level.ARTIFACT: "reads, commands, other calls and notices",
-    Level.REMOVE: "other content of removed episodes",
-    Level.DESCRIPTION: "descriptions of removed explorations",
-    Level.OVERFLOW: "the oldest calls and texts of unfinished work",
-}
-"""What a level takes (R9, R11, R16)."""

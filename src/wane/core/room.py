@@ -1,4 +1,4 @@
-"""The room that a budget leaves for the work: what is left of it besides the content that no pass may take (R13)."""
+"""The room that a budget leaves for the work: the budget less the content that no pass may take (R13)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ TIGHT: Final = 0.5
 """Share of the budget above which the fixed content leaves too little room (measured in `docs/lab/room.md`)."""
 
 EASY: Final = 0.4
-"""Share that the fixed content has of the budget that is advised.
+"""Share of the advised budget that the fixed content has.
 
-It is below TIGHT because the user's turns add to the fixed content, and because recall is worse up to about there."""
+It is below TIGHT because the user's turns add to the fixed content, and because recall is worse above it."""
 
 SYSTEM: Final = "system prompt and tools"
 NOTICES: Final = "opening and standing notices"
@@ -24,7 +24,7 @@ _REMEDIES: Final = {
     NOTICES: "load fewer instructions and skills",
     USER: "begin a new session",
 }
-"""What helps besides a larger budget, by what holds most."""
+"""What helps besides a larger budget, by what holds the most tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Room:
         budget: tokens that the view may hold.
         system: system prompt and tool definitions, and what the provider's last report holds beyond the items.
         user: user turns; 0 under a strategy that may take them.
-        notices: notices ahead of the first assistant message, and standing ones in force (R15); likewise.
-        window: tokens that the model's window holds; None if that is not known.
+        notices: notices ahead of the first assistant message, and standing ones in force (R15); 0 likewise.
+        window: tokens that the model's window holds; None if unknown.
     """
 
     budget: int
@@ -62,17 +62,17 @@ class Room:
 
     @property
     def advised(self) -> int:
-        """The budget in which the fixed content of this session has the share EASY, rounded up to thousands."""
+        """The budget of which the fixed content takes the share EASY, rounded up to thousands."""
         return rounded_up(self.fixed / EASY)
 
     @property
     def attainable(self) -> bool:
-        """Whether the model's window can hold the advised budget, as far as it is known."""
+        """Whether the model's window can hold the advised budget; True if the window is unknown."""
         return self.window is None or self.advised <= self.window
 
     @property
     def warning(self) -> str:
-        """Two sentences on what fills the budget and which budget would help; empty if there is room enough."""
+        """Two sentences on what fills the budget and which budget would help; empty if there is enough room."""
         if not self.tight:
             return ""
         fixed = ", ".join(f"{label} {tokens:,}" for label, tokens in self._rows())
@@ -95,9 +95,9 @@ class Room:
         return f"A budget of {self.advised:,} would help, but the model's window holds {self.window:,}: {shrink}."
 
     def _rows(self) -> list[tuple[str, int]]:
-        """What holds tokens, as (label, tokens), the largest first."""
+        """Return what holds tokens, as (label, tokens), the largest first."""
         rows = [(SYSTEM, self.system), (NOTICES, self.notices), (USER, self.user)]
-        return sorted((row for row in rows if row[1] > 0), key=lambda row: -row[1])
+        return sorted([row for row in rows if row[1] > 0], key=lambda row: -row[1])
 
 
 def rounded_up(tokens: float) -> int:

@@ -1,4 +1,4 @@
-"""Standing notices: which of them are in force, and the episode that each belongs to once it no longer is (R15)."""
+"""Standing notices: those in force, and the episode that each one joins when it no longer is (R15)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wane.core.items import Standing
 
 
 class InForce:
-    """The standing notices in force: by kind, the latest that stated it, and those that have added to it since."""
+    """The standing notices in force: by kind, the latest one that stated it, and those that have added to it since."""
 
     __slots__ = ("kinds",)
 
@@ -17,26 +17,29 @@ class InForce:
         self.kinds: dict[str, list[int]] = {}
 
     def enter(self, index: int, states: Sequence[Standing]) -> list[int]:
-        """Take in the next standing notice, and return those that are no longer in force.
+        """Take in the next standing notice, and return the notices that are no longer in force.
 
         Args:
             index: its index in the history.
             states: what it states.
         """
-        replaced = [earlier for state in states if not state.adds for earlier in self.kinds.pop(state.kind, ())]
+        replaced: dict[int, None] = {}
+        for state in states:
+            if not state.adds:
+                replaced.update(dict.fromkeys(self.kinds.pop(state.kind, ())))
         for kind in dict.fromkeys(state.kind for state in states):
             self.kinds.setdefault(kind, []).append(index)
         stated = {standing for indexes in self.kinds.values() for standing in indexes}
-        return [earlier for earlier in dict.fromkeys(replaced) if earlier not in stated]
+        return [earlier for earlier in replaced if earlier not in stated]
 
 
 class StandingNotices:
     """The standing notices after the first assistant message.
 
     Attributes:
-        in_force: those that are in force.
+        in_force: the notices in force.
         stood_in: by notice in force, the episode that began last before it.
-        overdue: notices no longer in force whose episode had lost its notices before, with that episode.
+        overdue: notices no longer in force whose episode had already lost its notices, with that episode.
     """
 
     __slots__ = ("in_force", "overdue", "stood_in")
@@ -47,7 +50,7 @@ class StandingNotices:
         self.overdue: dict[int, Episode] = {}
 
     def enter(self, index: int, states: Sequence[Standing], episode: Episode) -> list[tuple[int, Episode]]:
-        """Take in the next standing notice, and return those that are no longer in force, with their episodes.
+        """Take in the next standing notice, and return the notices that are no longer in force, with their episodes.
 
         Args:
             index: its index in the history.
@@ -58,7 +61,7 @@ class StandingNotices:
         return [(replaced, self.stood_in.pop(replaced)) for replaced in self.in_force.enter(index, states)]
 
     def overdue_by_episode(self) -> Iterator[tuple[Episode, list[int]]]:
-        """Yield the episodes with overdue notices, in order of start, with these notices."""
+        """Yield the episodes that have overdue notices, in order of start, each with its notices."""
         episodes = {episode.number: episode for episode in self.overdue.values()}
         for number, episode in sorted(episodes.items()):
             yield episode, [index for index, owner in self.overdue.items() if owner.number == number]

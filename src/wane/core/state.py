@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
 from wane.core.eviction import Eviction
+from wane.core.opened import OpenEpisodes
 from wane.core.standing import StandingNotices
 from wane.core.view import View, VisibleMessage
 
@@ -27,13 +28,14 @@ _PLAIN: Final = (
 )
 """Attributes of an episode that need no conversion to JSON."""
 
-
 _OF_TASKS: Final = ("depth", "given_up", "inside")
-"""The same; written only for tasks and what is in one (R17)."""
+"""Further ones, written only for tasks and for episodes in one (R17)."""
 
 
-def export_parts(graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingNotices) -> dict[str, Any]:
-    """Return the episodes, closing pairs, visible items and standing notices of a window as JSON-able data."""
+def export_parts(
+    graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingNotices, opened: OpenEpisodes
+) -> dict[str, Any]:
+    """Return the parts of a window as JSON-able data."""
     return {
         "graph": _export_graph(graph),
         "closings": [_export_episode(episode) for _, episode in sorted(eviction.closings.items())],
@@ -43,13 +45,23 @@ def export_parts(graph: EpisodeGraph, eviction: Eviction, view: View, standing: 
             "stood_in": _export_owners(standing.stood_in, graph),
             "overdue": _export_owners(standing.overdue, graph),
         },
+        "notices": _pairs(view.notices),
+        "active": _number(opened.active),
+        "task": _number(opened.task),
+        "open": [episode.number for episode in opened.annotated.values()],
+        "implicit": _number(opened.implicit),
     }
 
 
 def restore_parts(
-    graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingNotices, state: Mapping[str, Any]
+    graph: EpisodeGraph,
+    eviction: Eviction,
+    view: View,
+    standing: StandingNotices,
+    opened: OpenEpisodes,
+    state: Mapping[str, Any],
 ) -> None:
-    """Fill the empty parts of a new window with what `export_parts` described."""
+    """Fill the empty parts of a new window from what `export_parts` returned."""
     live = [_restore_episode(row) for row in state["graph"]["live"]]
     closings = [_restore_episode(row) for row in state["closings"]]
     episodes = {episode.number: episode for episode in (*live, *closings)}
@@ -58,20 +70,41 @@ def restore_parts(
             episodes[entry["number"]].task = episodes[task]
     _restore_graph(graph, state["graph"], live)
     _restore_view(view, state["view"], episodes)
+    view.notices.update(state["notices"])
     for episode in closings:
         eviction.keep_description(episode)
     row = state["standing"]
     standing.in_force.kinds.update((kind, list(indexes)) for kind, indexes in row["in_force"].items())
     standing.stood_in.update(_restore_owners(row["stood_in"], episodes))
     standing.overdue.update(_restore_owners(row["overdue"], episodes))
+    opened.active = _numbered(graph, state["active"])
+    opened.task = _numbered(graph, state["task"])
+    opened.implicit = _numbered(graph, state["implicit"])
+    opened.restore(graph.live[number] for number in state["open"])
+
+
+def _number(episode: Episode | None) -> int | None:
+    return None if episode is None else episode.number
+
+
+def _numbered(graph: EpisodeGraph, number: int | None) -> Episode | None:
+    return None if number is None else graph.live[number]
+
+
+def _pairs(mapping: Mapping[int, Any]) -> list[list[Any]]:
+    """Return a mapping as rows: the keys of a JSON object would be text."""
+    return [[key, value] for key, value in mapping.items()]
 
 
 def _export_graph(graph: EpisodeGraph) -> dict[str, Any]:
+    archive: dict[str, list[list[int]]] = {}
+    for name, spans in graph.archive.items():
+        archive[name] = [list(span) for span in spans]
     return {
         "started": graph.started,
-        "latest": graph.latest and graph.latest.number,
+        "latest": _number(graph.latest_episode),
         "live": [_export_episode(episode) for episode in graph.live.values()],
-        "archive": {name: [list(span) for span in spans] for name, spans in graph.archive.items()},
+        "archive": archive,
         "waiting": [episode.number for episode in graph.waiting],
     }
 
@@ -80,17 +113,16 @@ def _restore_graph(graph: EpisodeGraph, row: Mapping[str, Any], live: Iterable[E
     graph.started = row["started"]
     for episode in live:
         graph.insert(episode)
-    graph.archive.update(
-        (name, tuple((first, stop) for first, stop in spans)) for name, spans in row["archive"].items()
-    )
+    for name, spans in row["archive"].items():
+        graph.archive[name] = tuple((first, stop) for first, stop in spans)
     graph.waiting.extend(graph.live[number] for number in row["waiting"])
-    graph.latest = None if row["latest"] is None else graph.live[row["latest"]]
+    graph.latest_episode = _numbered(graph, row["latest"])
     for episode in graph.live.values():
         graph.offer(episode)
 
 
 def _export_episode(episode: Episode) -> dict[str, Any]:
-    return {
+    row = {
         "number": episode.number,
         "name": episode.name,
         "type": episode.type.value,
@@ -98,34 +130,36 @@ def _export_episode(episode: Episode) -> dict[str, Any]:
         **{name: getattr(episode, name) for name in _PLAIN},
         "spans": [list(span) for span in episode.spans],
         "buckets": [[rank, list(indexes)] for rank, indexes in episode.buckets.items()],
-        "loose": [list(entry) for entry in episode.loose.items()],
-        "durable": [list(entry) for entry in episode.durable.items()],
-        "texts": [list(entry) for entry in episode.texts.items()],
-        **(_export_task(episode) if episode.is_task or episode.task else {}),
+        "loose": _pairs(episode.loose),
+        "durable": _pairs(episode.durable),
+        "texts": _pairs(episode.texts),
     }
-
-
-def _export_task(episode: Episode) -> dict[str, Any]:
-    task = None if episode.task is None else episode.task.number
-    return {"task": task, **{name: getattr(episode, name) for name in _OF_TASKS}}
+    if episode.is_task or episode.task:
+        row["task"] = _number(episode.task)
+        row.update((name, getattr(episode, name)) for name in _OF_TASKS)
+    return row
 
 
 def _restore_episode(row: Mapping[str, Any]) -> Episode:
     episode = Episode(row["number"], row["name"], EpisodeType(row["type"]), tuple(row["dependencies"]))
-    for name in (*_PLAIN, *(_OF_TASKS if "task" in row else ())):
+    names = (*_PLAIN, *_OF_TASKS) if "task" in row else _PLAIN
+    for name in names:
         setattr(episode, name, row[name])
     episode.spans = [list(span) for span in row["spans"]]
     episode.buckets = {rank: list(indexes) for rank, indexes in row["buckets"]}
-    episode.loose, episode.durable, episode.texts = dict(row["loose"]), dict(row["durable"]), dict(row["texts"])
+    episode.loose = dict(row["loose"])
+    episode.durable = dict(row["durable"])
+    episode.texts = dict(row["texts"])
     return episode
 
 
 def _export_owners(owners: Mapping[int, Episode], graph: EpisodeGraph) -> list[list[Any]]:
-    """Items with their episodes. Those that have left the graph are written out."""
-    return [
-        [index, episode.number, None if episode.number in graph.live else _export_episode(episode)]
-        for index, episode in owners.items()
-    ]
+    """Return items with the numbers of their episodes, and the whole episode if the graph does not have it."""
+    rows: list[list[Any]] = []
+    for index, episode in owners.items():
+        dropped = None if episode.number in graph.live else _export_episode(episode)
+        rows.append([index, episode.number, dropped])
+    return rows
 
 
 def _restore_owners(rows: Iterable[Sequence[Any]], episodes: dict[int, Episode]) -> Iterator[tuple[int, Episode]]:
@@ -137,7 +171,7 @@ def _restore_owners(rows: Iterable[Sequence[Any]], episodes: dict[int, Episode])
 
 def _export_view(view: View, graph: EpisodeGraph) -> dict[str, Any]:
     return {
-        "tokens": [list(entry) for entry in view.tokens.items()],
+        "tokens": _pairs(view.tokens),
         "messages": _export_messages(view),
         "needs": [[index, list(targets)] for index, targets in view.needs.items()],
         "held": _export_owners(view.held, graph),
@@ -145,21 +179,24 @@ def _export_view(view: View, graph: EpisodeGraph) -> dict[str, Any]:
 
 
 def _export_messages(view: View) -> list[list[list[int]]]:
-    """Visible items of each assistant message, reasoning apart from the rest. The latest message comes last."""
+    """Return the visible items of each assistant message as `[others, reasoning]`, the latest message last."""
     rows: dict[VisibleMessage, list[list[int]]] = {}
     for index, message in view.messages.items():
-        rows.setdefault(message, [[], []])[index in message.reasoning].append(index)
+        others, reasoning = rows.setdefault(message, [[], []])
+        if index in message.reasoning:
+            reasoning.append(index)
+        else:
+            others.append(index)
     latest = rows.pop(view.latest, [[], []])
     return [*rows.values(), latest]
 
 
 def _restore_view(view: View, row: Mapping[str, Any], episodes: dict[int, Episode]) -> None:
-    view.tokens.update((index, tokens) for index, tokens in row["tokens"])
+    view.tokens.update(row["tokens"])
     for others, reasoning in row["messages"]:
         message = VisibleMessage(len(others), list(reasoning))
         view.messages.update(dict.fromkeys((*others, *reasoning), message))
-        # The last one may still grow.
-        view.latest = message
+        view.latest = message  # the last one, which may still grow
     for index, targets in row["needs"]:
         view.couple(index, targets)
     view.held.update(_restore_owners(row["held"], episodes))

@@ -17,7 +17,7 @@ class Counter(Protocol):
     """Anything that counts the tokens of a text."""
 
     def __call__(self, text: str, /) -> int:
-        """Return the number of tokens of `text`, at least 0."""
+        """Return the number of tokens in `text`."""
         ...
 
 
@@ -38,8 +38,8 @@ class Accounting:
         items: estimate of all visible items.
         overhead: estimate of what every request carries besides the items: system prompt, tool definitions.
         ratio: provider's tokens per estimated token, as of the last report; kept within 0.5 and 4.
-        drift: the provider's count less the estimate times the ratio, as of the last report.
-        sent: estimate of the last request, which the next report is about.
+        drift: the provider's count minus the estimate times the ratio, as of the last report.
+        sent: estimate of the last request, which the next report is about; None before the first request.
         index: estimate of the index of evicted content (R20).
     """
 
@@ -78,15 +78,20 @@ class Accounting:
         if input_tokens <= 0:
             return
         sent = self.estimate if self.sent is None else self.sent
-        self.ratio = min(max(input_tokens / sent, _MIN_RATIO), _MAX_RATIO) if sent else 1.0
+        self.ratio = 1.0
+        if sent:
+            self.ratio = min(max(input_tokens / sent, _MIN_RATIO), _MAX_RATIO)
         self.drift = input_tokens - sent * self.ratio
 
 
 class MessageStarts:
-    """Tells where assistant messages begin: items join by their message's ordinal or, without one, with those before.
+    """Tells where assistant messages begin.
+
+    Items with the same message ordinal belong together; an item without an ordinal joins the assistant items right
+    before it.
 
     Attributes:
-        ordinal: of the latest assistant message; None if it has none, or there is no message yet.
+        ordinal: ordinal of the latest assistant message; None if it has none, or there is no message yet.
         growing: whether the next item may belong to that message without an ordinal.
     """
 
@@ -101,8 +106,12 @@ class MessageStarts:
         if item.kind not in ASSISTANT:
             self.growing = False
             return False
-        begins = not self.growing if item.message is None else item.message != self.ordinal
-        if begins or item.message is not None:
+        if item.message is None:
+            begins = not self.growing
+            if begins:
+                self.ordinal = None
+        else:
+            begins = item.message != self.ordinal
             self.ordinal = item.message
         self.growing = True
         return begins
@@ -131,9 +140,9 @@ class View:
         tokens: tokens by index; a dict, so that removal is O(1) and the order of insertion is the history's.
         messages: by index of an assistant's item, its message.
         latest: the latest assistant message.
-        notices: by index of a notice of an episode, the episode's number (R15).
-        held: items whose level was reached but which something visible still needs, with their episode.
-        needs: by index, the items that must stay as long as this one does; only for coupled items.
+        notices: by index of a notice that belongs to an episode, the episode's number (R15).
+        held: items whose level was reached but which a visible item still needs, with their episode.
+        needs: by index of a coupled item, the items that must stay as long as it does.
     """
 
     __slots__ = ("_accounting", "_needers", "held", "latest", "messages", "needs", "notices", "tokens")
@@ -153,7 +162,7 @@ class View:
         self.tokens[index] = tokens
         self._accounting.items += tokens
 
-    def say(self, index: int, *, reasoning: bool) -> None:
+    def join_message(self, index: int, *, reasoning: bool) -> None:
         """Add an item to the latest assistant message."""
         self.messages[index] = self.latest
         if reasoning:
@@ -175,7 +184,8 @@ class View:
 
     def unit(self, indexes: Iterable[int]) -> set[int]:
         """Return items with all items that need them (R12)."""
-        coupled, frontier = set(indexes), list(indexes)
+        coupled = set(indexes)
+        frontier = list(coupled)
         while frontier and self.needs:
             new = [needer for needer in self._needers.get(frontier.pop(), ()) if needer not in coupled]
             coupled.update(new)
@@ -183,10 +193,10 @@ class View:
         return coupled
 
     def take(self, candidates: Collection[int], episode: Episode) -> list[int]:
-        """Remove the candidates, items of an episode, except those that a visible item needs.
+        """Remove the candidates, which are items of an episode, except those that a visible item needs.
 
-        Items held back for their sake leave too, and so does the episode's reasoning where a message would hold
-        nothing else (R9).
+        Items that were held back for the candidates leave too, and so does the episode's reasoning where a message
+        would hold nothing else (R9).
 
         Returns:
             The removed indexes, in the history's order.
@@ -196,11 +206,12 @@ class View:
             self._remove(removed, episode)
             return removed
         going = self._closure(candidates, episode)
-        owners = {index: self.held.pop(index, episode) for index in going}
-        self.held.update((index, episode) for index in candidates if index not in going)
-        for index, owner in owners.items():
-            self._remove([index], owner)
+        for index in going:
+            self._remove([index], self.held.pop(index, episode))
             self._uncouple(index)
+        for index in candidates:
+            if index not in going:
+                self.held[index] = episode
         return sorted(going)
 
     def _remove(self, indexes: Iterable[int], owner: Episode) -> None:
@@ -219,53 +230,57 @@ class View:
         self._accounting.items -= freed
 
     def _lost(self, going: Iterable[int]) -> dict[VisibleMessage, int]:
-        """How many items other than reasoning each message loses; only messages with reasoning that lose something."""
+        """Count the items other than reasoning that each message loses, for messages with reasoning."""
         lost: dict[VisibleMessage, int] = {}
         for index in going:
             message = self.messages.get(index)
-            if message is not None and message.reasoning:
-                lost[message] = lost.get(message, 0) + (index not in message.reasoning)
+            if message is None or not message.reasoning:
+                continue
+            lost.setdefault(message, 0)
+            if index not in message.reasoning:
+                lost[message] += 1
         return lost
 
     def _left_alone(self, going: Collection[int], episode: Episode) -> list[int]:
-        """The episode's reasoning in messages that lose something and would hold nothing but reasoning (R9)."""
-        bare = [message for message, lost in self._lost(going).items() if lost == message.others]
-        return [index for message in bare for index in message.reasoning if index not in going and episode.owns(index)]
+        """Return the episode's reasoning in messages that lose something and would hold only reasoning (R9)."""
+        lonely: list[int] = []
+        for message, lost in self._lost(going).items():
+            if lost == message.others:
+                lonely += [index for index in message.reasoning if index not in going and episode.owns(index)]
+        return lonely
 
     def _closure(self, candidates: Collection[int], episode: Episode) -> set[int]:
-        """The largest set of items that may leave: nothing needs them, and extra reasoning goes only if left alone."""
+        """Return the largest set of items that may leave together.
+
+        No other visible item needs them, and reasoning that is no candidate is among them only if it would be left
+        alone in its message.
+        """
         going = set(candidates)
         self._spread(going, candidates)
-        # Items held for the sake of reasoning leave with it, should these candidates leave it alone.
-        coupled = [
-            partner
-            for message in self._lost(going)
-            for index in message.reasoning
-            if episode.owns(index)
-            for partner in (*self.needs.get(index, ()), *self._needers.get(index, ()))
-            if partner in self.held and partner not in going
-        ]
-        going.update(coupled)
-        self._spread(going, coupled)
+        # Items that were held back for reasoning leave with it, should the candidates leave that alone.
+        for message in self._lost(going):
+            self._spread(going, [index for index in message.reasoning if episode.owns(index)])
         alone: set[int] = set()
         while lonely := self._left_alone(going, episode):
             alone.update(lonely)
             going.update(lonely)
             self._spread(going, lonely)
-        while True:
-            lost = self._lost(going - alone)
-            staying = [
-                index
-                for index in going
-                if not going.issuperset(self._needers.get(index, ()))
-                or (index in alone and lost.get(self.messages[index], -1) < self.messages[index].others)
-            ]
-            if not staying:
-                return going
+        while staying := self._staying(going, alone):
             going.difference_update(staying)
+        return going
+
+    def _staying(self, going: set[int], alone: set[int]) -> list[int]:
+        """Return the items that cannot leave with the others: needed ones, and reasoning that is not left alone."""
+        lost = self._lost(going - alone)
+        staying: list[int] = []
+        for index in going:
+            needed = not going.issuperset(self._needers.get(index, ()))
+            if needed or (index in alone and lost.get(self.messages[index], -1) < self.messages[index].others):
+                staying.append(index)
+        return staying
 
     def _spread(self, going: set[int], start: Iterable[int]) -> None:
-        """Add the held items that need these or that these need."""
+        """Add the held items that need the first ones or are needed by them, directly or through each other."""
         frontier = list(start)
         while frontier:
             index = frontier.pop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, starmap, takewhile
 from math import inf
 from typing import Any, Final
 
@@ -22,7 +21,6 @@ from wane.core.standing import StandingNotices
 from wane.core.state import export_parts, restore_parts
 from wane.core.view import Accounting, MessageStarts, View, VisibleMessage
 
-_RAW: Final[tuple[type, ...]] = (str, type(None))
 _DESCRIPTION_RANK: Final = Level.DESCRIPTION.rank
 _ARTIFACT_RANK: Final = Level.ARTIFACT.rank
 _CLASS_RANK: Final = {
@@ -32,11 +30,10 @@ _CLASS_RANK: Final = {
 }
 
 IMPLICIT_TOKENS: Final = 8_000
-"""Tokens after which an implicit episode closes ahead of the next assistant message (R5)."""
+"""An implicit episode that holds this many tokens closes ahead of the next assistant message (R5)."""
 
 STATE_VERSION: Final = 6
 """Version of the data that `ContextWindow.export` returns."""
-
 
 IndexWriter = Callable[[Sequence[Step], int], EvictedIndex | None]
 """Writes the index of evicted content for a pass (R20), given its trace and the tokens that the index may hold."""
@@ -44,11 +41,11 @@ IndexWriter = Callable[[Sequence[Step], int], EvictedIndex | None]
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """Outcome of marks by the host.
+    """Outcome of the host's marks.
 
     Attributes:
         opened: the episodes and tasks that they opened, in order.
-        closed: those that they closed, in order; implicit ones included.
+        closed: the episodes and tasks that they closed, in order; implicit ones included.
     """
 
     opened: tuple[Episode, ...] = ()
@@ -68,7 +65,7 @@ class Added:
         closed: the episode or task that it closed, if any; implicit ones included. The end of a task closes unmarked
             work, too.
         marks: the marks that were made right ahead of it.
-        marked: what those of the host did.
+        marked: what the host's marks among them did.
     """
 
     index: int
@@ -110,10 +107,10 @@ class ContextWindow:
         tasks: bool = False,
     ) -> None:
         self._budget = parse_budget(budget, exact=True)
+        self._graph = EpisodeGraph()
         self.policy = Policy() if policy is None else policy
         self._classes = read_tool_classes(tool_classes)
         self._protocol = Protocol(tasks=tasks)
-        self._graph = EpisodeGraph()
         self.accounting = Accounting()
         self.overhead = overhead
         self._view = View(self.accounting)
@@ -152,6 +149,7 @@ class ContextWindow:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._policy = check_policy(policy)
+        self._graph.arrange(policy)
 
     @property
     def tasks(self) -> bool:
@@ -185,7 +183,7 @@ class ContextWindow:
 
     @property
     def open_calls(self) -> dict[str, int]:
-        """Number of calls without a result yet, by id: an id may be reused, even before its call is answered."""
+        """Number of calls without a result, by id. A provider may reuse an id even before its call is answered."""
         return {call_id: len(waiting) for call_id, waiting in self._calls.items()}
 
     def shows(self, index: int) -> bool:
@@ -209,12 +207,12 @@ class ContextWindow:
 
     @property
     def open(self) -> list[Episode]:
-        """All annotated episodes that have been started and not ended; several only if the host marks (R18)."""
+        """All annotated episodes that were started and not ended; several only if the host marks (R18)."""
         return self._open.episodes
 
     @property
     def open_marks(self) -> list[Episode]:
-        """What has been started and not ended, tasks included, in order of start."""
+        """The annotated episodes and tasks that were started and not ended, in order of start."""
         return list(self._open.annotated.values())
 
     @property
@@ -230,7 +228,7 @@ class ContextWindow:
     @property
     def latest(self) -> int:
         """Index of the latest assistant message's first item; -1 if there is none."""
-        return self._graph.message
+        return self._graph.latest_message
 
     @property
     def described(self) -> list[Episode]:
@@ -244,30 +242,32 @@ class ContextWindow:
 
     @property
     def pinned(self) -> Pinned:
-        """Tokens that no pass may take now, by what holds them (R13); overflow (R16) may still take exchanges of it."""
-        accounting, opened = self.accounting, self.open
-        scaled = accounting.scaled
-        unsettled = [
-            episode for episode in self._graph.unsettled.values() if episode not in opened and not episode.is_task
-        ]
-        pinned_tokens = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
+        """Tokens that no pass may take now, by what holds them (R13). Overflow (R16) may still take some of them."""
+        graph, view, opened = self._graph, self._view, self.open
+        unsettled = 0
+        for episode in graph.unsettled.values():
+            if not (episode in opened or episode.is_task or graph.exempt(episode)):
+                unsettled += episode.tokens
+        held = sum(view.tokens[index] for index, owner in view.held.items() if owner.removed)
+        needed = sum(episode.tokens for episode in graph.needed().values())
+        scaled = self.accounting.scaled
         return Pinned(
-            overhead=accounting.beside,
+            overhead=self.accounting.beside,
             system=scaled(self._fixed[Kind.SYSTEM]),
             user=scaled(self._fixed[Kind.USER]),
             notices=scaled(self._fixed[Kind.NOTICE]),
-            prologue=scaled(self._prologue),
+            prologue=scaled(graph.prologue_tokens),
             active=scaled(sum(episode.tokens for episode in opened)),
             active_name=", ".join(str(episode.name) for episode in opened) or None,
-            unsettled=scaled(sum(episode.tokens for episode in unsettled if not self._is_exempt(episode))),
-            needed=scaled(pinned_tokens + sum(episode.tokens for episode in self._graph.needed().values())),
+            unsettled=scaled(unsettled),
+            needed=scaled(held + needed),
             descriptions=scaled(self._eviction.kept_descriptions(self.policy)),
-            tasks=scaled(sum(task.tokens for task in self._graph.tasks.values())),
+            tasks=scaled(sum(task.tokens for task in graph.tasks.values())),
         )
 
     @property
     def room(self) -> Room:
-        """The budget and the tokens of it that no pass may ever take; it takes no longer in a long session."""
+        """The budget, and the tokens of it that no pass may ever take. O(1)."""
         scaled, fixed = self.accounting.scaled, self._fixed
         return Room(
             self._budget,
@@ -278,23 +278,14 @@ class ContextWindow:
 
     @property
     def notices(self) -> dict[int, int]:
-        """Tokens of the notices in view, by number of the episode that they belong to (R15)."""
+        """Tokens of the notices in view, by the number of the episode that they belong to (R15)."""
         by_episode: dict[int, int] = {}
         for index, number in self._view.notices.items():
             by_episode[number] = by_episode.get(number, 0) + self.accounting.scaled(self._view.tokens[index])
         return by_episode
 
-    @property
-    def _prologue(self) -> int:
-        """Estimated tokens of the unannotated work ahead of the first start, if the policy protects it (R7)."""
-        prologue = takewhile(self._is_exempt, self._graph.live.values())
-        return sum(episode.tokens for episode in prologue)
-
-    def _is_exempt(self, episode: Episode) -> bool:
-        return episode.prologue and self.policy.prologue == "whole"
-
     def members(self, name: str) -> tuple[range, ...]:
-        """Indexes of all items of an annotated episode, evicted or not, for a recall.
+        """Return the indexes of all items of an annotated episode, evicted or not, for a recall.
 
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
@@ -308,18 +299,18 @@ class ContextWindow:
         raise UnknownEpisodeError(f"no episode is named {name!r}; {known_episodes}")
 
     def absence(self, name: str) -> Absence:
-        """Return how much of an annotated episode has left the view, besides its description (R9) and reasoning."""
+        """Return how much of an annotated episode has left the view, apart from its description (R9) and reasoning."""
         episode = self._graph.named(name)
         if episode is None:
             return "all" if name in self._graph.archive else "none"
+        members: list[Sequence[int]]
         if episode.rank > Level.REASONING.rank:
-            return "none" if self._sees(chain(*starmap(range, episode.spans))) else "some"
-        # Its reasoning may be gone, and overflow may have taken more of it before it settled (R16).
-        rest = (bucket for rank, bucket in episode.buckets.items() if rank > Level.REASONING.rank)
-        return "none" if self._sees(chain.from_iterable(rest)) else "some"
-
-    def _sees(self, indexes: Iterable[int]) -> bool:
-        return all(index in self._view.tokens for index in indexes)
+            members = [range(first, stop) for first, stop in episode.spans]
+        else:
+            # Its reasoning may be gone, and overflow may have taken more of it before it settled (R16).
+            members = [indexes for rank, indexes in episode.buckets.items() if rank > Level.REASONING.rank]
+        complete = all(self.shows(index) for indexes in members for index in indexes)
+        return "none" if complete else "some"
 
     def foresee(self, arguments: Iterable[str | None]) -> list[Verdict]:
         """Judge `delimiter` calls as if they came next, in this order, without changing anything.
@@ -330,7 +321,7 @@ class ContextWindow:
         ahead = self._protocol.copy()
         return [ahead.judge(raw, self.absence) for raw in arguments]
 
-    # What the caller tells it
+    # Changes
 
     def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
         """Set the tool classes for items to come; items in the history keep theirs (R14).
@@ -365,16 +356,20 @@ class ContextWindow:
             self._open.check(marks)
         index = self._count
         self._count += 1
-        full = self._note_message(item, index)
-        if not marks and full is None:
-            return self._take(item, index)
-        closed = [episode for episode in (full, *map(self._open.mark, marks)) if episode]
+        closed = self._note_message(item, index)
+        for mark in marks:
+            ended = self._open.mark(mark)
+            closed = closed or ended
         added = self._take(item, index)
-        opened = self._open.active if marks and marks[-1].action == "start" else added.opened
-        return replace(added, opened=opened, closed=closed[0] if closed else added.closed, marks=tuple(marks))
+        if not marks and closed is None:
+            return added
+        opened = added.opened
+        if marks and marks[-1].action == "start":
+            opened = self._open.active
+        return replace(added, opened=opened, closed=closed or added.closed, marks=tuple(marks))
 
     def mark(self, marks: Sequence[Mark]) -> Marked:
-        """Make marks behind the latest item, as a host does (R18). The next model call follows them.
+        """Make marks right after the latest item, as a host does (R18). The next model call follows them.
 
         Raises:
             HistoryError: for a mark that cannot be made. The window is then unchanged.
@@ -389,7 +384,7 @@ class ContextWindow:
         return Marked(tuple(opened), tuple(closed))
 
     def extend(self, items: Iterable[Item]) -> list[Added]:
-        """Take in several items; the same as adding them one by one."""
+        """Take in several items, as if they were added one by one."""
         return [self.add(item) for item in items]
 
     def fit(self, *, cold: bool = False, write_index: IndexWriter | None = None) -> FitReport:
@@ -403,7 +398,8 @@ class ContextWindow:
             write_index: writes the index of evicted content for a pass that evicted something; None for no index.
         """
         accounting, policy = self.accounting, self.policy
-        before, target = accounting.total, self._budget * policy.low_water
+        before = accounting.total
+        target = self._budget * policy.low_water
         ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
         trace = self._pass(write_index) if ran else ()
         accounting.mark_sent()
@@ -424,25 +420,30 @@ class ContextWindow:
         )
 
     def _pass(self, write_index: IndexWriter | None) -> tuple[Step, ...]:
-        """Run a pass, and put an index of what has left in place of the last one."""
+        """Run a pass, and replace the index of what has left the view."""
         accounting, policy, budget = self.accounting, self.policy, self._budget
-        index, limit = self._index, 0 if write_index is None else int(policy.index_limit(budget))
+        limit = 0
+        if write_index is not None:
+            limit = int(policy.index_limit(budget))
+        index = self._index
         self._show(None)
-        evictable = accounting.items - sum(self._fixed.values()) - self._prologue
-        held_for_good = accounting.total - accounting.scaled(evictable)  # R13
-        trace = self._eviction.run(policy, budget, held_for_good + limit, self._graph.message, limit)
+        evictable = accounting.items - sum(self._fixed.values()) - self._graph.prologue_tokens
+        fixed = accounting.total - accounting.scaled(evictable)  # R13
+        trace = self._eviction.run(policy, budget, fixed + limit, limit)
         room = int(min(limit, budget - accounting.total) / accounting.ratio)
         if write_index is not None and any(step.removed for step in trace):
             index = write_index(trace, room) if room > 0 else None
-        # One that was written under another budget may be too large now.
-        self._show(None if index is None or index.tokens > room else index)
+        # The last index may have been written under another budget, and be too large now.
+        if index is not None and index.tokens <= room:
+            self._show(index)
         return trace
 
     def _show(self, index: EvictedIndex | None) -> None:
-        self._index, self.accounting.index = index, 0 if index is None else index.tokens
+        self._index = index
+        self.accounting.index = 0 if index is None else index.tokens
 
     def apply(self, trace: Iterable[Step], index: EvictedIndex | None = None) -> None:
-        """Repeat a recorded pass in place of `fit`, whatever policy and budget are now (R14).
+        """Repeat a recorded pass in place of `fit`, whatever the policy and the budget are now (R14).
 
         Args:
             trace: `FitReport.trace` of the recorded pass.
@@ -456,7 +457,7 @@ class ContextWindow:
         self.accounting.mark_sent()
 
     def observe(self, input_tokens: int) -> None:
-        """Anchor the accounting to what the provider said the last request held.
+        """Anchor the accounting to the provider's count of the last request.
 
         The last request is the view as of the latest `fit` or `apply`. What changed since counts by its estimate times
         the ratio of reported to estimated tokens.
@@ -468,30 +469,23 @@ class ContextWindow:
 
     def export(self) -> dict[str, Any]:
         """Return the whole state as JSON-able data."""
-        present = self._open
+        calls: list[list[Any]] = []
+        for call_id, waiting in self._calls.items():
+            calls += [[call_id, call.owner.number, call.rank, call.index] for call in waiting]
         return {
             "version": STATE_VERSION,
             "budget": self.budget,
             "policy": asdict(self.policy),
             "tool_classes": {name: cls.value for name, cls in self._classes.items()},
             "accounting": asdict(self.accounting),
-            "index": self._index and asdict(self._index),
+            "index": None if self._index is None else asdict(self._index),
             "tasks": self.tasks,
             "started": dict(self._protocol.started),
-            **export_parts(self._graph, self._eviction, self._view, self._standing),
+            **export_parts(self._graph, self._eviction, self._view, self._standing, self._open),
             "count": self._count,
             "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
-            "notices": [list(entry) for entry in self._view.notices.items()],
-            "active": present.active and present.active.number,
-            "task": present.task and present.task.number,
-            "open": [episode.number for episode in present.annotated.values()],
-            "implicit": present.implicit and present.implicit.number,
-            "calls": [
-                [call_id, call.owner.number, call.rank, call.index]
-                for call_id, waiting in self._calls.items()
-                for call in waiting
-            ],
-            "message": [self._graph.message, self._starts.ordinal, self._starts.growing],
+            "calls": calls,
+            "message": [self._graph.latest_message, self._starts.ordinal, self._starts.growing],
         }
 
     @classmethod
@@ -499,7 +493,7 @@ class ContextWindow:
         """Return the window that `export` described.
 
         Raises:
-            ConfigError: if the state is not one that this version wrote.
+            ConfigError: if this version did not write the state, or it is damaged.
         """
         if state.get("version") != STATE_VERSION:
             raise ConfigError(f"state has version {state.get('version')!r}; this Wane reads version {STATE_VERSION}")
@@ -515,26 +509,20 @@ class ContextWindow:
             raise ConfigError(f"the state is damaged: {error!r}") from error
         return window
 
-    # How it does it
+    # Internals
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         for name, value in state["accounting"].items():
             setattr(self.accounting, name, value)
-        self._index = state["index"] and EvictedIndex(**state["index"])
-        restore_parts(self._graph, self._eviction, self._view, self._standing, state)
-        live = self._graph.live
-        present = self._open
-        present.active = None if state["active"] is None else live[state["active"]]
-        present.implicit = None if state["implicit"] is None else live[state["implicit"]]
-        present.task = None if state["task"] is None else live[state["task"]]
+        if state["index"] is not None:
+            self._index = EvictedIndex(**state["index"])
+        restore_parts(self._graph, self._eviction, self._view, self._standing, self._open, state)
         self._protocol.started.update(state["started"])
-        present.restore(live[number] for number in state["open"])
         self._count = state["count"]
         self._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
-        self._view.notices.update(state["notices"])
         for call_id, owner, rank, index in state["calls"]:
-            self._calls.setdefault(call_id, []).append(OpenCall(live[owner], rank, index))
-        self._graph.message, self._starts.ordinal, self._starts.growing = state["message"]
+            self._calls.setdefault(call_id, []).append(OpenCall(self._graph.live[owner], rank, index))
+        self._graph.latest_message, self._starts.ordinal, self._starts.growing = state["message"]
 
     def _check(self, item: Item) -> None:
         # A plain string equals a Kind but is not one.
@@ -545,7 +533,8 @@ class ContextWindow:
         if item.kind is Kind.CALL:
             if item.call_id is None or not item.tool:
                 raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")
-            if not isinstance(item.arguments, _RAW):
+            arguments: object = item.arguments
+            if arguments is not None and not isinstance(arguments, str):
                 raise HistoryError(f"item {self._count} has arguments that are not text; give the model's JSON")
         if item.needs and any(offset == 0 or self._count + offset < 0 for offset in item.needs):
             raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items of its message")
@@ -566,8 +555,9 @@ class ContextWindow:
         self._view.latest = VisibleMessage()
         self._graph.message_started(index)
         implicit = self._open.implicit
-        full = implicit is not None and implicit.size >= IMPLICIT_TOKENS
-        return self._open.close_implicit() if full else None
+        if implicit is None or implicit.size < IMPLICIT_TOKENS:
+            return None
+        return self._open.close_implicit()
 
     def _take(self, item: Item, index: int) -> Added:
         self._view.enter(index, item.tokens)
@@ -576,20 +566,23 @@ class ContextWindow:
         if item.kind is Kind.RESULT:
             return self._add_result(item, index)
         if item.kind in ASSISTANT:
-            self._view.say(index, reasoning=item.kind is Kind.REASONING)
+            self._view.join_message(index, reasoning=item.kind is Kind.REASONING)
             return self._add_work(item, index)
-        if item.kind is Kind.NOTICE and not item.standing and (self._graph.message >= 0 or self._open.active):
+        answered = self._graph.latest_message >= 0
+        if item.kind is Kind.NOTICE and not item.standing and (answered or self._open.active):
             added = self._add_work(item, index)
             assert added.episode is not None
             self._view.notices[index] = added.episode.number
             return added
         self._fixed[item.kind] += item.tokens
-        if item.standing and self._graph.message >= 0:
-            stands_in = self._open.active or self._open.implicit or self._graph.latest
+        if item.standing and answered:
+            stands_in = self._open.active or self._open.implicit or self._graph.latest_episode
             assert stands_in is not None
             for earlier, episode in self._standing.enter(index, item.standing, stands_in):
                 self._release(earlier, episode)
-        return Added(index, closed=self._open.close_implicit() if item.kind is Kind.USER else None)
+        if item.kind is not Kind.USER:
+            return Added(index)
+        return Added(index, closed=self._open.close_implicit())
 
     def _release(self, index: int, episode: Episode) -> None:
         """Make a notice that is no longer in force one of the episode that it stood in (R15)."""
@@ -600,7 +593,7 @@ class ContextWindow:
         if episode.rank >= _ARTIFACT_RANK or episode.is_task:
             self._standing.overdue[index] = episode
             if episode.removed:
-                self._graph.archived(episode)
+                self._graph.archive_spans(episode)
             return
         episode.buckets.setdefault(_ARTIFACT_RANK, []).append(index)
         if not episode.settled:
@@ -615,17 +608,18 @@ class ContextWindow:
         owner, opened = self._open.owner()
         rank = self._rank(item, owner, verdict)
         self._enter(owner, item, index, rank)
-        # What overflow may take of an episode that has not settled (R16); of a task it takes nothing (R17).
-        if owner.is_task:
-            return Added(index, owner, verdict, opened)
-        if item.kind is Kind.CALL:
-            (owner.durable if rank == REMOVE_RANK else owner.loose)[index] = None
-        else:
-            (owner.texts if item.kind is Kind.TEXT else owner.loose)[index] = index
+        ends = owner.loose
+        if item.kind is Kind.TEXT:
+            ends = owner.texts
+        elif item.kind is Kind.CALL and rank == REMOVE_RANK:
+            ends = owner.durable
+        # Overflow takes nothing of a task (R17).
+        if not owner.is_task:
+            ends[index] = None if item.kind is Kind.CALL else index
         return Added(index, owner, verdict, opened)
 
     def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
-        """Take in an accepted `delimiter` call: of an episode the first or the last call (R4), or of a task (R17)."""
+        """Take in an accepted `delimiter` call: the first or the last call of an episode (R4) or a task (R17)."""
         if verdict.action == "start":
             assert verdict.type is not None
             opened, closed = self._open.start(verdict.name, verdict.type, verdict.dependencies)
@@ -634,11 +628,12 @@ class ContextWindow:
         if verdict.type is EpisodeType.TASK:
             task = self._open.close_to_task()
             self._enter(task, item, index, _DESCRIPTION_RANK)
-            self._open.end_task(verdict.description, abandoned=verdict.abandoned, marked=False)
+            self._open.end_task(verdict.description, abandoned=verdict.abandoned)
             return Added(index, task, verdict, closed=task)
         assert verdict.name is not None
         episode = self._open.annotated[verdict.name]
-        self._enter(episode, item, index, _DESCRIPTION_RANK if verdict.type is EpisodeType.EXPL else REMOVE_RANK)
+        rank = _DESCRIPTION_RANK if verdict.type is EpisodeType.EXPL else REMOVE_RANK
+        self._enter(episode, item, index, rank)
         self._open.end(episode, verdict.description)
         return Added(index, episode, verdict, closed=episode)
 
@@ -660,7 +655,7 @@ class ContextWindow:
         return Added(index, owner)
 
     def _rank(self, item: Item, owner: Episode, verdict: Verdict | None) -> int:
-        """Rank of the level that takes an item (R9)."""
+        """Return the rank of the level that takes an item (R9)."""
         if item.kind is Kind.REASONING and owner.type is EpisodeType.EXPL:
             return Level.REASONING.rank
         if item.kind is Kind.NOTICE:
@@ -676,9 +671,9 @@ class ContextWindow:
 
     def _enter(self, owner: Episode, item: Item, index: int, rank: int) -> None:
         owner.enter(index, item.tokens, rank)
-        self._graph.latest = owner
+        self._graph.latest_episode = owner
         if item.kind in ASSISTANT:
-            owner.latest = self._graph.message
+            owner.latest = self._graph.latest_message
         if item.kind is Kind.CALL:
             assert item.call_id is not None
             self._calls.setdefault(item.call_id, []).append(OpenCall(owner, rank, index))

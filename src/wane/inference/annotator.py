@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from operator import attrgetter
 from typing import Final
 
@@ -18,7 +17,7 @@ from wane.tools.plans import Plan
 # With a smaller budget, the usual limits would hold more than a third of it.
 _SMALL_BUDGET: Final = 40_000
 _HINT_LENGTH: Final = 32
-_SHOWN: Final = 6
+_MOST_HINTS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,10 @@ class Limits:
 
 @dataclass(slots=True)
 class _Stretch:
-    """What the inference keeps of an inferred episode.
+    """What the annotator knows about an inferred episode.
 
     Attributes:
-        number: its place in the order of starts.
+        number: its number in order of start.
         own: files that an act changed, or read while it was not drifting.
         drift_calls: exploring calls on other files since the act last changed something.
         drift_tokens: tokens of such calls.
@@ -80,14 +79,14 @@ class _Stretch:
 class Annotator:
     """Decides, item by item and without looking ahead, where episodes begin and end.
 
-    It is deterministic and fast: each call is judged by its own arguments. Once the agent marks its work itself, `stop`
-    ends the inference for good: the agent is the authority (the paper's Principle 2).
+    It is deterministic and fast: it judges each call by the call's own arguments. Once the agent marks its work itself,
+    `stop` ends the inference for good: the agent is the authority (the paper's Principle 2).
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
         self.stopped = False
-        # The agent's plan, and its entry in progress, as far as the plan has changed since the last user turn.
+        # The agent's plan, and its entry in progress if the plan has changed since the last user turn.
         self._plan = Plan()
         self._entry = ""
         self._count = 0
@@ -111,7 +110,10 @@ class Annotator:
     def add(self, item: Item, part: Part, recorded: Sequence[Mark] | None = None) -> Sequence[Mark]:
         """Take in the next item of the history with its content, and return the marks right ahead of it, in order.
 
-        They are inferred, unless it is known which were recorded there.
+        Args:
+            item: the item.
+            part: its content.
+            recorded: the marks that were recorded there; None to infer them.
         """
         if self.stopped:
             return recorded or ()
@@ -121,12 +123,15 @@ class Annotator:
             if self._plan.read(part.tool or "", part.arguments):
                 self._entry = self._plan.current
         drifts = judgement is not None and self._drifts(judgement)
-        marks = self._infer(item, judgement, drifts=drifts) if recorded is None else recorded
-        for mark in recorded or ():
-            if mark.action == "start":
-                self._opened(mark)
-            else:
-                self._closed()
+        if recorded is None:
+            marks: Sequence[Mark] = self._infer(item, judgement, drifts=drifts)
+        else:
+            marks = recorded
+            for mark in marks:
+                if mark.action == "start":
+                    self._start(mark)
+                else:
+                    self._close()
         if item.kind is Kind.USER:
             self._last = None
             self._entry = ""
@@ -152,6 +157,7 @@ class Annotator:
     # Where episodes begin and end
 
     def _infer(self, item: Item, judgement: Judgement | None, *, drifts: bool) -> list[Mark]:
+        """End the open episode and start another one, if the item demands it; return the marks."""
         if judgement is None:
             return self._end() if item.kind is Kind.USER else []
         type_ = self._next(judgement, drifts=drifts)
@@ -159,13 +165,19 @@ class Annotator:
             return []
         marks = self._end()
         word = "explore" if type_ is EpisodeType.EXPL else "act"
-        name = ":".join(filter(None, (f"{word}-{self._count + 1}", _short(self._entry or judgement.hint))))
+        name = f"{word}-{self._count + 1}"
+        hint = _short(self._entry or judgement.hint)
+        if hint:
+            name = f"{name}:{hint}"
         dependencies = self._dependencies(judgement) if type_ is EpisodeType.ACT else ()
-        return [*marks, self._opened(Mark("start", name, type_, dependencies))]
+        start = Mark("start", name, type_, dependencies)
+        self._start(start)
+        return [*marks, start]
 
     def _next(self, judgement: Judgement, *, drifts: bool) -> EpisodeType | None:
-        """The type of the episode that a call begins; None if it begins none."""
-        current, activity = self._open, judgement.activity
+        """Return the type of the episode that a call begins; None if it begins none."""
+        current = self._open
+        activity = judgement.activity
         if activity is Activity.NEUTRAL:
             return None
         if current is None:
@@ -182,10 +194,12 @@ class Annotator:
         # An act goes on if it depends on the explorations that read the files that the call will change.
         required = self._readers_of(path for path in judgement.writes if path not in current.own)
         builds_elsewhere = activity is Activity.ACT and not required.issubset(current.dependencies)
-        return EpisodeType.ACT if full or builds_elsewhere else None
+        if full or builds_elsewhere:
+            return EpisodeType.ACT
+        return None
 
     def _opening(self, activity: Activity) -> EpisodeType:
-        """The type of the episode that a call begins while none is open."""
+        """Return the type of the episode that a call begins while none is open."""
         if activity is Activity.ACT:
             return EpisodeType.ACT
         if activity is Activity.VERIFY:
@@ -200,26 +214,32 @@ class Annotator:
         return not judgement.reads or not all(path in current.own for path in judgement.reads)
 
     def _readers_of(self, paths: Iterable[str]) -> set[str]:
-        return {name for name in map(self._readers.get, paths) if name is not None}
+        """Return the names of the explorations that last read some files."""
+        readers = {self._readers.get(path) for path in paths}
+        return {name for name in readers if name is not None}
 
     def _end(self) -> list[Mark]:
+        """Close the open episode; return its mark, if there is one."""
         current = self._open
         if current is None:
             return []
         description = _description(list(current.hints)) if current.type is EpisodeType.EXPL else None
-        self._closed()
+        self._close()
         return [Mark("end", current.name, current.type, description=description)]
 
     def _dependencies(self, judgement: Judgement) -> tuple[str, ...]:
-        """The dependencies of an act that begins with a call, in order of start.
+        """Return the dependencies of an act that begins with a call, in order of start.
 
-        These are the explorations that last read the files it changes, and those since the last act, the latest first,
-        until they are too large together. If there are none, the act takes over the previous act's dependencies.
+        These are the explorations that last read the files it changes, and the explorations since the last act, the
+        latest first, until they are too large together. If there are none, the act takes over the previous act's
+        dependencies, or else the latest exploration.
         """
         readers = [self._explored[name] for name in self._readers_of(judgement.writes) if name in self._explored]
         readers.sort(key=attrgetter("number"), reverse=True)
-        candidates = [*(stretch.name for stretch in readers), *reversed(self._since)]
-        candidates = candidates or list(self._carried) or list(islice(reversed(self._explored), 1))
+        candidates = [stretch.name for stretch in readers]
+        candidates += reversed(self._since)
+        if not candidates:
+            candidates = list(self._carried) or list(self._explored)[-1:]
         chosen: list[_Stretch] = []
         remaining = self._limits.dependencies
         for name in dict.fromkeys(candidates):
@@ -230,16 +250,15 @@ class Annotator:
 
     # State
 
-    def _opened(self, mark: Mark) -> Mark:
+    def _start(self, mark: Mark) -> None:
         self._count += 1
         self._open = _Stretch(self._count, mark.name, mark.type, mark.dependencies)
         self._last = mark.type
         if mark.type is EpisodeType.ACT:
             self._carried = mark.dependencies
             self._since = []
-        return mark
 
-    def _closed(self) -> None:
+    def _close(self) -> None:
         current, self._open = self._open, None
         if current is None:
             return
@@ -253,12 +272,14 @@ class Annotator:
         if current.type is EpisodeType.EXPL:
             for path in judgement.reads:
                 self._readers[path] = current.name
-            if judgement.activity is not Activity.NEUTRAL and len(current.hints) <= _SHOWN:
+            if judgement.activity is not Activity.NEUTRAL and len(current.hints) <= _MOST_HINTS:
                 current.hints[_short(judgement.hint)] = None
             return
         if judgement.activity is Activity.ACT:
-            current.drift_calls = current.drift_tokens = 0
-        current.drift_calls += drifts
+            current.drift_calls = 0
+            current.drift_tokens = 0
+        if drifts:
+            current.drift_calls += 1
         for path in judgement.files:
             current.own[path] = True
 
@@ -271,21 +292,25 @@ class Annotator:
             self._calls[item.call_id] = (owner, drifts)
         if owner is not None and item.kind not in (Kind.USER, Kind.SYSTEM) and not item.standing:
             owner.tokens += item.tokens
-            owner.drift_tokens += item.tokens if drifts else 0
+            if drifts:
+                owner.drift_tokens += item.tokens
 
 
 def _short(text: str) -> str:
-    """A hint for use in a name: one short line of printable characters."""
-    if not text.isprintable():
-        text = "".join(char if char.isprintable() else " " for char in text)
+    """Return a hint for use in a name: one short line of printable characters."""
+    for char in set(text):
+        if not char.isprintable():
+            text = text.replace(char, " ")
     line = " ".join(text.split())
     return line if len(line) <= _HINT_LENGTH else f"{line[: _HINT_LENGTH - 1]}…"
 
 
 def _description(hints: Sequence[str]) -> str:
-    hint_text = ", ".join(hint for hint in hints[:_SHOWN] if hint)
-    ellipsis = ", ..." if len(hints) > _SHOWN else ""
-    return f"(inferred) looked at: {hint_text}{ellipsis}" if hint_text else "(inferred)"
+    text = ", ".join(hint for hint in hints[:_MOST_HINTS] if hint)
+    if not text:
+        return "(inferred)"
+    ellipsis = ", ..." if len(hints) > _MOST_HINTS else ""
+    return f"(inferred) looked at: {text}{ellipsis}"
 
 
 def is_annotated(parts: Iterable[Part]) -> bool:

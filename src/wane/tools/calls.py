@@ -60,18 +60,21 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
     name = bare_name(tool)
     fields = fields_of(arguments)
     if name in SHELL_TOOLS:
-        return judge_command(_command(fields), next(_texts(fields, _DIRECTORY_KEYS), ""))
+        return judge_command(_command(fields), _first_text(fields, _DIRECTORY_KEYS))
     if name == "apply_patch":
-        files = patched_files(next(_texts(fields, ("input", "patch", "diff")), ""))
+        files = patched_files(_first_text(fields, ("input", "patch", "diff")))
         return Judgement(Activity.ACT, (), files, basename(files[0]) if files else name)
     files = tuple(_texts(fields, _PATH_KEYS))
     activity = _activity(name, fields)
-    hint = basename(files[0]) if files else next(_texts(fields, _TEXT_KEYS), "") or name
+    hint = basename(files[0]) if files else _first_text(fields, _TEXT_KEYS) or name
     if activity is Activity.ACT:
         return Judgement(activity, (), files, hint)
-    # A search reads a path only if the path names a file.
-    reads = tuple(path for path in files if "." in basename(path)) if "pattern" in fields else files
-    return Judgement(activity, reads if activity is Activity.EXPLORE else (), (), hint)
+    if activity is not Activity.EXPLORE:
+        return Judgement(activity, hint=hint)
+    if "pattern" in fields:
+        # A search reads a path only if the path names a file.
+        files = tuple(path for path in files if "." in basename(path))
+    return Judgement(activity, files, (), hint)
 
 
 def command_of(tool: str, arguments: str | None) -> str:
@@ -80,7 +83,7 @@ def command_of(tool: str, arguments: str | None) -> str:
 
 
 def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
-    """Return `BULK` for a shell call whose command only searches or lists; else the arguments imply no class."""
+    """Return `BULK` for a shell call whose command only searches or lists; None for any other call."""
     if not arguments or bare_name(tool) not in SHELL_TOOLS:
         return None
     return ToolClass.BULK if only_searches(_command(fields_of(arguments))) else None
@@ -97,18 +100,25 @@ def _activity(name: str, fields: Mapping[str, Any]) -> Activity:
     for activity, names in ((Activity.EXPLORE, _EXPLORING), (Activity.ACT, _ACTING), (Activity.NEUTRAL, _NEUTRAL)):
         if name in names:
             return activity
-    verb = next(iter(re.findall(r"[a-z]+", name)), "")
+    verb = re.search(r"[a-z]+", name)
+    if verb is not None and verb[0] in _CHANGING_VERBS:
+        return Activity.ACT
     # An unknown tool counts as exploring, so that its output is kept longer.
-    return Activity.ACT if verb in _CHANGING_VERBS else Activity.EXPLORE
+    return Activity.EXPLORE
 
 
 def _command(fields: Mapping[str, Any]) -> str:
-    """The command line of a shell call; empty if it has none."""
-    command = next((fields[key] for key in ("command", "cmd", "input", "script", "code") if fields.get(key)), "")
-    if isinstance(command, list):
-        words = [word for word in command if isinstance(word, str)]
-        return words[2] if len(words) > 2 and re.fullmatch(r"-\w*c", words[1]) else shlex.join(words)
-    return command if isinstance(command, str) else ""
+    """Return the command line of a shell call; empty if it has none."""
+    for key in ("command", "cmd", "input", "script", "code"):
+        command = fields.get(key)
+        if not command:
+            continue
+        if isinstance(command, list):
+            words = [word for word in command if isinstance(word, str)]
+            runs_line = len(words) > 2 and re.fullmatch(r"-\w*c", words[1])  # bash -lc LINE
+            return words[2] if runs_line else shlex.join(words)
+        return command if isinstance(command, str) else ""
+    return ""
 
 
 def fields_of(arguments: str | None) -> Mapping[str, Any]:
@@ -121,11 +131,17 @@ def fields_of(arguments: str | None) -> Mapping[str, Any]:
 
 
 def _texts(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
-    """The strings under some keys, including those in lists."""
+    """Yield the strings under some keys, including those in lists."""
     for key in keys:
-        if (value := fields.get(key)) is None:
-            continue
-        for entry in value if isinstance(value, list) else [value]:
-            text = entry.get("path") or entry.get("file_path") if isinstance(entry, dict) else entry
+        value = fields.get(key)
+        entries = value if isinstance(value, list) else [value]
+        for entry in entries:
+            text = entry
+            if isinstance(entry, dict):
+                text = entry.get("path") or entry.get("file_path")
             if isinstance(text, str) and text:
                 yield text
+
+
+def _first_text(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    return next(_texts(fields, keys), "")

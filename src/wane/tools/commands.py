@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 from wane.tools import programs as known
 from wane.tools.judgement import Activity, Judgement, combined
@@ -35,7 +34,7 @@ _STATEMENT: Final = re.compile(
     r"\b(?:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|CREATE\s+|DROP\s+|ALTER\s+|REPLACE\s+INTO|TRUNCATE\s+|VACUUM)",
     re.IGNORECASE,
 )
-# Of Codex's own format of patches, and of unified diffs.
+# Files in patches, in Codex's own format or as unified diffs.
 _PATCHED: Final = re.compile(
     r"^(?:\*\*\* (?:Update|Add|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?)([^\t\n]+)", re.MULTILINE
 )
@@ -76,7 +75,7 @@ def _simple(simple: Simple, nesting: int) -> Judgement:
 
 
 def bare_words(words: Sequence[str]) -> list[str]:
-    """Return the words of a command without assignments, shell keywords, and programs that only run another."""
+    """Return the words of a command without assignments, shell keywords, and programs that only run another one."""
     remaining = list(words)
     while remaining:
         first = remaining[0]
@@ -88,7 +87,10 @@ def bare_words(words: Sequence[str]) -> list[str]:
                 return remaining
             remaining = inner
         elif len(remaining) > 2 and (first, remaining[1]) in known.WRAPPING:
-            remaining = ["pip", *remaining[2:]] if remaining[1] == "pip" else inner_words(remaining[2:], 0)
+            if remaining[1] == "pip":
+                remaining = remaining[1:]
+            else:
+                remaining = inner_words(remaining[2:], 0)
         else:
             break
     return remaining
@@ -130,7 +132,7 @@ def _program(words: list[str], heredoc: str | None, nesting: int) -> Judgement:
     if name in known.EXPLORING:
         return Judgement(Activity.EXPLORE, _files_read(name, arguments), (), _search_hint(name, arguments))
     # An unknown program is judged by its subcommand; without a known one it counts as a run.
-    verb = next((word for word in arguments if not word.startswith("-")), "")
+    verb = "".join(_operands(arguments)[:1])
     if verb in known.LOOKING:
         return Judgement(Activity.EXPLORE, hint=f"{name} {verb}")
     if verb in known.CHANGING:
@@ -139,15 +141,25 @@ def _program(words: list[str], heredoc: str | None, nesting: int) -> Judgement:
 
 
 def _shell(name: str, arguments: list[str], heredoc: str | None, nesting: int) -> Judgement:
-    if name == "eval":
-        line: str | None = " ".join(arguments)
-    else:
-        flag = next((n for n, word in enumerate(arguments) if re.fullmatch(r"-\w*c", word)), None)
-        line = heredoc if flag is None else "".join(arguments[flag + 1 : flag + 2])
+    line = " ".join(arguments) if name == "eval" else _line_argument(arguments)
+    if line is None:
+        line = heredoc
     if line is None or nesting >= _MAX_NESTING:
-        script = next((word for word in arguments if not word.startswith("-")), name)
-        return Judgement(Activity.VERIFY, hint=basename(script))
+        operands = _operands(arguments)
+        return Judgement(Activity.VERIFY, hint=basename(operands[0] if operands else name))
     return judge_command(line, nesting=nesting + 1)
+
+
+def _line_argument(words: Sequence[str]) -> str | None:
+    """Return the command line after a shell's `-c`; None without this option."""
+    for position, word in enumerate(words):
+        if re.fullmatch(r"-\w*c", word):
+            return "".join(words[position + 1 : position + 2])
+    return None
+
+
+def _operands(arguments: Sequence[str]) -> list[str]:
+    return [word for word in arguments if not word.startswith("-")]
 
 
 def _interpreter(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
@@ -179,8 +191,7 @@ def _module(words: list[str]) -> Judgement:
 
 def _script(script: str, interpreter: str) -> Judgement:
     """Judge a script by what it writes; one that writes nothing lasting counts as a run."""
-    opened = [(match[2], match[3]) for match in _OPENED.finditer(script)]
-    writes = [path for path, mode in opened if set(mode) & set("wax+")]
+    writes = [match[2] for match in _OPENED.finditer(script) if set(match[3]) & set("wax+")]
     writes += [match[2] or match[4] for match in _WRITTEN.finditer(script)]
     lasting = [path for path in writes if not is_scratch(path)]
     reads = tuple(dict.fromkeys(match[2] for match in _READ.finditer(script) if match[2] not in writes))
@@ -199,17 +210,24 @@ def _git(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     position = 0
     while position < len(arguments) and arguments[position].startswith("-"):
         position += 2 if arguments[position] in ("-C", "-c", "--git-dir", "--work-tree") else 1
-    verb, operands = "".join(arguments[position : position + 1]), arguments[position + 1 :]
+    verb = "".join(arguments[position : position + 1])
     hint = f"{name} {verb}".strip()
     if verb in known.GIT_REVIEW:
         return Judgement(Activity.REVIEW, hint=hint)
-    listing = known.GIT_LISTS.get(verb)
-    first = [word.partition("=")[0] for word in (operands if verb == "config" else operands[:1])]
-    only_looks = listing is not None and (listing.intersection(first) if operands else verb != "stash")
-    if verb in known.GIT_EXPLORING or only_looks or not verb:
+    if not verb or verb in known.GIT_EXPLORING or _git_lists(verb, arguments[position + 1 :]):
         return Judgement(Activity.EXPLORE, hint=hint)
     writes = patched_files(heredoc) if heredoc and verb in ("apply", "am") else ()
     return Judgement(Activity.ACT, (), writes, hint)
+
+
+def _git_lists(verb: str, operands: list[str]) -> bool:
+    """Whether a subcommand that can also change something only lists, by its operands."""
+    if verb not in known.GIT_LISTS:
+        return False
+    if not operands:
+        return verb != "stash"
+    deciding = operands if verb == "config" else operands[:1]
+    return any(word.partition("=")[0] in known.GIT_LISTS[verb] for word in deciding)
 
 
 def _gh(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001 - a rule's
@@ -217,8 +235,11 @@ def _gh(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # n
     if arguments[:1] == ["api"]:
         line = " ".join(arguments)
         method = re.search(r"(?:-X|--method)[ =]?(\w+)", line)
-        fields = re.search(r" (-f|-F|--field|--raw-field|--input)\b", line) and "graphql" not in arguments[1:2]
-        writes = method[1].upper() != "GET" if method else bool(fields) or "mutation" in line
+        fields = re.search(r" (-f|-F|--field|--raw-field|--input)\b", line)
+        if method:
+            writes = method[1].upper() != "GET"
+        else:
+            writes = "mutation" in line or (fields is not None and "graphql" not in arguments[1:2])
         return Judgement(Activity.ACT if writes else Activity.EXPLORE, hint=f"{name} api")
     looks = arguments[:1] == ["search"] or known.GH_EXPLORING.intersection(arguments[1:2])
     return Judgement(Activity.EXPLORE if looks else Activity.ACT, hint=hint)
@@ -274,7 +295,7 @@ def _database(name: str, arguments: list[str], heredoc: str | None) -> Judgement
 
 def _manager(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     """Package managers and service managers."""
-    verbs = [word for word in arguments if not word.startswith("-")][:2]
+    verbs = _operands(arguments)[:2]
     looks = bool(known.LOOKING.intersection(verbs or arguments[:1]))
     if not looks and name in known.SERVICES and verbs[:1] in (["exec"], ["run"]):
         return Judgement(Activity.VERIFY, hint=name)
@@ -283,9 +304,10 @@ def _manager(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
 
 def _builder(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
     """Tools that build and test, and sometimes install."""
-    verbs = [word for word in arguments if not word.startswith("-") and "=" not in word]
+    verbs = [word for word in _operands(arguments) if "=" not in word]
     verb = verbs[0] if verbs else ""
-    hint = " ".join([name, *verbs[:2]] if verb in ("run", "tool") else [name, *verbs[:1]])
+    shown = 2 if verb in ("run", "tool") else 1
+    hint = " ".join([name, *verbs[:shown]])
     installs = name in ("npm", "pnpm", "yarn", "bun", "poetry") and verb in ("i", "ci", "install", "add")
     if verb in ("get", "version", "config") and name not in ("go", "npm", "pnpm", "yarn"):
         return Judgement(Activity.VERIFY, hint=hint)
@@ -293,8 +315,8 @@ def _builder(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
     scripts = verbs[:1] if name in ("make", "gmake", "just", "task") else []
     if verbs[:1] == ["run"]:
         scripts = verbs[1:2]
-    changes = installs or verb in known.CHANGING or any(map(_CHANGING_SCRIPT.search, scripts))
-    if changes and not (verb == "env" or "--check" in arguments):
+    changes = installs or verb in known.CHANGING or any(_CHANGING_SCRIPT.search(script) for script in scripts)
+    if changes and "--check" not in arguments:
         return Judgement(Activity.ACT, hint=hint)
     return Judgement(Activity.EXPLORE if verb in known.LOOKING else Activity.VERIFY, hint=hint)
 
@@ -309,7 +331,7 @@ def _tee(name: str, arguments: list[str], heredoc: str | None) -> Judgement:
 
 
 def _formatter(name: str, arguments: list[str], heredoc: str | None) -> Judgement:  # noqa: ARG001
-    """Linters and formatters that change files only when told to."""
+    """Linters and formatters that change files only with an option for it."""
     flags = {"--fix", "--write", "-w", "-i", "format", "--apply", "--fix-only", "-a", "-A"}.intersection(arguments)
     changes = flags and "--check" not in arguments and "--diff" not in arguments
     return Judgement(Activity.ACT if changes else Activity.VERIFY, hint=name)
@@ -337,7 +359,7 @@ def _files_read(name: str, arguments: list[str]) -> tuple[str, ...]:
 
 
 def _named(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Arguments that may be files: not options, numbers or substitutions."""
+    """Return the arguments that may be files: not options, numbers or substitutions."""
     return tuple(word for word in arguments if word and not word.startswith(("-", "+", "$()")) and not word.isdigit())
 
 
@@ -349,7 +371,9 @@ def _search_hint(name: str, arguments: list[str]) -> str:
     files = _files_read(name, arguments) or _named(arguments)
     if name in known.SEARCHERS - {"sed", "awk", "gawk"}:
         return " ".join([name, *_named(arguments)[:1]])
-    return basename(files[-1]) if name in known.READERS | {"sed"} and files else name
+    if files and (name == "sed" or name in known.READERS):
+        return basename(files[-1])
+    return name
 
 
 _Rule = Callable[[str, list[str], str | None], Judgement]
@@ -378,11 +402,11 @@ def only_searches(line: str) -> bool:
     """Whether a command line only searches or lists, with nothing but filters of the output beside it."""
     if judge_command(line).activity is not Activity.EXPLORE:
         return False
-    kinds = {_part_in_search(simple) for simple in parse(line)}
-    return "search" in kinds and "other" not in kinds
+    roles = {_role_in_search(simple) for simple in parse(line)}
+    return "search" in roles and "other" not in roles
 
 
-def _part_in_search(simple: Simple) -> str:
+def _role_in_search(simple: Simple) -> Literal["search", "filter", "nothing", "other"]:
     words = bare_words(simple.words)
     name = basename(words[0]) if words else ""
     if not words or name in known.NEUTRAL:
@@ -390,17 +414,18 @@ def _part_in_search(simple: Simple) -> str:
     if name in known.LISTING or (name == "git" and _SEARCHING_GIT.intersection(words[1:])):
         return "other" if _shows_files(words) else "search"
     if name in known.SHELLS:
-        line = next((after for flag, after in pairwise(words) if re.fullmatch(r"-\w*c", flag)), "")
-        return "search" if only_searches(line) else "other"
-    # With a file to read it shows that file; after `xargs` it shows every file that was found.
-    alone = not simple.reads and not any(_is_file(word) for word in words[1:]) and "xargs" not in simple.words
-    return "filter" if name in known.FILTERS and alone else "other"
+        return "search" if only_searches(_line_argument(words) or "") else "other"
+    # With a file to read it shows that file; after `xargs` it shows every file that the search lists.
+    shows_files = simple.reads or "xargs" in simple.words or any(_is_file(word) for word in words[1:])
+    return "filter" if name in known.FILTERS and not shows_files else "other"
 
 
 def _shows_files(words: list[str]) -> bool:
     """Whether `find -exec` shows the contents of the files that it finds."""
-    run = next((position for position, word in enumerate(words) if word in ("-exec", "-execdir", "-ok")), None)
-    return run is not None and basename("".join(words[run + 1 : run + 2])) not in known.LISTING
+    for position, word in enumerate(words):
+        if word in ("-exec", "-execdir", "-ok"):
+            return basename("".join(words[position + 1 : position + 2])) not in known.LISTING
+    return False
 
 
 def _is_file(word: str) -> bool:

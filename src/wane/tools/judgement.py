@@ -1,4 +1,4 @@
-"""What one tool call does, as far as its name and arguments show."""
+"""The judgement of one tool call: what it does, as far as its name and arguments show."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import IntEnum
 
 
 class Activity(IntEnum):
-    """What a call is for; of several commands in one line, the highest counts.
+    """The purpose of a call; for several commands in one line, the highest counts.
 
-    `NEUTRAL` says nothing about the work (plans, `cd`, waiting). `REVIEW` looks at the state of one's own work
-    (`git status`) and `VERIFY` runs something (tests, builds, programs): neither begins a new kind of work.
-    `EXPLORE` gathers information, `ACT` changes the environment.
+    `NEUTRAL` says nothing about the work (plans, `cd`, waiting). `REVIEW` looks at the agent's own work (`git status`)
+    and `VERIFY` runs something (tests, builds, programs): neither begins a new kind of work. `EXPLORE` gathers
+    information, `ACT` changes the environment.
     """
 
     NEUTRAL = 0
@@ -24,10 +24,10 @@ class Activity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one call, or one command of it, does.
+    """What one call, or one command in it, does.
 
     Attributes:
-        activity: what it is for.
+        activity: its purpose.
         reads: files that it reads, as far as it names them.
         writes: files that it changes, as far as it names them.
         hint: a word or two for people; may be empty.

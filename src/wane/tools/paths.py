@@ -49,7 +49,10 @@ class FileMap(Generic[T]):
     def get(self, path: str) -> T | None:
         """Return the value last set for a file; None if there is none."""
         entries = self._by_basename.get(basename(path), {})
-        return next((value for file, value in reversed(entries.items()) if _same(file, path)), None)
+        for file, value in reversed(entries.items()):
+            if _same(file, path):
+                return value
+        return None
 
     def __contains__(self, path: str) -> bool:
         return any(_same(file, path) for file in self._by_basename.get(basename(path), ()))

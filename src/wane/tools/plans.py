@@ -1,4 +1,4 @@
-"""Reads the plan that an agent keeps by a tool of its own: a to-do list, or tasks that it creates and updates."""
+"""Reads the plan that an agent keeps with its harness's tools: a to-do list, or tasks that it creates and updates."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class PlanEntry:
 
 
 class Plan:
-    """The plan of one agent, as its calls leave it.
+    """The plan of one agent, by its calls so far.
 
-    It takes calls by their arguments and does not wait for results, so a refused call counts too.
+    It reads only the arguments of calls, not their results, so a refused call counts too.
 
     Attributes:
-        entries: by key, the entries: a list's by their text, tasks by their id.
+        entries: the entries by key: the text for an entry of a list, the id for a task.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Plan:
 
     @property
     def current(self) -> str:
-        """Text of the entry that went into progress last and still is; empty if none is."""
+        """Text of the latest entry that went into progress and still is; empty if there is none."""
         return self.entries[next(reversed(self._started))].text if self._started else ""
 
     def read(self, tool: str, arguments: str | None) -> bool:
@@ -59,14 +59,16 @@ class Plan:
         else:
             self.entries = _updated(before, fields)
         started = [key for key, entry in self.entries.items() if entry.status == IN_PROGRESS]
-        kept = [key for key in self._started if key in started]
-        self._started = dict.fromkeys([*kept, *started])
+        earlier = [key for key in self._started if key in started]
+        self._started = dict.fromkeys([*earlier, *started])
         return self.entries != before
 
 
 def _listed(fields: Mapping[str, Any]) -> Iterator[PlanEntry]:
-    lists = (fields[key] for key in _LIST_KEYS if isinstance(fields.get(key), list))
-    for entry in next(lists, ()):
+    lists = [fields[key] for key in _LIST_KEYS if isinstance(fields.get(key), list)]
+    if not lists:
+        return
+    for entry in lists[0]:
         if isinstance(entry, dict) and (text := _text(entry)):
             yield PlanEntry(text, str(entry.get("status", PENDING)))
 
@@ -85,5 +87,8 @@ def _updated(entries: Mapping[str, PlanEntry], fields: Mapping[str, Any]) -> dic
 
 
 def _text(entry: Mapping[str, Any]) -> str:
-    texts = (entry.get(key) for key in _TEXT_KEYS)
-    return next((text for text in texts if isinstance(text, str) and text), "")
+    for key in _TEXT_KEYS:
+        text = entry.get(key)
+        if isinstance(text, str) and text:
+            return text
+    return ""

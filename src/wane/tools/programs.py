@@ -1,4 +1,4 @@
-"""What known programs do: tables of the words by which commands are judged."""
+"""Tables of known programs and their subcommands, by which commands are judged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXPLORING: Final = word_set("""
 READERS: Final = word_set(
     "cat head tail less more bat batcat nl tac wc file stat diff cmp comm sort uniq xxd hexdump strings"
 )
-"""Programs whose every argument is a file to read."""
+"""Programs that read all their arguments as files."""
 
 SEARCHERS: Final = word_set("grep egrep fgrep zgrep rg ag ack sed awk gawk jq yq")
 """Programs whose first argument is a pattern or a script, and whose other arguments are files to read."""

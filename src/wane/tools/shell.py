@@ -144,9 +144,14 @@ class _Scanner:
     def _read_awaited(self) -> None:
         for command, delimiter, indented in self._awaited:
             indent = r"[ \t]*" if indented else ""
-            end = re.compile(rf"^{indent}{re.escape(delimiter)}[ \t]*$", re.MULTILINE).search(self.text, self.position)
-            command.heredoc = self.text[self.position : end.start() if end else len(self.text)]
-            self.position = min(end.end() + 1, len(self.text)) if end else len(self.text)
+            last_line = re.compile(rf"^{indent}{re.escape(delimiter)}[ \t]*$", re.MULTILINE)
+            end = last_line.search(self.text, self.position)
+            if end is None:
+                command.heredoc = self.text[self.position :]
+                self.position = len(self.text)
+            else:
+                command.heredoc = self.text[self.position : end.start()]
+                self.position = min(end.end() + 1, len(self.text))
         self._awaited.clear()
 
     def _word(self, depth: int) -> str:
@@ -217,8 +222,9 @@ class _Scanner:
 
     def _to(self, mark: str) -> str:
         """Read up to a mark, or to the end of the text."""
-        end = self.text.find(mark, self.position)
-        start, self.position = self.position, len(self.text) if end < 0 else end
+        start = self.position
+        end = self.text.find(mark, start)
+        self.position = len(self.text) if end < 0 else end
         return self.text[start : self.position]
 
     def _past(self, mark: str) -> str:

@@ -9,8 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wane.conversation.history import by_message, with_more
-from wane.conversation.timeline import shown_of
+from wane.conversation.views import by_message, visible_message, with_items
 from wane.core import Item, Kind, chars
 from wane.formats.base import Format, Outline, Part, writing
 from wane.formats.turns import required_opening
@@ -115,7 +114,7 @@ class FullHistory:
                 items = outline.matched(number, self.format.parts(message))
                 remaining = self._remaining(number, items, remaining)
                 size = len(items)
-            reduced = shown_of(self.format, message, remaining, size, self.strategy) if remaining else None
+            reduced = visible_message(self.format, message, remaining, size, self.strategy) if remaining else None
             if reduced is not None:
                 whole = len(remaining) == size
                 replaced = any(isinstance(slot, Substitute) for slot in remaining.values())
@@ -151,7 +150,7 @@ class FullHistory:
                 item = items[position]
                 if item is not None and item not in visible:
                     added[item] = parts[position].item(chars, number).tokens
-        return with_more(slots, added), sum(added.values())
+        return with_items(slots, added), sum(added.values())
 
     def parts(self) -> list[Part]:
         """Return the items with their present content.

@@ -14,7 +14,7 @@ from wane.account import usage_of
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.history import History
-from wane.conversation.timeline import places
+from wane.conversation.views import visible_items
 from wane.core import FitReport, Room, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part, is_answer
@@ -308,7 +308,7 @@ class Session:
             engine.episodes,
             self._outline.message_of,
             len(history.messages),
-            lambda: places(engine.view),
+            lambda: visible_items(engine.view),
         )
         return answer(call.arguments, archive)
 

@@ -1,0 +1,169 @@
+"""The messages of a view: from slots, which are items or substitutes, back to a provider's messages."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Generic
+
+from wane.conversation.engine import Engine
+from wane.formats.base import Format, MessageT, Outline, Part, Transcript, keep_some, writing
+from wane.formats.turns import required_opening
+from wane.strategies.base import Slot, Substitute, item_of
+
+
+class ViewMessages(Generic[MessageT]):
+    """The messages of the latest view. Only new messages cost time, unless something left the view."""
+
+    def __init__(self, transcript: Transcript[MessageT], engine: Engine) -> None:
+        self._transcript = transcript
+        self._engine = engine
+        self._built: list[MessageT] = []
+        self._numbers: list[int | None] = []
+        self._built_to = 0
+        self._stale = False
+
+    def changed(self) -> None:
+        """Note that something left the view, or a message was replaced."""
+        self._stale = True
+
+    def of(self, view: Sequence[Slot], *, keep_opening: bool = False) -> tuple[list[MessageT], list[int | None]]:
+        """Return the messages of the latest view and their numbers; whole messages are the same objects.
+
+        Args:
+            view: the view.
+            keep_opening: whether the current turn must begin with its reasoning; see `opening`.
+        """
+        transcript, engine = self._transcript, self._engine
+        all_visible = engine.window.index is None and len(view) == transcript.item_count
+        if keep_opening and not all_visible:
+            opening_items = opening(transcript, set(visible_items(view)))
+            if opening_items:
+                return self.read(with_items(view, opening_items))
+        if not engine.evicts and any(isinstance(slot, Substitute) for slot in view):
+            return self.read(view)
+        if self._stale:
+            self._stale = False
+            self._built, self._numbers = self.read(view)
+        else:
+            for number in range(self._built_to, len(transcript.messages)):
+                # A message without items, such as an empty answer, stays only if every item is visible.
+                if all_visible or transcript.size(number):
+                    self._built.append(transcript.messages[number])
+                    self._numbers.append(number)
+        self._built_to = len(transcript.messages)
+        return list(self._built), list(self._numbers)
+
+    def read(self, view: Sequence[Slot]) -> tuple[list[MessageT], list[int | None]]:
+        """Return the messages of any view and their numbers; see `messages_of`."""
+        return messages_of(self._transcript, view, self._engine.name)
+
+
+def messages_of(
+    transcript: Transcript[MessageT], view: Sequence[Slot], strategy: str
+) -> tuple[list[MessageT], list[int | None]]:
+    """Return the messages of a view, and the number in the history of each.
+
+    Whole messages are the same objects. A substitute that replaces no single item is a message without a number.
+
+    Raises:
+        ConfigError: if the view has substitutes, and the format cannot write messages.
+    """
+    messages, numbers = list[MessageT](), list[int | None]()
+    if not any(isinstance(slot, Substitute) for slot in view):
+        for number, message in transcript.numbered(visible_items(view)):
+            messages.append(message)
+            numbers.append(number)
+        return messages, numbers
+    for number, slots in by_message(transcript, view):
+        if number < 0:
+            for slot in slots.values():
+                if isinstance(slot, Substitute):
+                    messages.append(writing(transcript.format, f"the strategy {strategy!r}").turn(slot.text))
+                    numbers.append(None)
+            continue
+        message, size = transcript.messages[number], transcript.size(number)
+        visible = visible_message(transcript.format, message, slots, size, strategy)
+        if visible is not None:
+            messages.append(visible)
+            numbers.append(number)
+    return messages, numbers
+
+
+def visible_message(
+    format: Format[MessageT],  # noqa: A002 - the field's word
+    message: MessageT,
+    slots: Mapping[int, Slot],
+    size: int,
+    strategy: str,
+) -> MessageT | None:
+    """Return the visible part of a message; None if only reasoning of it is visible.
+
+    Args:
+        format: the message's format.
+        message: the message.
+        slots: its visible parts, by position.
+        size: number of its parts.
+        strategy: name of the strategy, for errors.
+
+    Raises:
+        ConfigError: if a substitute replaces a part, and the format cannot write messages.
+    """
+    for position, slot in slots.items():
+        if isinstance(slot, Substitute):
+            message = writing(format, f"the strategy {strategy!r}").cleared(message, position, slot.text)
+    return message if len(slots) == size else keep_some(format, message, [*slots])
+
+
+def visible_items(view: Iterable[Slot]) -> list[int]:
+    """Return the items of a view, without its substitutes."""
+    return [slot for slot in view if isinstance(slot, int)]
+
+
+def by_message(outline: Outline, view: Iterable[Slot]) -> Iterator[tuple[int, dict[int, Slot]]]:
+    """Yield the number of each message of a view, in order, with its visible parts by position.
+
+    Substitutes that replace no single item have the number -1, and are numbered among themselves.
+    """
+    number = -1
+    slots: dict[int, Slot] = {}
+    for slot in view:
+        item = item_of(slot)
+        slot_number = -1 if item is None else outline.message_of(item)
+        if slots and slot_number != number:
+            yield number, slots
+            slots = {}
+        number = slot_number
+        slots[len(slots) if item is None else outline.position(item)] = slot
+    if slots:
+        yield number, slots
+
+
+def with_items(view: Iterable[Slot], items: Iterable[int]) -> list[Slot]:
+    """Return a view with further items in the history's order; a substitute for no single item stays where it is."""
+    added = deque(sorted(items))
+    merged: list[Slot] = []
+    for slot in view:
+        item = item_of(slot)
+        while item is not None and added and added[0] < item:
+            merged.append(added.popleft())
+        merged.append(slot)
+    return [*merged, *added]
+
+
+def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[int]:
+    """Return the items that a view must add so that the model's current turn begins with its reasoning.
+
+    Empty if the turn begins with reasoning anyway, or began without it. See `wane.formats.turns`.
+    """
+
+    def visible_parts() -> Iterator[tuple[int, list[Part]]]:
+        for number in range(len(transcript.messages) - 1, -1, -1):
+            parts = enumerate(transcript.parts(number), transcript.first(number))
+            yield number, [part for index, part in parts if index in visible]
+
+    items: set[int] = set()
+    required = required_opening(transcript.parts, len(transcript.messages), visible_parts())
+    for number, positions in required.items():
+        items.update(transcript.first(number) + position for position in positions)
+    return sorted(items.difference(visible))
