@@ -271,4 +271,4 @@ class TestEnding:
     def test_a_directory_that_is_gone(self, spawn: Run, args: tuple[str, ...]) -> None:
         done = spawn(*args, code=GONE)
         assert (done.code, done.err.count("\n")) == (1, 1)
-        assert "the current directory does not exist any more" in done.err
+        assert "the current directory no longer exists" in done.err

@@ -160,7 +160,7 @@ class TestLayout:
             "build": "active",
         }
         chat.end()
-        assert self.reasons(chat)["build"] == "not yet seen whole by the model"
+        assert self.reasons(chat)["build"] == "not yet fully seen by the model"
         chat.say("done")
         assert self.reasons(chat)["build"] == "may go"
         assert self.reasons(chat)["(unmarked 4)"] == "not finished"

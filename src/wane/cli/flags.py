@@ -46,8 +46,8 @@ WhoMarks: TypeAlias = Annotated[
     Literal["auto", "model", "infer"],
     Flag(
         "--annotate",
-        "Whose marks of episodes count: model (the agent's own), infer (made from its tool calls), or auto (those of "
-        "the program around the agent, else the agent's own, else inferred ones; the default).",
+        "Who marks episodes: model (the agent itself), infer (Wane, from the tool calls), or auto (the default: the "
+        "program around the agent, or else the agent, or else Wane).",
         "WHO",
     ),
 ]
@@ -56,7 +56,7 @@ StoreName: TypeAlias = Annotated[
     Flag(
         "--store",
         "Where the sessions are, as for wane proxy: a directory, redis://… or postgresql://…. The default is "
-        "WANE_PROXY_STORE or, without it, the directory of all sessions of Wane.",
+        "WANE_PROXY_STORE or, if that is not set, Wane's own directory of sessions.",
         "WHERE",
     ),
 ]
@@ -119,8 +119,8 @@ class PolicyOptions:
         ),
     ] = None
 
-    def over(self, name: str) -> Policy:
-        """Return the policy of a name, `default` or `paper`, with these settings."""
+    def applied_to(self, name: str) -> Policy:
+        """Return the policy `default` or `paper` with these settings."""
         changes: dict[str, Any] = {key: value for key, value in asdict(self).items() if value is not None}
         if self.description_share == values.NO_SHARE:
             changes["description_share"] = None

@@ -118,12 +118,13 @@ def _os_error_text(error: OSError) -> str:
     try:
         Path.cwd()
     except OSError:
-        return "the current directory does not exist any more; change to another one"
-    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        return "the current directory no longer exists; change to another one"
+    reason = error.strerror or str(error)
+    return f"{reason}: {error.filename}" if error.filename else reason
 
 
 def _make_lenient() -> None:
-    """Let the output print whatever a model wrote, in any encoding."""
+    """Let the output print whatever a model wrote, in any encoding; replace streams that are closed."""
     # A stream is None if it is closed, as by `wane … >&-`.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -134,7 +135,7 @@ def _make_lenient() -> None:
 
 
 def _flushed(code: int) -> int:
-    """Write out what is buffered, while a failure can still be reported."""
+    """Flush standard output while a failure can still be reported; return the exit code."""
     try:
         sys.stdout.flush()
     except OSError as error:

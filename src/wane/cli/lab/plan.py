@@ -27,7 +27,7 @@ def run_plan(options: PlanOptions) -> int:
     # Check the options before a file that may be long is read.
     settings: dict[str, Any] = {
         "budget": parse_budget(options.budget, window=options.window),
-        "policy": options.policy_settings.over(options.policy),
+        "policy": options.policy_settings.applied_to(options.policy),
         "tool_classes": by_tool(options.tool_classes),
         "annotate": options.annotate,
         "tasks": options.tasks,

@@ -121,7 +121,7 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     """
     values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
     values["budget"] = parse_budget(options.budget, window=options.window)
-    values["policy"] = options.policy_settings.over(options.policy)
+    values["policy"] = options.policy_settings.applied_to(options.policy)
     values["tool_classes"] = by_tool(options.tool_classes) or None
     values = {name: value for name, value in values.items() if value is not None}
     if options.remind_at == NO_SHARE:

@@ -247,7 +247,7 @@ def tree(session: Session, *, full: bool) -> list[Row]:
     policy = session.rebuilt.window.policy
     for episode, row in zip(episodes, layout.episode_rows(session.blocks, episodes, policy), strict=True):
         note = _one_line(episode.description or ("(inferred)" if episode.inferred else ""), full)
-        if layout.is_told(row):
+        if layout.is_visible(row):
             *_, outermost = episode.lineage()
             below.setdefault(session.turn_of(outermost), []).append(replace(row, note=note, depth=row.depth + 1))
     top = [row for row in layout.fixed_rows(session.blocks) if row.role is not Role.USER]
