@@ -193,9 +193,19 @@ class TestReplay:
         [session] = data["sessions"]
         assert (session["name"], session["joined"], session["model_calls"]) == ("2 sessions joined", 2, 52)
 
-    def test_a_file_that_is_meant_twice_is_read_once(self, run: Run, folder: Path) -> None:
-        data = replayed(run, folder / "long.json", folder, str(folder / "*o*.json"), "--strategy", "none")
-        assert [it["name"] for it in data["sessions"]] == ["long", "short"]
+    def test_a_file_that_is_named_twice_is_read_once_and_that_is_said(self, run: Run, folder: Path) -> None:
+        patterns = (folder / "long.json", folder, str(folder / "*o*.json"))
+        done = run("replay", *patterns, "--strategy", "none", "--json", "--workers", "1")
+        assert [session["name"] for session in json.loads(done.out)["sessions"]] == ["long", "short"]
+        files = ", ".join(str(folder / f"{name}.json") for name in ("long", "broken", "short"))
+        assert done.err == f"wane: 3 files are named more than once, and read once: {files}\n"
+        for command in ("sweep", "tune", "doctor"):
+            done = run(command, folder / "long.json", folder / "long.json")
+            assert done.err == f"wane: 1 file is named more than once, and read once: {folder / 'long.json'}\n"
+
+    def test_a_session_and_its_sub_agent_are_two_files(self, run: Run, tmp_path: Path) -> None:
+        main, sub = rollout(tmp_path, "main"), rollout(tmp_path, "sub", "main")
+        assert len(replayed(run, main, sub, "--sidechains", "--strategy", "none")["sessions"]) == 2
 
     def test_a_budget_below_what_every_request_carries_is_said(self, run: Run, pi: Path) -> None:
         text = flat(run("replay", pi, "--budget", "4k").out)
