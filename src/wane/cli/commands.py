@@ -107,7 +107,7 @@ class PlanOptions:
     tasks: Annotated[bool, Flag("--tasks", "Read tasks, too, if the agent grouped its episodes in them.")] = False
     tool_classes: ToolClasses = ()
     full: Full = False
-    tell: Annotated[bool, Flag("--exit-code", "Exit with 3 if the budget cannot be met.")] = False
+    exit_code: Annotated[bool, Flag("--exit-code", "Exit with 3 if the budget cannot be met.")] = False
     as_json: Json = False
 
 
