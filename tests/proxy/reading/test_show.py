@@ -148,7 +148,7 @@ def test_the_page_says_whose_it_is_and_is_found_by_the_end_of_its_id(keep: Keep,
     done = run("show", kept.facts.session.rpartition("-")[2][:6])
     assert done.code == 0, done.err
     assert "kept by    proxy, Anthropic Messages, clear-tools" in done.out
-    assert f"{kept.facts.view:,} of 4,000 tokens; with all that was evicted {kept.facts.history:,}" in done.out
+    assert f"{kept.facts.view:,} of 4,000 tokens; {kept.facts.history:,} with all that was evicted" in done.out
     assert "never evicted" not in done.out, "that is a promise of eviction by episode"
 
 

@@ -54,7 +54,7 @@ class ContextOptions:
         bool,
         Flag(
             "--tasks",
-            "Let the model group episodes in tasks. When the work of a task has left, one line about it stays.",
+            "Let the model group episodes into tasks. When the work of a task has left the view, one line on it stays.",
         ),
     ] = False
     recall: Annotated[
@@ -103,8 +103,8 @@ class ContextOptions:
         bool,
         Flag(
             "--digests-only",
-            "Of each request, store a digest only. What the model got, such as the system prompt, the tools and the "
-            "view, can then not be shown (wane show --at).",
+            "Store only a digest of each request. What the model received, such as the system prompt, the tools and "
+            "the view, then cannot be shown (wane show --at).",
         ),
     ] = False
     idle: Annotated[
@@ -128,7 +128,7 @@ class TreatmentOptions:
         Flag(
             "--shadow",
             "Change nothing: every request passes as it is. At the end, and on the page, say what Wane would have "
-            "evicted and saved, and how much of that the agent then needed.",
+            "evicted and saved, and how much of the evicted content the agent needed later.",
         ),
     ] = False
     strict: Annotated[
@@ -265,8 +265,7 @@ class ProxyCommandOptions:
         bool,
         Flag(
             "--team",
-            "Admit the names of the store, each with a token of its own, and nobody without one: see wane proxy tokens "
-            "--help.",
+            "Admit only the names in the store, each with its own token: see wane proxy tokens --help.",
         ),
     ] = False
     treatment: TreatmentOptions = field(default_factory=TreatmentOptions)
@@ -303,7 +302,7 @@ class ProxyCommandOptions:
 class RunOptions:
     """Run a coding agent with its context kept within a budget, without changing the agent's setup.
 
-    A proxy starts on a free port, and stops when the agent ends. The agent has the terminal for itself, and its exit
+    A proxy starts on a free port, and stops when the agent ends. The agent has the terminal to itself, and its exit
     code is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code and
     Gemini CLI, an option for Codex, an extension for pi. Its login or key, its provider and its other settings stay the
     same.
@@ -321,7 +320,7 @@ class RunOptions:
     --help.
 
     Exit codes:
-      the agent's own, or 128 and the number of the signal that ended it
+      the agent's own, or 128 plus the number of the signal that ended it
       1    an extra is missing, or the proxy cannot listen
       2    an option cannot be used, or the agent cannot be pointed at a proxy
       127  the agent is not installed
@@ -420,15 +419,18 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """
     if args[:1] != ["run"]:
         return list(args), ()
-    flags = [field.flag for field in declared(RunOptions)]
-    with_value = {name for flag in flags if flag.value for name in flag.spelled.split(", ")}
+    with_value: set[str] = set()
+    for option in declared(RunOptions):
+        if option.flag.value:
+            with_value.update(option.flag.spelled.split(", "))
     index = 1
     while index < len(args) and args[index].startswith("-") and args[index] != "--":
         if args[index] in ("-h", "--help"):
             return list(args[: index + 1]), ()
         index += 2 if args[index] in with_value else 1
     own, agent = args[:index], args[index:]
-    agent = agent[1:] if agent[:1] == ["--"] else agent
+    if agent[:1] == ["--"]:
+        agent = agent[1:]
     if not agent:
         raise UsageError("give the agent to run, such as: wane run claude; see wane run --help")
     return [*own, "--", agent[0]], tuple(agent[1:])

@@ -40,13 +40,15 @@ def print_statusline(options: StatuslineOptions) -> int:
 
 
 def chosen(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, Any] | None:
-    """Return the session that an agent has under an id, or the one used last if no agent tells its ids; None for none.
+    """Return the session that the agent itself calls `client`, or None.
 
-    The sessions are those of `/wane/status`, the one used last first.
+    Args:
+        sessions: the sessions of `/wane/status`, the one used last first.
+        client: the agent's id of the session. If it is empty, or no agent says its ids, the session used last is it.
     """
-    told = [session for session in sessions if session["client"]]
-    candidates = [session for session in told if session["client"] == client] if client and told else sessions
-    return next(iter(candidates), None)
+    if client and any(session["client"] for session in sessions):
+        sessions = [session for session in sessions if session["client"] == client]
+    return sessions[0] if sessions else None
 
 
 def proxy_status(base: str) -> dict[str, Any]:
@@ -84,9 +86,10 @@ def line_of(session: Mapping[str, Any]) -> str:
     if session["evicted"]:
         parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
-        saved = money["unmanaged"] - money["spent"]
-        saving = f", about ${saved:.2f} less than unevicted" if saved >= 0.005 else ""
-        parts.append(f"{_spent(money)}{saving}")
+        spent, saved = _spent(money), money["unmanaged"] - money["spent"]
+        if saved >= 0.005:
+            spent += f", about ${saved:.2f} less than unevicted"
+        parts.append(spent)
     if agents := session["agents"]:
         cost = f" {_spent(agents['money'])} more" if agents["money"] else ""
         parts.append(f"{counted(agents['sessions'], 'sub-agent')}{cost}")

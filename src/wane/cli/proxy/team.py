@@ -1,4 +1,4 @@
-"""`wane proxy status`, `tokens`, `forget` and `log`: the processes of a store, and a team's names and deeds."""
+"""`wane proxy status`, `tokens`, `forget` and `log`: the processes of a store, and the names and log of a team."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def show_status(options: StatusOptions) -> int:
 
     processes = _with_store(options.store, read)
     if options.as_json:
-        write_json([{key: value for key, value in process.items() if key != "metrics"} for process in processes])
+        for process in processes:
+            process.pop("metrics", None)
+        write_json(processes)
         return failure.OK
     if not processes:
         say("no proxy publishes its status in this store; one on disk without --team shows it at /wane/ alone")
@@ -95,36 +97,37 @@ def list_tokens(options: TokensOptions) -> int:
 
     rows = _with_store(options.store, read)
     if options.as_json:
-        write_json(
-            [
-                {
-                    "name": member.name,
-                    "revoked": not member.digest,
-                    "since": member.since.isoformat(),
-                    "spent": {"day": ledger.day / 1e6, "month": ledger.month / 1e6, "total": ledger.total / 1e6},
-                    "limits": asdict(member.limits),
-                }
-                for member, ledger in rows
-            ]
-        )
+        write_json([_member_dict(member, ledger) for member, ledger in rows])
         return failure.OK
     if not rows:
         say("no name has a token; make one with: wane proxy tokens add NAME")
         return failure.OK
     table = plain_table("*name", "token", ">today", ">in all", "cost limit", ">req/min")
     for member, ledger in rows:
-        state = ("made " if member.digest else "revoked ") + f"{member.since.astimezone():%Y-%m-%d}"
+        state = f"{'made' if member.digest else 'revoked'} {member.since.astimezone():%Y-%m-%d}"
         spent = [dollars(amount / 1e6) for amount in (ledger.day, ledger.total)]
         table.add_row(member.name, state, *spent, _cost_limit(member.limits), f"{member.limits.requests or '-'}")
     plain_console().print(table)
     return failure.OK
 
 
+def _member_dict(member: Member, ledger: Ledger) -> dict[str, Any]:
+    return {
+        "name": member.name,
+        "revoked": not member.digest,
+        "since": member.since.isoformat(),
+        "spent": {"day": ledger.day / 1e6, "month": ledger.month / 1e6, "total": ledger.total / 1e6},
+        "limits": asdict(member.limits),
+    }
+
+
 def add_token(options: AddTokenOptions) -> int:
     """Make a token for a name and print it; return the exit code."""
 
     async def add(store: Store) -> str:
-        limits = None if options.limits == LimitOptions() else _changed(Limits(), options.limits)
+        limits = None
+        if options.limits != LimitOptions():
+            limits = _changed(Limits(), options.limits)
         token = await Team(store).add(options.name, limits)
         await AuditLog(store).write(_operator(), "token made", options.name)
         return token
@@ -169,7 +172,7 @@ def revoke_token(options: RevokeTokenOptions) -> int:
 
 
 def forget_name(options: ForgetOptions) -> int:
-    """Delete all that belongs to a name; return the exit code."""
+    """Delete everything that belongs to a name; return the exit code."""
 
     async def forget(store: Store) -> tuple[int, int, int]:
         from wane.proxy.team.deletion import delete_name, delete_sessions
@@ -177,9 +180,10 @@ def forget_name(options: ForgetOptions) -> int:
         deleted, busy = await delete_sessions(store, options.name)
         if not busy:
             await delete_name(store, options.name)
-        kept = f", {counted(busy, 'open session')} left" if busy else ""
-        done = f"{options.name}: {counted(len(deleted), 'session')}{kept}"
-        await AuditLog(store).write(_operator(), "deletion", done)
+        note = f"{options.name}: {counted(len(deleted), 'session')}"
+        if busy:
+            note += f", {counted(busy, 'open session')} left"
+        await AuditLog(store).write(_operator(), "deletion", note)
         return len(deleted), sum(session.size for session in deleted), busy
 
     count, freed, busy = _with_store(options.store, forget)
@@ -207,7 +211,7 @@ def show_log(options: LogOptions) -> int:
         line = f"{local_time(event.at)}  {event.by:<16}  {event.action:<14}  {short_id(event.of)}"
         sys.stdout.write(f"{printable(line)}\n")
     if not events:
-        say("nothing is in the log for this time; proxies with --team write it")
+        say("the log has nothing from this time; proxies with --team write to it")
     return failure.OK
 
 
@@ -216,7 +220,7 @@ def _with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
 
 
 def _operator() -> str:
-    """Who runs this command."""
+    """Return who runs this command, as `user@host`."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -225,7 +229,7 @@ def _operator() -> str:
 
 
 def _changed(limits: Limits, options: LimitOptions) -> Limits:
-    """Return limits with those that the options give."""
+    """Return limits, changed as the options say."""
     if options.max_cost is not None:
         limits = replace(limits, max_cost=options.max_cost or None)
     if options.requests is not None:

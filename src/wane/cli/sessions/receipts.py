@@ -1,4 +1,4 @@
-"""`wane show --at` and `wane verify`: the requests of a session as they were sent, and the proof of it."""
+"""`wane show --at` and `wane verify`: shows the requests of a session as they were sent, and proves it."""
 
 from __future__ import annotations
 
@@ -53,34 +53,39 @@ def show_request(options: ShowOptions, number: int) -> int:
     """
     requests = list(sent_requests(_session(options.name, options.store).records))
     request = _numbered(requests, number)
-    before = None if options.diff is None else _numbered(requests, options.diff)
-    lines = list(_lines(request))
-    if before is not None:
+    lines, data = list(_lines(request)), request_dict(request)
+    headings = [_heading(request, len(requests))]
+    is_wrong = request.state == "wrong"
+    if options.diff is not None:
+        before = _numbered(requests, options.diff)
         names = (f"request {before.number}", f"request {request.number}")
         lines = list(difflib.unified_diff(list(_lines(before)), lines, *names, lineterm="", n=2))
+        data = {"before": request_dict(before), "after": data, "diff": lines}
+        headings.insert(0, _heading(before, len(requests)))
+        is_wrong = is_wrong or before.state == "wrong"
+        if not lines:
+            headings.append("# no difference")
     if options.as_json:
-        data = request_dict(request)
-        write_json(data if before is None else {"before": request_dict(before), "after": data, "diff": lines})
+        write_json(data)
     else:
-        for shown in (request,) if before is None else (before, request):
-            record = shown.record
-            when = "" if record.at is None else f", {local_time(record.at)}"
-            where = f" to {record.url}" if record.url else ""
-            size = f"{record.size:,} bytes, {_LAYERS[record.layer]}"
-            _write(
-                f"# request {shown.number} of {len(requests)}{when}{where}: {size}; "
-                f"{shown.problem or _STATES[shown.state]}"
-            )
-        if before is not None and not lines:
-            _write("# no difference")
-        for line in lines:
+        for line in (*headings, *lines):
             _write(line)
-    return failure.FAILED if "wrong" in (request.state, before and before.state) else failure.OK
+    return failure.FAILED if is_wrong else failure.OK
+
+
+def _heading(request: SentRequest, requests: int) -> str:
+    """Return a line about a request, of so many in its session."""
+    record = request.record
+    when = "" if record.at is None else f", {local_time(record.at)}"
+    where = f" to {record.url}" if record.url else ""
+    size = f"{record.size:,} bytes, {_LAYERS[record.layer]}"
+    state = request.problem or _STATES[request.state]
+    return f"# request {request.number} of {requests}{when}{where}: {size}; {state}"
 
 
 def verify_session(options: VerifyOptions) -> int:
     """Verify the requests of a session, and return the exit code."""
-    # The beginning of a link would prove little: two hexadecimal digits are in most chains.
+    # The beginning of a link would prove little: most chains have a link that begins with the same two digits.
     if options.chain is not None and not _LINK.fullmatch(options.chain):
         raise InputError(f"--chain is {options.chain!r}; it must be a whole link, 64 hexadecimal digits")
     try:
@@ -111,7 +116,7 @@ def verify_session(options: VerifyOptions) -> int:
         return failure.OK if sound else failure.FAILED
     _tell(session, requests, states)
     if not noted:
-        _write(f"The link {options.chain} is not in it: the chain was cut, or made anew.")
+        _write(f"The link {options.chain} is not in it: the chain was cut, or made again.")
     return failure.OK if sound else failure.FAILED
 
 
@@ -165,7 +170,7 @@ def _tell_deleted(deleted: Deleted, options: VerifyOptions) -> int:
         _write(f"session {deleted.id} was deleted at {deleted.at}. It had {counted(deleted.requests, 'request')}.")
         _write(f"Its chain ended in {deleted.chain or '(none)'}")
         if not noted:
-            _write(f"Whether the link {options.chain} was in it is not known: only the last one is left.")
+            _write(f"It is not known if the link {options.chain} was in it: only the last link is left.")
     return failure.OK if noted else failure.FAILED
 
 
@@ -178,9 +183,14 @@ def _numbered(requests: Sequence[SentRequest], number: int) -> SentRequest:
 
 
 def _copied(records: Sequence[Record]) -> int:
-    """How many requests were sent in the session that this one branches off from."""
-    forks = [at for at, record in enumerate(records) if isinstance(record, NoteRecord) and record.topic == FORK_NOTE]
-    return sum(record.kind == "request" for record in records[: forks[-1]]) if forks else 0
+    """Return the number of requests that were sent in the session that this one branches off from."""
+    requests = copied = 0
+    for record in records:
+        if record.kind == "request":
+            requests += 1
+        elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
+            copied = requests
+    return copied
 
 
 def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[str, int]) -> None:
@@ -204,7 +214,7 @@ def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[st
 
 
 def _lines(request: SentRequest) -> Iterator[str]:
-    """A request for people: all that it holds, with its texts as they read."""
+    """Yield a request as an outline for people: everything in it, with its texts unquoted."""
     if request.body is None:
         return
     try:
@@ -216,11 +226,13 @@ def _lines(request: SentRequest) -> Iterator[str]:
 
 
 def _outlined(value: Any, indent: str) -> Iterator[str]:
-    if not isinstance(value, dict | list):
-        value = [value]
-    entries = value.items() if isinstance(value, dict) else ((None, entry) for entry in value)
-    for key, entry in entries:
-        name = "-" if key is None else f"{key}:"
+    if isinstance(value, dict):
+        entries = [(f"{key}:", entry) for key, entry in value.items()]
+    elif isinstance(value, list):
+        entries = [("-", entry) for entry in value]
+    else:
+        entries = [("-", value)]
+    for name, entry in entries:
         if isinstance(entry, dict | list) and entry:
             yield f"{indent}{name}"
             yield from _outlined(entry, f"{indent}  ")
@@ -228,7 +240,8 @@ def _outlined(value: Any, indent: str) -> Iterator[str]:
             yield f"{indent}{name} |"
             yield from (f"{indent}  {line}" for line in entry.split("\n"))
         else:
-            yield f"{indent}{name} {entry if isinstance(entry, str) else json.dumps(entry)}"
+            text = entry if isinstance(entry, str) else json.dumps(entry)
+            yield f"{indent}{name} {text}"
 
 
 def _write(line: str) -> None:

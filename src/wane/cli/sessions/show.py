@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from wane.cli.sessions.receipts import show_request
 from wane.cli.terminal import layout, picture
 from wane.cli.terminal.picture import Band, Role, Row, elided, plain_table
 from wane.cli.terminal.text import counted, cut, local_time, plain_console, printable, write_json
-from wane.core import Episode, Item, Kind, Pinned
+from wane.core import Episode, Item, Kind, Pinned, Step
 from wane.core.errors import JournalError
 from wane.formats import get_format
 from wane.formats.detection import is_journal, recording_agent
@@ -113,12 +112,12 @@ class Session:
 
     @property
     def history_tokens(self) -> int:
-        """Tokens of the view with everything that was evicted."""
+        """Tokens of the view if nothing had been evicted."""
         return self.view.tokens + self.view.evicted
 
     @property
     def passes(self) -> list[tuple[PassRecord, Pinned | None]]:
-        """Its passes, in order, with what held the tokens if one could not meet the budget."""
+        """Its passes, in order, each with what held the tokens if it could not meet the budget."""
         records = [record for record in self.file.records if isinstance(record, PassRecord)]
         return list(zip(records, self.rebuilt.shortfalls, strict=True))
 
@@ -134,8 +133,9 @@ class Session:
 
     def turn_of(self, episode: Episode) -> int:
         """Number of the user turn in which an episode began, from 0; -1 before the first."""
-        within = (one for one in self.rebuilt.episodes if one.spans and episode in one.lineage())
-        first = min((one.spans[0][0] for one in within), default=0)  # a task that was not a call has no items
+        # A task that was not a call has no items, so what it holds counts too.
+        held = [other for other in self.rebuilt.episodes if other.spans and episode in other.lineage()]
+        first = min((other.spans[0][0] for other in held), default=0)
         return bisect_right(self.turns, first, key=lambda turn: turn.item) - 1
 
 
@@ -153,7 +153,7 @@ def load_session(path: Path) -> Session:
     turns: dict[int, Turn] = {}  # by message
     for index, (item, part) in enumerate(rebuilt.items):
         if item.kind is Kind.USER and (number := rebuilt.transcript.message_of(index)) not in turns:
-            # A turn that an agent wrote for its user, in tags, is better than nothing.
+            # Without a title, a turn that an agent wrote for its user, in tags, is better than nothing.
             turns[number] = Turn(index, title_of(messages[number]) or part.text[:TITLE_LENGTH])
     agents: list[SavedAgent] = []
     for child in descendants(path):
@@ -217,31 +217,35 @@ def session_dict(session: Session) -> dict[str, Any]:
         "usage_of_agents": session.usage_of_agents.to_dict(),
         "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
         "episodes": [
-            {
-                "number": episode.number,
-                "name": episode.name,
-                "type": episode.type.value,
-                "implicit": episode.implicit,
-                "inferred": episode.inferred,
-                "closed": episode.closed,
-                "removed": episode.removed,
-                "level": episode.level.value,
-                "dependencies": list(episode.dependencies),
-                "task": episode.task and episode.task.name,
-                "abandoned": episode.abandoned,
-                "description": episode.description,
-                "turn": session.turn_of(episode),
-                "tokens": dict(zip(("history", "view"), tokens.get(episode.number, (0, 0)), strict=True)),
-            }
+            _episode_dict(episode, session.turn_of(episode), *tokens.get(episode.number, (0, 0)))
             for episode in session.rebuilt.episodes
         ],
         "passes": [_pass_dict(record, pinned) for record, pinned in session.passes],
-        "index": None if (index := session.rebuilt.window.index) is None else asdict(index),
+        "index": None if window.index is None else asdict(window.index),
+    }
+
+
+def _episode_dict(episode: Episode, turn: int, history_tokens: int, view_tokens: int) -> dict[str, Any]:
+    return {
+        "number": episode.number,
+        "name": episode.name,
+        "type": episode.type.value,
+        "implicit": episode.implicit,
+        "inferred": episode.inferred,
+        "closed": episode.closed,
+        "removed": episode.removed,
+        "level": episode.level.value,
+        "dependencies": list(episode.dependencies),
+        "task": None if episode.task is None else episode.task.name,
+        "abandoned": episode.abandoned,
+        "description": episode.description,
+        "turn": turn,
+        "tokens": {"history": history_tokens, "view": view_tokens},
     }
 
 
 def tree(session: Session, *, full: bool) -> list[Row]:
-    """Return a session as rows: what opens it, then each user's turn with the episodes and tasks that began in it."""
+    """Return a session as rows: what opens it, then each user turn with the episodes and tasks that began in it."""
     episodes = layout.in_tasks(session.rebuilt.episodes)
     below: dict[int, list[Row]] = {}
     policy = session.rebuilt.window.policy
@@ -253,14 +257,16 @@ def tree(session: Session, *, full: bool) -> list[Row]:
     top = [row for row in layout.fixed_rows(session.blocks) if row.role is not Role.USER]
     rows = top + below.get(-1, [])
     items = session.items
-    for number, (turn, following) in enumerate(zip_longest(session.turns, session.turns[1:])):
-        own = items[turn.item : following.item if following else None]
+    ends = [turn.item for turn in session.turns[1:]] + [len(items)]
+    for number, turn in enumerate(session.turns):
+        own = items[turn.item : ends[number]]
         tokens = sum(item.tokens for item in own if item.kind is Kind.USER)
         rows.append(Row(Role.USER, _one_line(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
-    # Other strategies spare nothing for the reasons that eviction by episode has.
-    evicts = session.rebuilt.by_episode and session.rebuilt.bounded
-    return rows if evicts else [replace(row, level="", why="") for row in rows]
+    if session.rebuilt.by_episode and session.rebuilt.bounded:
+        return rows
+    # Levels and reasons are those of eviction by episode; other strategies have none.
+    return [replace(row, level="", why="") for row in rows]
 
 
 def describe_usage(usage: Account) -> str:
@@ -282,16 +288,17 @@ def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
         "satisfied": record.satisfied,
         "overflowed": record.overflowed,
         "pinned": None if pinned is None else dict(pinned.holders()),
-        "steps": [
-            {
-                "episode": step.episode,
-                "number": step.number,
-                "level": step.level.value,
-                "tokens_before": step.tokens_before,
-                "tokens_after": step.tokens_after,
-            }
-            for step in record.steps
-        ],
+        "steps": [_step_dict(step) for step in record.steps],
+    }
+
+
+def _step_dict(step: Step) -> dict[str, Any]:
+    return {
+        "episode": step.episode,
+        "number": step.number,
+        "level": step.level.value,
+        "tokens_before": step.tokens_before,
+        "tokens_after": step.tokens_after,
     }
 
 
@@ -318,15 +325,18 @@ def _summary(session: Session) -> RenderableType:
     table.add_row(
         "began", f"{local_time(header.created)}, {counted(len(rebuilt.messages), 'message')} ({header.format})"
     )
-    whose = described(header.id, header.format) if agent_of(header.id) == "proxy" else None
-    if keeper := ", ".join(filter(None, (whose, rebuilt.strategy))):
+    keepers = []
+    if agent_of(header.id) == "proxy":
+        keepers.append(described(header.id, header.format))
+    keepers.append(rebuilt.strategy)
+    if keeper := ", ".join(name for name in keepers if name):
         table.add_row("kept by", printable(keeper))
     if session.models:
         table.add_row("model", printable(", ".join(session.models)))
     table.add_row("usage", describe_usage(session.usage))
     if header.parent:
         known = header.parent != UNKNOWN_PARENT
-        table.add_row("sub-agent", f"of session {header.parent}" if known else "of a session that is not known")
+        table.add_row("sub-agent", f"of session {header.parent}" if known else "of an unknown session")
     if agents := session.agents:
         names = ", ".join(short_id(agent.id) for agent in agents[:_NAMES])
         more = f" and {len(agents) - _NAMES} more" if len(agents) > _NAMES else ""
@@ -335,7 +345,7 @@ def _summary(session: Session) -> RenderableType:
         table.add_row("sub-agents", f"{names}{more}: {describe_usage(session.usage_of_agents)}{without}")
         table.add_row("with them", describe_usage(session.usage + session.usage_of_agents))
     budget = f" of {rebuilt.window.budget:,}" if rebuilt.bounded else ""
-    table.add_row("window", f"{view.tokens:,}{budget} tokens; with all that was evicted {session.history_tokens:,}")
+    table.add_row("window", f"{view.tokens:,}{budget} tokens; {session.history_tokens:,} with all that was evicted")
     if rebuilt.by_episode and rebuilt.bounded and view.tokens > rebuilt.window.budget:
         excess, holders = view.tokens - rebuilt.window.budget, rebuilt.window.pinned.explain()
         table.add_row(

@@ -34,7 +34,7 @@ def directory_of(where: str) -> Path | None:
 
 
 def with_store(where: str, work: Callable[[Store], Awaitable[T]], *, part: str = "a store of the proxy") -> T:
-    """Do something with a store of the proxy, and return its result; `part` says what needs the store.
+    """Run `work` with a store of the proxy, and return its result; `part` says what needs the store.
 
     Raises:
         WaneError: if the store cannot be used.
@@ -52,10 +52,10 @@ def with_store(where: str, work: Callable[[Store], Awaitable[T]], *, part: str =
 
 
 def id_in_store(name: str, ids: Iterable[str]) -> str:
-    """Return the id of a stored session for the beginning of it.
+    """Return the id of a stored session by its beginning.
 
     Raises:
-        SessionNotFoundError: if no id begins so, or several do.
+        SessionNotFoundError: if no id begins with it, or several do.
     """
     matches = matching_ids(name, ids)
     if len(matches) != 1:
