@@ -26,7 +26,7 @@ _STYLE: Final = """
   }
 """
 
-_KINDS: Final = {"u": "user", "r": "reasoning", "b": "bulk", "a": "artifact", "m": "mark"}
+_KINDS: Final = {"u": "user", "r": "reasoning", "b": "bulk", "a": "artifact", "m": "mark", ".": "gone"}
 _WORDS: Final = (
     ("u", "user"),
     ("r", "reasoning"),
@@ -89,13 +89,13 @@ _AFTER: Final = ("u", "......m", "......", "u", "mbrabam", "mraa")
 
 def window() -> str:
     """Draw a history and its view."""
-    parts, x, size = [text(24, 42, "history"), text(24, 128, "view")], 96.0, 19.0
-    parts += legend(208)
+    parts = [text(24, 42, "history"), text(24, 128, "view"), *legend(208)]
+    x, size = 96.0, 19.0
     for (name, items), after in zip(_SESSION, _AFTER, strict=True):
         for index, (item, remaining) in enumerate(zip(items, after, strict=True)):
             at = x + index * size
             parts.append(block(at, 24, size - 3, _KINDS[item]))
-            parts.append(block(at, 110, size - 3, "gone" if remaining == "." else _KINDS[remaining]))
+            parts.append(block(at, 110, size - 3, _KINDS[remaining]))
         middle = x + len(items) * size / 2 - 1.5
         if name:
             parts.append(text(middle, 72, name, "note", "middle"))
@@ -124,10 +124,9 @@ def levels() -> str:
     for row, (name, items, share) in enumerate(_LEVELS):
         y = 42 + row * 36
         parts.append(text(24, y + 18, name))
-        parts += [
-            block(150 + index * 38, y, 34, "gone" if item == "." else _KINDS[item]) for index, item in enumerate(items)
-        ]
-        parts += [block(560, y + 6, share * 1.7, "bar", 14)]
+        for index, item in enumerate(items):
+            parts.append(block(150 + index * 38, y, 34, _KINDS[item]))
+        parts.append(block(560, y + 6, share * 1.7, "bar", 14))
     parts.append(text(509, 30, "its end", "note", "middle"))
     return picture(760, 270, "An exploration is stripped level by level; its description stays", parts)
 

@@ -76,7 +76,7 @@ class Chat:
     """One chat.
 
     Attributes:
-        unseen: the last search in this session and the places of it that were shown, if there are more; None if not.
+        unseen: the last search in this session and how many of its matches were shown; None if all were.
 
     Raises:
         WaneError: for what `check_options` finds.
@@ -101,7 +101,7 @@ class Chat:
         self._stopping = asyncio.Event()
         self._waiting: deque[str] = deque()
         self._over = self._leaving = False
-        self._kept = ""
+        self._draft = ""
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
             bottom_toolbar=self._footer,
@@ -113,11 +113,11 @@ class Chat:
                 lambda line: bool(line.strip()) and not self._question.open and self._choices is None,
                 self.pastes,
             ),
-            # What is above the prompt at that moment would stay: `_line_typed` writes the line itself.
+            # Without this, what is above the prompt would stay there: `_line_typed` writes the line itself.
             erase_when_done=True,
             input=keys,
         )
-        # Longer, and Esc would be late; the bytes of an arrow key, or of Alt with another one, come together.
+        # With longer timeouts Esc would act late. The bytes of an arrow key, or of Alt with another key, come together.
         self._prompt.app.ttimeoutlen = self._prompt.app.timeoutlen = _ESCAPE
 
     async def run(self) -> int:
@@ -133,7 +133,7 @@ class Chat:
             try:
                 with self._prompt.input.raw_mode():  # between two prompts, too
                     while not self._over:
-                        line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
+                        line = await self._prompt.prompt_async(default=self._take_draft(), handle_sigint=False)
                         self._line_typed(line.strip())
             except EOFError:
                 self._over = True
@@ -159,7 +159,7 @@ class Chat:
                 return
             self._session = open_session(self._options, self._settings, self._resumed, self._ask)
         except BaseException as error:
-            # Told by `run`, when the prompt has gone.
+            # `run` raises it when the prompt is gone.
             self._failure, self._over = error, True
             self._leave()
             return
@@ -289,9 +289,9 @@ class Chat:
                 command.run(self, argument)
             elif choices is not None and line:
                 # After a wrong answer the line comes back to be corrected, and the question stays.
-                self._choices, self._kept = choices, line
+                self._choices, self._draft = choices, line
                 self.resume(self.store.find(chosen(choices, line)))
-                self._choices, self._kept = None, ""
+                self._choices, self._draft = None, ""
         except WaneError as error:
             self.console.print(Text(safe(str(error)), style="red"))
 
@@ -355,9 +355,10 @@ class Chat:
         except OSError as error:
             self.console.print(Text(safe(f"cannot run it: {error.strerror or error}"), style="red"))
             return
-        ended = f"[exit code: {ran.code}]" if ran.code else ""
-        output = "\n".join(filter(None, (ran.output.rstrip("\n"), ended))) or "(no output)"
-        self._narrate(ToolReturned("", SHELL_TOOL, output, failed=bool(ran.code)))
+        output = ran.output.rstrip("\n")
+        if ran.code:
+            output = f"{output}\n[exit code: {ran.code}]".lstrip("\n")
+        self._narrate(ToolReturned("", SHELL_TOOL, output or "(no output)", failed=bool(ran.code)))
         self.session.note(ran.notice)
 
     async def _tick(self) -> None:
@@ -380,7 +381,7 @@ class Chat:
         self._narration.question(request)
         # The user's unfinished line is not the answer.
         buffer = self._prompt.default_buffer
-        self._kept = buffer.text
+        self._draft = buffer.text
         buffer.reset()
         self._prompt.app.invalidate()
         loop = asyncio.get_running_loop()
@@ -395,8 +396,10 @@ class Chat:
 
     def _message(self) -> FormattedText:
         size = self._prompt.app.output.get_size()
-        live = self._narration.live(size.columns)[-max(2, size.rows // 2) :]
-        parts = [("ansibrightblack" if line.startswith("    ") else "", f"{line}\n") for line in live]
+        parts: list[tuple[str, str]] = []
+        for line in self._narration.live(size.columns)[-max(2, size.rows // 2) :]:
+            style = "ansibrightblack" if line.startswith("    ") else ""
+            parts.append((style, f"{line}\n"))
         queued = [cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
         parts += [("ansibrightblack", f"{line}\n") for line in queued]
         if self._question.open:
@@ -415,14 +418,15 @@ class Chat:
         return footer(self._session, self._prompt.app.output.get_size().columns)
 
     def _names(self) -> list[tuple[str, str]]:
-        own = [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
-        aliases = [(name, command.help) for command in COMMANDS for name in command.aliases]
-        return [*((command.name, command.help) for command in COMMANDS), *own, *aliases]
+        names = [(command.name, command.help) for command in COMMANDS]
+        names += [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
+        names += [(alias, command.help) for command in COMMANDS for alias in command.aliases]
+        return names
 
-    def _unkept(self) -> str:
+    def _take_draft(self) -> str:
         if self._question.open:
             return ""
-        draft, self._kept = self._kept, ""
+        draft, self._draft = self._draft, ""
         return draft
 
     def _greet(self) -> None:
@@ -443,7 +447,7 @@ class Chat:
             self.console.print(Text(safe(warning), style="yellow"))
 
     def _interrupted(self) -> None:
-        """Handle Ctrl-C as a signal: from another process, or when the prompt has gone."""
+        """Handle Ctrl-C as a signal: from another process, or when there is no prompt."""
         if self._prompt.app.is_running:
             self._prompt.app.key_processor.feed(KeyPress(Keys.ControlC))
             self._prompt.app.key_processor.process_keys()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wane.core import Room
 
 EXIT_CODES: Final = {Outcome.DONE: failure.OK, Outcome.INTERRUPTED: failure.INTERRUPTED}
-"""Exit code by outcome; `failure.FAILED` for any other, and `failure.UNAVAILABLE` for what passes by waiting."""
+"""Exit code by outcome; `failure.FAILED` for others, but `failure.UNAVAILABLE` if it may work later."""
 
 STDIN_PATIENCE: Final = 3.0
 """Seconds to wait for the first byte of a pipe, which may be open although nobody writes to it."""
@@ -55,7 +55,7 @@ def run_print(options: AgentOptions) -> int:
 
 
 def write_failed_start(options: AgentOptions, error: Exception) -> None:
-    """Write the result of a task that could not be begun, with the fields of any other, if JSON is asked for."""
+    """Write the result of a task that could not begin, with the fields of any other result, if JSON is asked for."""
     if options.output_format in (None, "text"):
         return
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
@@ -116,10 +116,9 @@ class _Refusals:
 
     def describe(self) -> str:
         kinds = {Effect.COMMAND: "command", Effect.TOOL: "MCP call", Effect.WRITE: "file change"}
-        counts = {kinds[effect]: count for effect, count in sorted(self.effects.items())}
-        what = " and ".join(counted(count, kind) for kind, count in counts.items())
-        were = "was" if self.effects.total() == 1 else "were"
-        return f"{what} {were} refused because nobody could be asked for approval; --allow or -y/--yolo allows them"
+        actions = " and ".join(counted(count, kinds[effect]) for effect, count in sorted(self.effects.items()))
+        verb = "was" if self.effects.total() == 1 else "were"
+        return f"{actions} {verb} refused because nobody could be asked for approval; --allow or -y/--yolo allows them"
 
 
 async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusals: _Refusals) -> int:
@@ -127,7 +126,7 @@ async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusa
     for warning in session.warnings:
         say(warning)
     output.begin()
-    # What has happened is recorded, and the result is still printed.
+    # After a signal, what has happened is recorded, and the result is still printed.
     with handled(INTERRUPT + END, session.cancel):
         result = await session.run(prompt, output.event, images_in(options.prompt or "", session.cwd))
     output.end(result)

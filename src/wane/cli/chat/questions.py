@@ -1,4 +1,4 @@
-"""The question whether something may be done: what it says, what the answers mean, and how the prompt waits for one."""
+"""Questions for approval: what they say, what the answers mean, and how the prompt waits for one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
 
 
 def covered(rule: str) -> str:
-    """Return in words what a rule is about."""
+    """Return in words what a rule covers."""
     if rule.startswith("="):
         return "exactly this text"
     prefix, separator, name = rule.partition(":")
@@ -111,7 +111,7 @@ class Asking:
         """The words of the prompt for the answer; "" if no question is open."""
         if not self.open or self._request is None:
             return ""
-        return f"Allow it? {'/'.join(key for key, _ in _menu(self._request))}, or say what to do instead "
+        return f"Allow it? {'/'.join(dict(_menu(self._request)))}, or say what to do instead "
 
     async def ask(self, request: ApprovalRequest) -> Approval:
         """Return the answer, once there is one."""
@@ -129,10 +129,10 @@ class Asking:
         if key not in _ANSWERS:
             self.answer(Approval(allowed=False, reason=f"the user refused it and says: {line}"))
             return True
-        offered = any(key == offered for offered, _ in _menu(self._request))
-        if offered:
-            self.answer(_ANSWERS[key])
-        return offered
+        if key not in dict(_menu(self._request)):
+            return False
+        self.answer(_ANSWERS[key])
+        return True
 
     def answer(self, approval: Approval) -> None:
         """Answer the question that is open."""

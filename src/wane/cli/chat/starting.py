@@ -73,7 +73,7 @@ def load_agent(settings: Settings) -> None:
     import wane.agent.session
     import wane.cli.chat.recap  # noqa: F401
 
-    # Whatever is wrong with the model shows again when the session is opened.
+    # If something is wrong with the model, opening the session raises it again.
     with suppress(WaneError):
         resolve_model(settings.model or default_model(os.environ))
 

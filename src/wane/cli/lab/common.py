@@ -91,7 +91,11 @@ def with_agent_budget(studied: Sequence[Studied], budget: int | None) -> list[St
         return list(studied)
     if not any(prepared.recording.parent for prepared in studied):
         raise UsageError("--agent-budget is for sub-agents, and there is no session of one here (see --sidechains)")
-    return [replace(prepared, budget=budget) if prepared.recording.parent else prepared for prepared in studied]
+    own_budgets = []
+    for prepared in studied:
+        own = budget if prepared.recording.parent else None
+        own_budgets.append(replace(prepared, budget=own))
+    return own_budgets
 
 
 def price_source(studied: Iterable[Studied]) -> str:

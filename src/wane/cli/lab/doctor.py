@@ -130,8 +130,9 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
     if again := sum(len(entry.rewrites) for entry in known):
         tokens = rounded(sum(entry.tokens for entry in known))
         lines.append(f"{counted(again, 'request')} paid again for {tokens} tokens that the provider had cached.")
-    written = sum(entry.written for entry in known)
-    rewritten = sum(rewrite.tokens for entry in known for rewrite in entry.rewrites if entry.written)
+    recording = [entry for entry in known if entry.written]
+    written = sum(entry.written for entry in recording)
+    rewritten = sum(entry.tokens for entry in recording)
     if rewritten:
         of = f"{share(min(1.0, rewritten / written))} of the {rounded(written)} tokens written to a cache"
         lines.append(f"That is at most {of}, where writes were recorded.")

@@ -97,8 +97,8 @@ def view_blocks(
     tokens = [0] * len(items)
     for index in before:
         tokens[index] = items[index].tokens
-    parts = [block for block in blocks([item.kind for item in items], tokens, episodes, after) if block.tokens]
-    parts += index_block(window)
+    history = blocks([item.kind for item in items], tokens, episodes, after)
+    parts = [block for block in history if block.tokens] + index_block(window)
     index_tokens = sum(block.tokens for block in index_block(window))
     # What every request carries in addition, so that the picture adds up to the window's total.
     overhead = window.tokens - sum(items[index].tokens for index in visible) - index_tokens
