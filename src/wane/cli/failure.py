@@ -34,7 +34,6 @@ _USAGE_ERRORS: Final = (UsageError, InputError, ConfigError, FormatError, Histor
 
 
 def exit_code(error: WaneError) -> int:
-    """Return the exit code for an error."""
     return USAGE if isinstance(error, _USAGE_ERRORS) else FAILED
 
 
@@ -54,10 +53,8 @@ def need(part: str, extra: str, *modules: str) -> None:
 
 
 def need_agent(part: str) -> None:
-    """Check that the agent's extra is installed; see `need`."""
     need(part, "agent", "pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit", "tree_sitter_bash")
 
 
 def need_proxy(part: str = "the proxy") -> None:
-    """Check that the proxy's extra is installed; see `need`."""
     need(part, "proxy", "starlette", "uvicorn", "httpx2", "orjson", "prometheus_client")

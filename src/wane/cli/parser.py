@@ -69,19 +69,16 @@ class Command:
 
     @property
     def flags(self) -> tuple[Flag, ...]:
-        """Its flags, in the order of help."""
         return tuple(field.flag for field in declared(self.options))
 
     @property
     def usage(self) -> str:
-        """How to write it."""
         if not self.name:
             return "wane [OPTIONS] [COMMAND]"
         return " ".join(["wane", self.name, "[OPTIONS]", *(flag.value for flag in self.flags if not flag.is_option)])
 
     @property
     def run(self) -> Callable[[Any], int]:
-        """Runs it."""
         function: Callable[[Any], int] = resolve_name(self.function)
         return function
 
@@ -301,7 +298,6 @@ def _definitions(title: str, entries: Sequence[tuple[str, str]], columns: int) -
 
 
 def paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a help text."""
     return text.strip().split("\n\n")
 
 

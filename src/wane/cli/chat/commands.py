@@ -86,7 +86,6 @@ class ChatCommand:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its name and its aliases."""
         return (self.name, *self.aliases)
 
     def matches(self, beginning: str) -> list[str]:
@@ -158,7 +157,6 @@ def _context(chat: Host, _: str) -> None:
 
 
 def _warn_of_room(chat: Host) -> None:
-    """Print a warning if the budget leaves too little room."""
     room = chat.session.room
     if room is not None and room.tight:
         chat.console.print(Text(room.warning, style="yellow"))

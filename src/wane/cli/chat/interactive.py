@@ -189,7 +189,6 @@ class Chat:
         self._change(AgentSession.create(self._config()))
 
     def resume(self, path: Path) -> None:
-        """Resume another session."""
         from wane.agent.session import AgentSession
 
         if self.session.journal is not None and self.session.journal.path == path:
@@ -197,11 +196,9 @@ class Chat:
         self._change(AgentSession.resume(path, self._config()))
 
     def offer(self, infos: Sequence[SessionInfo]) -> None:
-        """Take the next input as the choice among these sessions."""
         self._choices = infos
 
     def quit(self) -> None:
-        """End the chat."""
         self._over = True
 
     # For keys
@@ -219,7 +216,6 @@ class Chat:
 
     @property
     def working(self) -> bool:
-        """Whether a turn is running."""
         return self._turn is not None
 
     def interrupt(self, buffer: Buffer) -> None:
@@ -243,14 +239,12 @@ class Chat:
         self._leaving = False
 
     def take_back(self, buffer: Buffer) -> bool:
-        """Take the last queued line back into an empty prompt; False if there is none."""
         if buffer.text or not self._waiting:
             return False
         buffer.insert_text(self._waiting.pop())
         return True
 
     def unfold(self) -> None:
-        """Write the whole of what was last shown in part."""
         self._narration.unfold()
 
     # Input

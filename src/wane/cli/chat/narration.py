@@ -95,7 +95,6 @@ class Narration:
         self._waiting_for = ""
 
     def event(self, event: SessionEvent) -> None:
-        """Write an event."""
         match event:
             case TextDelta(text):
                 for block in self._answer.feed(text):
@@ -126,7 +125,6 @@ class Narration:
         return lines[-MAX_LIVE:] + [cut(line, columns - 1) for line in self._output.lines()]
 
     def end(self, result: TurnResult) -> None:
-        """Write how the turn ended."""
         self.flush()
         # The last lines of a command that was interrupted: it will have no result.
         if body := "\n".join(self._output.lines()).lstrip(" "):
@@ -144,7 +142,6 @@ class Narration:
         self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
 
     def question(self, request: ApprovalRequest) -> None:
-        """Write what the user is asked to approve."""
         self.flush()
         self._asked = request.subject if request.effect is Effect.WRITE else ""
         for line in question_lines(request):
@@ -161,7 +158,6 @@ class Narration:
             self._write(Text(f"    (the last {MAX_ALL:,} of {len(lines):,} lines)", style="dim"))
 
     def flush(self) -> None:
-        """Write the unfinished answer."""
         for block in self._answer.end():
             self._write(block)
 
@@ -251,7 +247,6 @@ class OutputTail:
         self._rest = ""
 
     def feed(self, text: str) -> None:
-        """Take more output."""
         *lines, self._rest = f"{self._rest}{text}".split("\n")
         self._rest = self._rest[-_MAX_REST:]
         self._lines.extend(lines)
@@ -366,7 +361,6 @@ class Activity:
     calls: dict[str, str] = field(default_factory=dict)
 
     def event(self, event: SessionEvent, description: str = "") -> None:
-        """Take in an event of the turn."""
         match event:
             case Waiting():
                 self.doing = event.next_try

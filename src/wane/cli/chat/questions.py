@@ -103,7 +103,6 @@ class Asking:
 
     @property
     def open(self) -> bool:
-        """Whether a question waits for its answer."""
         return self._answer is not None and not self._answer.done()
 
     @property
@@ -114,7 +113,6 @@ class Asking:
         return f"Allow it? {'/'.join(dict(_menu(self._request)))}, or say what to do instead "
 
     async def ask(self, request: ApprovalRequest) -> Approval:
-        """Return the answer, once there is one."""
         self._request, self._answer = request, asyncio.get_running_loop().create_future()
         try:
             return await self._answer
@@ -135,6 +133,5 @@ class Asking:
         return True
 
     def answer(self, approval: Approval) -> None:
-        """Answer the question that is open."""
         assert self._answer is not None
         self._answer.set_result(approval)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def session_store() -> SessionStore:
-    """Return the store of the user's sessions."""
     return SessionStore(default_root(os.environ))
 
 

@@ -203,7 +203,6 @@ def keyboard() -> Input | None:
 
 
 def chat_keys(chat: Host) -> KeyBindings:
-    """Return the keys of a chat."""
     keys = KeyBindings()
 
     @keys.add("c-c")

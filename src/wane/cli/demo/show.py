@@ -142,7 +142,6 @@ class _Scene:
     report: FitReport | None = None
 
     def render(self, console: Console) -> RenderableType:
-        """Return the whole picture, as high as the terminal."""
         glyphs = _UNICODE if is_unicode(console.encoding) else _ASCII
         above: list[RenderableType] = [
             Text.assemble((f" {TITLE} ", "reverse bold"), f" {self.options.strategy} ", (SUBTITLE, "dim")),

@@ -32,7 +32,6 @@ _DIFF_LINES: Final = 6
 
 
 def run_doctor(options: DoctorOptions) -> int:
-    """Print what broke the cache in some sessions, and return the exit code."""
     if options.live is not None:
         return _run_live(options)
     names = options.sessions or _sessions_here(Path.cwd())
@@ -73,7 +72,6 @@ def _usages(session: RecordedSession) -> Counter[tuple[int | None, ...]]:
 
 
 def _run_live(options: DoctorOptions) -> int:
-    """Print what broke the cache in the sessions of a running proxy."""
     if options.sessions:
         raise failure.UsageError("--live asks a running proxy: give no SESSION with it")
     base = options.live or os.environ.get("WANE_PROXY_URL") or _PROXY

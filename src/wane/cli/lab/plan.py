@@ -23,7 +23,6 @@ _ROWS: Final = 40
 
 
 def run_plan(options: PlanOptions) -> int:
-    """Print a plan, and return the exit code."""
     # Check the options before a file that may be long is read.
     settings: dict[str, Any] = {
         "budget": parse_budget(options.budget, window=options.window),

@@ -38,7 +38,6 @@ REPLAYED: Final = columns_of("cost", "ratio", "again", "view", "peak", "recall",
 
 
 def run_replay(options: ReplayOptions) -> int:
-    """Print a comparison of strategies, and return the exit code."""
     names = parse_strategies(options.strategy)
     settings = Settings(budget=options.budget, low_water=options.low_water)
     check_report(options.report)
@@ -144,7 +143,6 @@ _FRONTIER_NOTE: Final = "*: on the frontier: nothing cheaper recalls as much (of
 
 
 def run_sweep(options: SweepOptions) -> int:
-    """Print the figures of strategies at several budgets, and return the exit code."""
     names = parse_strategies(options.strategy)
     budgets = parse_budgets(options.budgets, options.steps)
     check_report(options.report)

@@ -23,7 +23,6 @@ FEW: Final = 5
 
 
 def run_tune(options: TuneOptions) -> int:
-    """Print a recommendation, and return the exit code."""
     if options.budgets is None and options.steps is not None:
         raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
     budgets = BUDGETS if options.budgets is None else parse_budgets(options.budgets, options.steps)

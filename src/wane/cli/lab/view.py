@@ -32,7 +32,6 @@ from wane.strategies.base import Settings, traits
 
 
 def run_view(options: ViewOptions) -> int:
-    """Write the page, show it, and return the exit code."""
     check_report(options.output)
     path = Path(located(options.name))
     gathered = gather([path], options.format, sidechains=True)

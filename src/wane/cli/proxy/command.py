@@ -47,7 +47,6 @@ Serve = Callable[["ProxyOptions", socket.socket], int]
 
 
 def run_proxy(command: ProxyCommandOptions) -> int:
-    """Serve until a signal comes, and return the exit code."""
     options, quiet = proxy_options(command, os.environ), command.quiet
     log_to(logging.StreamHandler(sys.stderr), command.log_level or ("warning" if quiet else "info"))
     if command.workers > 1:

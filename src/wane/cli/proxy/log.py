@@ -56,7 +56,6 @@ class RunLog(logging.FileHandler):
         logging.getLogger("wane.proxy").info("%s", text)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, and count it if it is a warning or an error."""
         if record.levelno >= logging.WARNING:
             self.warnings += 1
         super().emit(record)

@@ -35,7 +35,6 @@ _ANY_PORT: Final = "127.0.0.1:0"
 
 
 def run_agent(options: RunOptions) -> int:
-    """Run an agent, and return its exit code."""
     need_proxy("wane run")
     if options.listen is not None and not Address.parse(options.listen).is_loopback:
         raise UsageError(

@@ -72,7 +72,6 @@ def proxy_status(base: str) -> dict[str, Any]:
 
 
 def line_of(session: Mapping[str, Any]) -> str:
-    """Return the line about a session of `/wane/status`."""
     view, budget = session["view"], session["budget"]
     parts = [f"wane {short(view)}/{short(budget)}"]
     if view > budget:

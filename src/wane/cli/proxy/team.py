@@ -42,8 +42,6 @@ _MOST_LISTED: Final = 40
 
 
 def show_status(options: StatusOptions) -> int:
-    """Show the proxies that share a store; return the exit code."""
-
     async def read(store: Store) -> list[dict[str, Any]]:
         from wane.proxy.server.workers import published
 
@@ -88,8 +86,6 @@ def show_status(options: StatusOptions) -> int:
 
 
 def list_tokens(options: TokensOptions) -> int:
-    """List the names of a store; return the exit code."""
-
     async def read(store: Store) -> Sequence[tuple[Member, Ledger]]:
         members, ledgers = await Team(store).members(), await store.documents(LEDGER)
         now = datetime.now(UTC)
@@ -122,8 +118,6 @@ def _member_dict(member: Member, ledger: Ledger) -> dict[str, Any]:
 
 
 def add_token(options: AddTokenOptions) -> int:
-    """Make a token for a name and print it; return the exit code."""
-
     async def add(store: Store) -> str:
         limits = None
         if options.limits != LimitOptions():
@@ -139,7 +133,6 @@ def add_token(options: AddTokenOptions) -> int:
 
 
 def limit_token(options: LimitTokenOptions) -> int:
-    """Change the limits of a name; return the exit code."""
     if options.limits == LimitOptions():
         raise UsageError("give a limit, such as: wane proxy tokens limit alice --max-cost 20")
 
@@ -160,8 +153,6 @@ def limit_token(options: LimitTokenOptions) -> int:
 
 
 def revoke_token(options: RevokeTokenOptions) -> int:
-    """Revoke the token of a name; return the exit code."""
-
     async def revoke(store: Store) -> None:
         await Team(store).revoke(options.name)
         await AuditLog(store).write(_operator(), "token revoked", options.name)
@@ -172,8 +163,6 @@ def revoke_token(options: RevokeTokenOptions) -> int:
 
 
 def forget_name(options: ForgetOptions) -> int:
-    """Delete everything that belongs to a name; return the exit code."""
-
     async def forget(store: Store) -> tuple[int, int, int]:
         from wane.proxy.team.deletion import delete_name, delete_sessions
 
@@ -196,8 +185,6 @@ def forget_name(options: ForgetOptions) -> int:
 
 
 def show_log(options: LogOptions) -> int:
-    """Show the log of who did what; return the exit code."""
-
     async def read(store: Store) -> Sequence[Event]:
         return await AuditLog(store).since(datetime.now(UTC) - timedelta(seconds=options.since))
 

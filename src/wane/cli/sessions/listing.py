@@ -41,7 +41,6 @@ _APIS: Final = {
 
 
 def list_sessions(options: SessionsOptions) -> int:
-    """Print the sessions of this directory, or all on this machine, and return the exit code."""
     store = SessionStore(default_root(os.environ))
     infos = store.sessions(None if options.every else Path.cwd())
     others = find_sessions(os.environ, Path.home()) if options.every else []
@@ -58,7 +57,6 @@ def list_sessions(options: SessionsOptions) -> int:
 
 
 def info_dict(info: SessionInfo) -> dict[str, Any]:
-    """Return the summary of a session as JSON-able data."""
     return {
         "agent": agent_of(info.id),
         "id": info.id,

@@ -84,7 +84,6 @@ def _heading(request: SentRequest, requests: int) -> str:
 
 
 def verify_session(options: VerifyOptions) -> int:
-    """Verify the requests of a session, and return the exit code."""
     # The beginning of a link would prove little: most chains have a link that begins with the same two digits.
     if options.chain is not None and not _LINK.fullmatch(options.chain):
         raise InputError(f"--chain is {options.chain!r}; it must be a whole link, 64 hexadecimal digits")
@@ -121,7 +120,6 @@ def verify_session(options: VerifyOptions) -> int:
 
 
 def request_dict(request: SentRequest) -> dict[str, Any]:
-    """Return a request as JSON-able data."""
     record = request.record
     return {
         "number": request.number,

@@ -25,7 +25,6 @@ from wane.rebuilding import rebuild
 
 
 def prune_sessions(options: PruneOptions) -> int:
-    """Delete the sessions that have not been written to for some time, and return the exit code."""
     if options.older_than is None:
         raise UsageError("say how old sessions must be to be deleted, such as: wane sessions prune --older-than 30d")
     seconds, dry, where = options.older_than, options.dry_run, where_of(options.store)
@@ -60,7 +59,6 @@ def prune_sessions(options: PruneOptions) -> int:
 
 
 def delete_sessions(options: DeleteOptions) -> int:
-    """Delete the sessions of these names, and return the exit code."""
     where = where_of(options.store)
     directory = directory_of(where)
     if options.turn is not None:

@@ -95,7 +95,6 @@ class Session:
 
     @property
     def items(self) -> list[Item]:
-        """The items of its history."""
         return [item for item, _ in self.rebuilt.items]
 
     @property
@@ -123,7 +122,6 @@ class Session:
 
     @property
     def usage(self) -> Account:
-        """The usage of its model calls."""
         return Account.of(self.file.records)
 
     @property
@@ -169,7 +167,6 @@ def load_session(path: Path) -> Session:
 
 
 def show_session(options: ShowOptions) -> int:
-    """Print a session, and return the exit code."""
     if options.at is not None:
         return show_request(options, options.at)
     if options.diff is not None or options.store is not None:
@@ -270,7 +267,6 @@ def tree(session: Session, *, full: bool) -> list[Row]:
 
 
 def describe_usage(usage: Account) -> str:
-    """Return in a line what model calls took."""
     if not usage.calls:
         return "no model call was reported"
     cache = f"{usage.cache_read_tokens:,} read from the cache, {usage.cache_write_tokens:,} written to it"

@@ -35,7 +35,6 @@ def name_of(number: int, name: str | None) -> str:
 
 
 def role_of(episode: Episode) -> Role:
-    """Return the role of an episode."""
     if episode.implicit:
         return Role.PROLOGUE if episode.prologue else Role.IMPLICIT
     return Role(episode.type.value)

@@ -104,7 +104,6 @@ def local_time(moment: datetime) -> str:
 
 
 def human_bytes(size: int) -> str:
-    """Return a number of bytes in a suitable unit."""
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
