@@ -26,7 +26,6 @@ from wane.conversation.events import BudgetUnmet
 if TYPE_CHECKING:
     from wane.agent.options import AgentOptions
     from wane.agent.session import AgentSession
-    from wane.core import Room
 
 EXIT_CODES: Final = {Outcome.DONE: failure.OK, Outcome.INTERRUPTED: failure.INTERRUPTED}
 """Exit code by outcome; `failure.FAILED` for others, but `failure.UNAVAILABLE` if it may work later."""
@@ -59,31 +58,29 @@ def write_failed_start(options: AgentOptions, error: Exception) -> None:
     if options.output_format in (None, "text"):
         return
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
-    nothing = TurnResult(Outcome.FAILED, "", str(error), Account())
-    _write({"type": "result", **about, **_result(nothing, 0, Account(), 0)})
+    _write_result(about, TurnResult(Outcome.FAILED, "", str(error), Account()), 0, None)
 
 
-def _result(
-    result: TurnResult,
-    refused: int,
-    account: Account,
-    tokens: int,
-    budget: int | None = None,
-    room: Room | None = None,
-) -> dict[str, Any]:
-    return {
-        "outcome": result.outcome.value,
-        "result": result.output,
-        "error": result.error,
-        "fault": None if result.fault is None else result.fault.to_dict(),
-        "waited_seconds": round(result.waited, 3),
-        "refused_actions": refused,
-        "usage": result.spent.to_dict(),
-        "session_usage": account.to_dict(),
-        "view_tokens": tokens,
-        "budget": budget,
-        "room": None if room is None else room.to_dict(),
-    }
+def _write_result(about: dict[str, Any], result: TurnResult, refused: int, session: AgentSession | None) -> None:
+    room = None if session is None else session.room
+    account = Account() if session is None else session.account
+    _write(
+        {
+            "type": "result",
+            **about,
+            "outcome": result.outcome.value,
+            "result": result.output,
+            "error": result.error,
+            "fault": None if result.fault is None else result.fault.to_dict(),
+            "waited_seconds": round(result.waited, 3),
+            "refused_actions": refused,
+            "usage": result.spent.to_dict(),
+            "session_usage": account.to_dict(),
+            "view_tokens": 0 if session is None else session.tokens,
+            "budget": None if session is None else session.window.budget,
+            "room": None if room is None else room.to_dict(),
+        }
+    )
 
 
 def with_stdin(prompt: str, stdin: TextIO | None) -> str:
@@ -162,9 +159,7 @@ class _Output:
 
     def end(self, result: TurnResult) -> None:
         if self._format != "text":
-            session, refused = self._session, self._refusals.effects.total()
-            ended = _result(result, refused, session.account, session.tokens, session.window.budget, session.room)
-            _write({"type": "result", **self._about(), **ended})
+            _write_result(self._about(), result, self._refusals.effects.total(), self._session)
         elif result.outcome is Outcome.DONE:
             # A terminal would obey control characters; a file or pipe gets the text unchanged.
             text = printable(result.output, keep="\n\t") if sys.stdout.isatty() else result.output

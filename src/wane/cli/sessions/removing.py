@@ -39,13 +39,12 @@ def prune_sessions(options: PruneOptions) -> int:
                 _print_session(session.id, session.written, session.size)
             return sessions
 
-        sessions = with_store(where, prune)
-        return _print_total(len(sessions), sum(session.size for session in sessions), dry=dry)
-    store, deleted, freed = SessionStore(directory), list[Path](), 0
+        return _print_total([session.size for session in with_store(where, prune)], dry=dry)
+    store, deleted, freed = SessionStore(directory), list[Path](), list[int]()
     for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
         try:
             status = path.stat()
-            freed += store.delete(path, dry=dry)
+            freed.append(store.delete(path, dry=dry))
         except SessionLockedError as error:
             say(str(error))
             continue
@@ -55,7 +54,7 @@ def prune_sessions(options: PruneOptions) -> int:
         _print_session(id_of(path), datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
     if not dry:
         _drop_marks(directory, deleted)
-    return _print_total(len(deleted), freed, dry=dry)
+    return _print_total(freed, dry=dry)
 
 
 def delete_sessions(options: DeleteOptions) -> int:
@@ -77,13 +76,12 @@ def delete_sessions(options: DeleteOptions) -> int:
                 await store.delete(session_id)
             return [stored[session_id] for session_id in chosen]
 
-        sessions = with_store(where, delete)
-        return _print_total(len(sessions), sum(session.size for session in sessions), dry=False)
+        return _print_total([session.size for session in with_store(where, delete)], dry=False)
     store = SessionStore(directory)
     paths = dict.fromkeys(store.find(name) for name in options.names)
-    freed = sum(store.delete(path) for path in paths)
+    freed = [store.delete(path) for path in paths]
     _drop_marks(directory, paths)
-    return _print_total(len(paths), freed, dry=False)
+    return _print_total(freed, dry=False)
 
 
 def _drop_marks(directory: Path, paths: Iterable[Path]) -> None:
@@ -123,7 +121,8 @@ def _print_session(session_id: str, written: datetime, size: int) -> None:
     sys.stdout.write(f"{short_id(session_id):<16}  {local_time(written)}  {human_bytes(size):>8}\n")
 
 
-def _print_total(sessions: int, freed: int, *, dry: bool) -> int:
+def _print_total(freed: Sequence[int], *, dry: bool) -> int:
+    """Print the number of sessions and the bytes that they freed, and return the exit code."""
     result = "would be deleted, which would free" if dry else "deleted, which freed"
-    sys.stdout.write(f"{counted(sessions, 'session')} {result} {human_bytes(freed)}\n")
+    sys.stdout.write(f"{counted(len(freed), 'session')} {result} {human_bytes(sum(freed))}\n")
     return failure.OK

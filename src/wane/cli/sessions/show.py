@@ -42,23 +42,6 @@ _NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class NextView:
-    """The view of the next request.
-
-    Attributes:
-        tokens: tokens of the view, by the provider's count as far as known.
-        evicted: tokens of the history that it does not hold, by our own count.
-        visible: indexes of the items that it holds unchanged.
-        instead: by item, the tokens of its substitute.
-    """
-
-    tokens: int
-    evicted: int
-    visible: Sequence[int]
-    instead: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """A user turn: the index of its item, and its beginning."""
 
@@ -67,31 +50,25 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedAgent:
-    """A session of a sub-agent that a saved session, or another sub-agent of it, started.
+class Session:
+    """A saved session, loaded.
 
     Attributes:
-        usage: of its model calls; None if it cannot be read.
+        file: its records.
+        rebuilt: the session as it stands after them.
+        turns: the user's turns.
+        agents: by the id of each sub-agent's session, the usage of its model calls; None if it cannot be read.
     """
-
-    id: str
-    usage: Account | None
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A saved session, loaded, with its sub-agents."""
 
     file: SessionFile
     rebuilt: Rebuilt
     turns: tuple[Turn, ...]
-    view: NextView
-    agents: tuple[SavedAgent, ...]
+    agents: Mapping[str, Account | None]
 
     @property
     def usage_of_agents(self) -> Account:
-        """The usage of its sub-agents' model calls, without those of sub-agents that cannot be read."""
-        return sum((agent.usage for agent in self.agents if agent.usage is not None), NOTHING)
+        """The usage of its sub-agents' model calls, as far as they can be read."""
+        return sum((usage for usage in self.agents.values() if usage is not None), NOTHING)
 
     @property
     def items(self) -> list[Item]:
@@ -99,20 +76,30 @@ class Session:
 
     @property
     def blocks(self) -> list[Band]:
-        """Its history as blocks; those in the view are kept."""
+        """Its history as blocks; those in the view stay."""
         items = self.items
         kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
-        view = self.view
-        parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, view.visible, view.instead)
-        # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
+        parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, self.visible, self.instead)
         parts += layout.index_block(self.rebuilt.window)
-        besides = view.tokens - sum(part.tokens for part in parts if part.stays)
-        return [Band(Role.SYSTEM, max(0, besides)), *parts]
+        # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
+        overhead = self.rebuilt.engine.tokens - sum(part.tokens for part in parts if part.stays)
+        return [Band(Role.SYSTEM, max(0, overhead)), *parts]
+
+    @property
+    def visible(self) -> list[int]:
+        """Indexes of the items that the view holds unchanged."""
+        return [slot for slot in self.rebuilt.engine.view if isinstance(slot, int)]
+
+    @property
+    def instead(self) -> dict[int, int]:
+        """By item, the tokens of its substitute in the view."""
+        substitutes = [slot for slot in self.rebuilt.engine.view if isinstance(slot, Substitute)]
+        return {slot.index: slot.tokens for slot in substitutes if slot.index is not None}
 
     @property
     def history_tokens(self) -> int:
         """Tokens of the view if nothing had been evicted."""
-        return self.view.tokens + self.view.evicted
+        return self.rebuilt.engine.tokens + self.rebuilt.engine.evicted
 
     @property
     def passes(self) -> list[tuple[PassRecord, Pinned | None]]:
@@ -153,17 +140,13 @@ def load_session(path: Path) -> Session:
         if item.kind is Kind.USER and (number := rebuilt.transcript.message_of(index)) not in turns:
             # Without a title, a turn that an agent wrote for its user, in tags, is better than nothing.
             turns[number] = Turn(index, title_of(messages[number]) or part.text[:TITLE_LENGTH])
-    agents: list[SavedAgent] = []
+    agents: dict[str, Account | None] = {}
     for child in descendants(path):
         try:
-            usage = Account.of(read(child).records)
+            agents[id_of(child)] = Account.of(read(child).records)
         except JournalError:
-            usage = None
-        agents.append(SavedAgent(id_of(child), usage))
-    engine, slots = rebuilt.engine, rebuilt.engine.view
-    instead = {slot.index: slot.tokens for slot in slots if isinstance(slot, Substitute) and slot.index is not None}
-    view = NextView(engine.tokens, engine.evicted, [slot for slot in slots if isinstance(slot, int)], instead)
-    return Session(file, rebuilt, tuple(turns.values()), view, tuple(agents))
+            agents[id_of(child)] = None
+    return Session(file, rebuilt, tuple(turns.values()), agents)
 
 
 def show_session(options: ShowOptions) -> int:
@@ -207,10 +190,10 @@ def session_dict(session: Session) -> dict[str, Any]:
         "messages": len(session.rebuilt.messages),
         "torn_bytes": session.file.torn_bytes,
         "budget": window.budget,
-        "tokens": {"history": session.history_tokens, "view": session.view.tokens},
+        "tokens": {"history": session.history_tokens, "view": session.rebuilt.engine.tokens},
         "usage": session.usage.to_dict() | {"models": session.models},
         "parent": header.parent,
-        "agents": [agent.id for agent in session.agents],
+        "agents": list(session.agents),
         "usage_of_agents": session.usage_of_agents.to_dict(),
         "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
         "episodes": [
@@ -313,7 +296,8 @@ def _print(session: Session, full: bool) -> None:
 
 
 def _summary(session: Session) -> RenderableType:
-    header, rebuilt, view = session.file.header, session.rebuilt, session.view
+    header, rebuilt = session.file.header, session.rebuilt
+    tokens, excess = rebuilt.engine.tokens, rebuilt.engine.tokens - rebuilt.window.budget
     table = plain_table("", "*")
     table.show_header = False
     table.add_row("session", Text(header.id, style="bold"))
@@ -333,20 +317,18 @@ def _summary(session: Session) -> RenderableType:
     if header.parent:
         known = header.parent != UNKNOWN_PARENT
         table.add_row("sub-agent", f"of session {header.parent}" if known else "of an unknown session")
-    if agents := session.agents:
-        names = ", ".join(short_id(agent.id) for agent in agents[:_NAMES])
-        more = f" and {len(agents) - _NAMES} more" if len(agents) > _NAMES else ""
-        unread = sum(agent.usage is None for agent in agents)
-        without = f"; without {unread:,} that cannot be read" if unread else ""
-        table.add_row("sub-agents", f"{names}{more}: {describe_usage(session.usage_of_agents)}{without}")
+    if session.agents:
+        unread = sum(usage is None for usage in session.agents.values())
+        usage = describe_usage(session.usage_of_agents)
+        if unread:
+            usage += f"; without {unread:,} that cannot be read"
+        table.add_row("sub-agents", f"{_first_names([short_id(agent) for agent in session.agents])}: {usage}")
         table.add_row("with them", describe_usage(session.usage + session.usage_of_agents))
     budget = f" of {rebuilt.window.budget:,}" if rebuilt.bounded else ""
-    table.add_row("window", f"{view.tokens:,}{budget} tokens; {session.history_tokens:,} with all that was evicted")
-    if rebuilt.by_episode and rebuilt.bounded and view.tokens > rebuilt.window.budget:
-        excess, holders = view.tokens - rebuilt.window.budget, rebuilt.window.pinned.explain()
-        table.add_row(
-            "over", Text(printable(f"by {counted(excess, 'token')}; no pass may take: {holders}"), style="red")
-        )
+    table.add_row("window", f"{tokens:,}{budget} tokens; {session.history_tokens:,} with all that was evicted")
+    if rebuilt.by_episode and rebuilt.bounded and excess > 0:
+        over = f"by {counted(excess, 'token')}; no pass may take: {rebuilt.window.pinned.explain()}"
+        table.add_row("over", Text(printable(over), style="red"))
     if session.file.torn:
         lost = counted(session.file.torn_bytes, "byte")
         cut = f"the last record was cut short ({lost}); resuming the session repairs it"
@@ -362,15 +344,18 @@ def _pass_table(session: Session, limit: int | None) -> RenderableType:
             continue
         number, (record, pinned) = row
         names = list(dict.fromkeys(layout.name_of(step.number, step.episode) for step in record.steps))
-        took = ", ".join(names[:_NAMES]) or "nothing"
-        if len(names) > _NAMES:
-            took += f" and {len(names) - _NAMES} more"
+        took = _first_names(names) or "nothing"
         if pinned is not None:
             took += f"; {record.tokens_after - record.budget:,} over the budget: {pinned.explain()}"
         when = "" if record.at is None else f"{record.at.astimezone():%H:%M:%S}"
         figures = [f"{tokens:,}" for tokens in (record.tokens_before, record.tokens_after, record.budget)]
         table.add_row(f"{number}", when, *figures, printable(took))
     return table
+
+
+def _first_names(names: Sequence[str]) -> str:
+    text = ", ".join(names[:_NAMES])
+    return f"{text} and {len(names) - _NAMES} more" if len(names) > _NAMES else text
 
 
 def _one_line(text: str, full: bool) -> str:

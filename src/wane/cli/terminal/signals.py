@@ -17,6 +17,10 @@ def _available(*names: str) -> tuple[signal.Signals, ...]:
     return tuple(signal.Signals[name] for name in names if name in signal.Signals.__members__)
 
 
+def _is_ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
+
+
 INTERRUPT: Final = (signal.SIGINT,)
 """Ctrl-C, and `kill -INT`."""
 
@@ -31,11 +35,7 @@ def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -
     A signal to end that is ignored, as under `nohup`, stays ignored.
     """
     loop = asyncio.get_running_loop()
-    before = {}
-    for number in numbers:
-        handler = signal.getsignal(number)
-        if number in INTERRUPT or handler is not signal.SIG_IGN:
-            before[number] = handler
+    before = {number: signal.getsignal(number) for number in numbers if number in INTERRUPT or not _is_ignored(number)}
     try:
         for number in before:
             loop.add_signal_handler(number, handle)
@@ -116,11 +116,7 @@ def caught(
 
     A signal that is ignored, as under `nohup`, stays ignored.
     """
-    before = {}
-    for number in numbers:
-        handler = signal.getsignal(number)
-        if handler is not signal.SIG_IGN:
-            before[number] = handler
+    before = {number: signal.getsignal(number) for number in numbers if not _is_ignored(number)}
 
     def restore() -> None:
         for number, handler in before.items():
