@@ -1,4 +1,7 @@
-"""The command's exit codes, its own errors, and the check for extras."""
+"""The command's exit codes, its own errors, and the check for extras.
+
+A command raises a `WaneError` for what cannot be used or done; `main` prints it and exits with its code.
+"""
 
 from __future__ import annotations
 

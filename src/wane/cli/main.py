@@ -60,11 +60,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def run_agent(arguments: AgentOptions) -> int:
-    """Run the agent: interactively, or for one turn if a task is given; return the exit code.
-
-    Raises:
-        WaneError: for options that cannot be used, or an agent that cannot start.
-    """
+    """Run the agent: interactively, or for one turn if a task is given; return the exit code."""
     if arguments.prompt is None:
         options = agent_options(arguments)
         from wane.cli.chat.interactive import run_chat
@@ -80,12 +76,7 @@ def run_agent(arguments: AgentOptions) -> int:
 
 
 def agent_options(arguments: AgentOptions) -> AgentOptions:
-    """Return the options of the agent, ready for a start.
-
-    Raises:
-        UsageError: for options that make no sense together, a directory that does not exist, or an empty task.
-        MissingExtraError: if the agent's extra is not installed.
-    """
+    """Return the options of the agent, ready for a start."""
     if arguments.continue_last and arguments.resume is not None:
         raise UsageError("give -c/--continue or -r/--resume, not both")
     if not arguments.save and (arguments.continue_last or arguments.resume is not None):

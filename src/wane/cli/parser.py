@@ -127,11 +127,7 @@ class _Parser(argparse.ArgumentParser):
         self.commands: dict[str, _Parser] = {}
 
     def check(self, args: Sequence[str]) -> None:
-        """Check the names of options and commands; argparse would complain about what follows a wrong one.
-
-        Raises:
-            UsageError: for an option or a command that does not exist.
-        """
+        """Check the names of options and commands; argparse would complain about what follows a wrong one."""
         unknown, words = "", deque(args)
         while words and (word := words.popleft()) != "--":
             if _is_option(word):

@@ -103,11 +103,7 @@ def tool_class(text: str) -> tuple[str, str]:
 
 
 def by_tool(classes: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the classes of tools by name.
-
-    Raises:
-        ConfigError: if a tool has two classes.
-    """
+    """Return the classes of tools by name."""
     by_name = dict[str, str]()
     for name, value in classes:
         if by_name.setdefault(name, value) != value:

@@ -56,11 +56,7 @@ _CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
 
 
 def run_chat(options: AgentOptions) -> int:
-    """Talk with the user until they quit, and return the exit code.
-
-    Raises:
-        WaneError: for options, settings, a model or a session that cannot be used at the start.
-    """
+    """Talk with the user until they quit, and return the exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the interactive session needs a terminal; give the task with -p")
     try:
@@ -77,9 +73,6 @@ class Chat:
 
     Attributes:
         unseen: the last search in this session and how many of its matches were shown; None if all were.
-
-    Raises:
-        WaneError: for what `check_options` finds.
     """
 
     def __init__(self, options: AgentOptions, console: Console, keys: Input | None = None) -> None:
@@ -124,9 +117,6 @@ class Chat:
         """Read and run the user's input until the end, and return the exit code.
 
         The prompt is there at once; what is typed before the agent has been loaded waits.
-
-        Raises:
-            WaneError: if the session cannot be opened.
         """
         with handled(INTERRUPT, self._interrupted):
             opening = asyncio.get_running_loop().create_task(self._open())

@@ -37,11 +37,7 @@ _write: Final = partial(write_json, escaped=False)
 
 
 def run_print(options: AgentOptions) -> int:
-    """Do the task, print the result, and return the exit code: 0, or 1 if the model could not do it.
-
-    Raises:
-        WaneError: for options, settings, a model or a session that cannot be used.
-    """
+    """Do the task, print the result, and return the exit code: 0, or 1 if the model could not do it."""
     if options.resume == CHOOSE:
         raise UsageError("print mode cannot show a list to choose from; give the session's ID after -r, or use -c")
     prompt = with_stdin(options.prompt or "", sys.stdin)

@@ -49,13 +49,7 @@ def choose_session(options: AgentOptions) -> AgentOptions:
 
 
 def check_options(options: AgentOptions) -> tuple[Settings, Path | None]:
-    """Return the settings of a start and the session to resume, after what can be checked without loading the agent.
-
-    Raises:
-        ConfigError: for settings that cannot work.
-        ModelError: if a new session names no model, and no key chooses one.
-        SessionNotFoundError: if there is no such session, or none to resume.
-    """
+    """Return the settings of a start and the session to resume, after what can be checked without loading the agent."""
     settings = load_settings(options, os.environ)
     path: Path | None = None
     if options.continue_last:
@@ -78,11 +72,7 @@ def load_agent(settings: Settings) -> None:
 
 
 def open_session(options: AgentOptions, settings: Settings, path: Path | None, ask: Approver) -> AgentSession:
-    """Begin or resume the session that the options ask for.
-
-    Raises:
-        WaneError: for settings, a model or a session that cannot be used; see `AgentSession`.
-    """
+    """Begin or resume the session that the options ask for."""
     from wane.agent.session import AgentSession, SessionConfig
 
     # asyncio warns about a child process that ends while it is being stopped, in the middle of the user's screen.

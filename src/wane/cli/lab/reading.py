@@ -70,11 +70,7 @@ def located(name: str) -> str:
 
 
 def usable_counter(name: str) -> Counter:
-    """Return a counter by name; `chars`, with a warning, if the named one cannot work here.
-
-    Raises:
-        ConfigError: for an unknown name.
-    """
+    """Return a counter by name; `chars`, with a warning, if the named one cannot work here."""
     try:
         return get_counter(name)
     except CounterError as error:
@@ -90,10 +86,6 @@ def read_one(name: str, format: str) -> Messages | RecordedSession:  # noqa: A00
             session. A file holds a JSON list of messages, a request body, a message per line, or a session of any agent
             that `wane.lab.readers` reads.
         format: one of their formats, or `auto`.
-
-    Raises:
-        InputError: if it is neither JSON nor a session, or holds several.
-        WaneError: if there is no such file or session, or it cannot be read.
     """
     path = located(name)
     files = find_files(path)

@@ -62,11 +62,7 @@ def run_proxy(command: ProxyCommandOptions) -> int:
 def serve_together(
     options: ProxyOptions, workers: int, serve: Serve, introduce: Callable[[ProxyOptions], object]
 ) -> int:
-    """Serve with several processes until a signal comes, and return the exit code.
-
-    Raises:
-        WaneError: if the address or the store cannot be used, or the system has no `fork`.
-    """
+    """Serve with several processes until a signal comes, and return the exit code."""
     if not hasattr(os, "fork"):
         raise UsageError("--workers needs a system with fork; start several proxies behind a balancer instead")
     from wane.proxy.server.run import listen, opened_store

@@ -413,9 +413,6 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 
     Args:
         args: the whole command line; that of another command is returned unchanged.
-
-    Raises:
-        UsageError: if no agent is named.
     """
     if args[:1] != ["run"]:
         return list(args), ()

@@ -31,13 +31,7 @@ FALLBACK_KEY_VARIABLE: Final = "WANE_PROXY_FALLBACK_KEY"
 
 
 def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> ProxyOptions:
-    """Return the options of the proxy.
-
-    Raises:
-        UsageError: for options that contradict each other, or without an upstream.
-        ConfigError: for a value that cannot work.
-        MissingExtraError: if the proxy's extra is not installed.
-    """
+    """Return the options of the proxy."""
     need_proxy()
     if not command.upstream:
         raise UsageError(
@@ -150,13 +144,7 @@ def _check_shadow(command: ProxyCommandOptions) -> None:
 
 
 def context_settings(options: ContextOptions) -> ContextSettings:
-    """Return how to manage contexts.
-
-    Raises:
-        UsageError: for inference with a strategy that has no episodes, for reminders or tasks if the model marks no
-            episodes, or for recall if nothing is evicted.
-        ConfigError: for a value that cannot work.
-    """
+    """Return how to manage contexts."""
     values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
     values["budget"] = parse_budget(options.budget, window=options.window)
     values["policy"] = options.policy_settings.applied_to(options.policy)
@@ -189,11 +177,7 @@ class Shadow:
 
     @classmethod
     def of(cls, context: ContextSettings, store: str | None) -> Shadow:
-        """Return the shadow of a proxy.
-
-        Raises:
-            UsageError: if there is nothing to predict, or the sessions cannot be read back.
-        """
+        """Return the shadow of a proxy."""
         if not traits(context.strategy).bounded:
             raise UsageError("--shadow says what a strategy would do, and --strategy none does nothing: name another")
         if store is None:

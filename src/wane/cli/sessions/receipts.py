@@ -44,13 +44,7 @@ class _Session(NamedTuple):
 
 
 def show_request(options: ShowOptions, number: int) -> int:
-    """Print a request, or how it differs from another one, and return the exit code.
-
-    Raises:
-        SessionNotFoundError: if there is no such session.
-        JournalError: if it cannot be read.
-        InputError: if it has no such request.
-    """
+    """Print a request, or how it differs from another one, and return the exit code."""
     requests = list(sent_requests(_session(options.name, options.store).records))
     request = _numbered(requests, number)
     lines, data = list(_lines(request)), request_dict(request)
