@@ -286,6 +286,7 @@ class TestReplay:
             (["chat.json", "--format", "pi"], "chat.json"),
             (["chat.json", "--report", "no/such/place.html"], "its directory does not exist"),
             (["chat.json", "--report="], "--report is empty; give it a value, or leave it out"),
+            (["chat.json", "--redact"], "--redact is for the page of --report: give both"),
             (["chat.json", "--engine", "steam"], "--engine is 'steam'; it must be "),
             ([], "SESSION... is missing; see wane replay --help"),
         ],

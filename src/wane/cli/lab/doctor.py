@@ -72,8 +72,8 @@ def _usages(session: RecordedSession) -> Counter[tuple[int | None, ...]]:
 
 
 def _run_live(options: DoctorOptions) -> int:
-    if options.sessions:
-        raise failure.UsageError("--live asks a running proxy: give no SESSION with it")
+    if options.sessions or options.full or options.format != "auto":
+        raise failure.UsageError("--live asks a running proxy for causes: give no SESSION, --full or --format with it")
     base = options.live or os.environ.get("WANE_PROXY_URL") or _PROXY
     try:
         sessions = proxy_status(base)["sessions"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wane.cli import failure
+from wane.cli.failure import UsageError
 from wane.cli.lab.commands import ReplayOptions, SweepOptions
 from wane.cli.lab.common import (
     check_report,
@@ -40,6 +41,8 @@ REPLAYED: Final = columns_of("cost", "ratio", "again", "view", "peak", "recall",
 def run_replay(options: ReplayOptions) -> int:
     names = parse_strategies(options.strategy)
     settings = Settings(budget=options.budget, low_water=options.low_water)
+    if options.redact and options.report is None:
+        raise UsageError("--redact is for the page of --report: give both")
     check_report(options.report)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
