@@ -16,7 +16,7 @@ VERSION: Final = Flag("--version", "Print the version and exit.")
 HELP: Final = Flag("-h, --help", "Show this help and exit.")
 
 Json: TypeAlias = Annotated[bool, Flag("--json", "Print JSON instead of tables.")]
-Full: TypeAlias = Annotated[bool, Flag("--full", "Show all rows of long tables, and whole texts.")]
+Full: TypeAlias = Annotated[bool, Flag("--full", "Show all rows of long tables, and texts in full.")]
 Budget: TypeAlias = Annotated[
     str, Flag("--budget", "Tokens that the view may hold: 80k, the default, or 50% of --window.", "TOKENS")
 ]
@@ -40,7 +40,8 @@ ToolClasses: TypeAlias = Annotated[
     ),
 ]
 FormatName: TypeAlias = Annotated[
-    Literal["auto", ReaderName], Flag("--format", "Format of the input. By default, Wane recognises it.", "FORMAT")
+    Literal["auto", ReaderName],
+    Flag("--format", "Format of the input. The default is auto: Wane recognises it.", "FORMAT"),
 ]
 WhoMarks: TypeAlias = Annotated[
     Literal["auto", "model", "infer"],

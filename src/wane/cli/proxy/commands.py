@@ -61,8 +61,8 @@ class ContextOptions:
         bool,
         Flag(
             "--recall",
-            "Give the model the tool recall, to read evicted content again, word for word: an episode, or what a "
-            "search finds.",
+            "Give the model the tool recall, which returns evicted content word for word: an episode, or the matches "
+            "of a search.",
         ),
     ] = False
     remind_at: Annotated[
@@ -162,7 +162,7 @@ class TreatmentOptions:
         float | None,
         Flag(
             "--max-cost",
-            "Refuse model requests, with HTTP 402, that could take the cost above this many dollars. Requests whose "
+            "Refuse model requests, with HTTP 402, that could raise the cost above this many dollars. Requests whose "
             "cost is not known, such as embeddings and batches, pass and do not count. By default there is no limit.",
             "DOLLARS",
         ),
@@ -172,7 +172,7 @@ class TreatmentOptions:
         Flag(
             "--max-cost-per",
             "What --max-cost is for: run (this process), day or month (in UTC), or total (all that the store has "
-            "recorded). The last three count all proxies with the same store, and hold over restarts. The default is "
+            "recorded). The last three count all proxies with the same store, and survive restarts. The default is "
             "total; with wane run it is run.",
             "PERIOD",
         ),
@@ -242,8 +242,8 @@ class ProxyCommandOptions:
         str | None,
         Flag(
             "--fallback",
-            "Another provider's base URL, which gets model requests while the upstream is down. Clients' keys go there "
-            "too, or in their place the one in WANE_PROXY_FALLBACK_KEY.",
+            "Another provider's base URL, which gets model requests while the upstream is down. Clients' keys are sent "
+            "there too, unless WANE_PROXY_FALLBACK_KEY has the key to send.",
             "URL",
         ),
     ] = None
