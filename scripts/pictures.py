@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from generated import write_or_check
+
 # A picture has its own background, so that it can be read on a light and a dark page.
 _STYLE: Final = """
   svg { font: 14px ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif }
@@ -162,16 +164,8 @@ PICTURES: Final = {"window.svg": window, "levels.svg": levels, "graph.svg": grap
 
 
 def main(args: list[str]) -> int:
-    """Write the pictures to a folder, or return 1 if one is out of date."""
-    check, folder = "--check" in args, Path(args[-1])
-    for name, draw in PICTURES.items():
-        path = folder / name
-        if not check:
-            path.write_text(draw(), encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != draw():
-            print(f"{path} is out of date: run `make docs`", file=sys.stderr)
-            return 1
-    return 0
+    """Write the pictures to a folder, or check them."""
+    return max(write_or_check(Path(args[-1]) / name, draw(), args) for name, draw in PICTURES.items())
 
 
 if __name__ == "__main__":

@@ -222,6 +222,9 @@ class TestReplay:
         assert "function_7" in page.read_text(encoding="utf-8")
         run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page, "--redact")
         assert "function_7" not in page.read_text(encoding="utf-8")
+        done = run("sweep", chat, "--budgets", "1k,2k", "--strategy", "cwl", "--report", tmp_path / "sweep.html")
+        assert done.code == 0, done.err
+        assert (tmp_path / "sweep.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
 
     @pytest.mark.full
     def test_damaged_lines_make_the_recorded_cost_a_bound(self, run: Run, pi: Path, tmp_path: Path) -> None:
@@ -389,12 +392,6 @@ class TestSweep:
         assert "N none T truncate " in text
         assert all(f" {name} " in text for name in STRATEGY_NAMES)
         assert "capitals: on the frontier" in text
-
-    def test_the_report(self, run: Run, chat: Path, tmp_path: Path) -> None:
-        page = tmp_path / "out.html"
-        done = run("sweep", chat, "--budgets", "1k,2k", "--strategy", "cwl", "--report", page)
-        assert done.code == 0, done.err
-        assert page.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
 
 
 class TestTune:

@@ -43,11 +43,7 @@ def blocks() -> st.SearchStrategy[Band]:
 
 class TestTape:
     def test_shares(self) -> None:
-        blocks = [
-            Band(Role.SYSTEM, 100),
-            Band(Role.EXPL, 300, stays=False, episode=0),
-            Band(Role.ACT, 200, episode=1),
-        ]
+        blocks = [Band(Role.SYSTEM, 100), Band(Role.EXPL, 300, stays=False, episode=0), Band(Role.ACT, 200, episode=1)]
         lines = drawn(WindowPicture(blocks, budget=600), 9 + 60 + len(" 600 tokens"))
         assert tape(lines, "before") == "S" * 10 + "E" * 30 + "A" * 20
         assert tape(lines, "stays") == "S" * 10 + "·" * 30 + "A" * 20

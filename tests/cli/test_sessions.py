@@ -211,8 +211,8 @@ class TestShow:
         assert "where fractions fail." in " ".join(run("show", saved, "--full").out.replace("  ", "").split())
 
     def test_a_session_that_has_just_begun(self, run: Run, store: SessionStore, here: Path) -> None:
-        path = sample.begin(store, here)
-        done = run("show", path)
+        with store.create(here, message_format="openai", fsync=False) as journal:
+            done = run("show", journal.path)
         assert done.code == 0, done.err
         assert "no model call was reported" in done.out
 

@@ -41,15 +41,10 @@ def exit_code(error: WaneError) -> int:
 
 
 def need(part: str, extra: str, *modules: str) -> None:
-    """Check that the modules of an extra are installed.
-
-    Args:
-        part: what needs them, for the error.
-        extra: the extra's name, or several names separated by commas.
-        modules: the modules to look for.
+    """Check that the modules of an extra, or of several separated by commas, are installed.
 
     Raises:
-        MissingExtraError: if one is not installed.
+        MissingExtraError: if one is not; it names the part that needs them.
     """
     if any(find_spec(module) is None for module in modules):
         raise MissingExtraError(part, extra)

@@ -28,11 +28,7 @@ STDIN: Final = "-"
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code.
-
-    Args:
-        args: the command line without the program's name; None for the process's own.
-    """
+    """Run a command line, given without the program's name, or that of the process; return the exit code."""
     _make_lenient()
     try:
         code = _run(sys.argv[1:] if args is None else args)

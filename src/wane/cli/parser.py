@@ -86,17 +86,15 @@ class Command:
 def parse(
     args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]
 ) -> tuple[Command, Any]:
-    """Return the command and its options; without a command, that is the agent.
+    """Return the command that a command line names and its options; the agent runs if it names none.
 
     Args:
         args: the command line without the program's name.
-        agent: what runs without a command.
+        agent: the agent.
         commands: the commands.
         groups: help texts of the groups of commands, by name.
 
     Raises:
-        UsageError: for a command line that is not understood.
-        ConfigError: for a value that cannot be converted.
         SystemExit: after printing help or the version.
     """
     parser = _parser(args, agent, commands, groups)

@@ -31,7 +31,6 @@ def choose_session(options: AgentOptions) -> AgentOptions:
     """Return the options with a session that the user chooses, if `--resume` was given without an id.
 
     Raises:
-        UsageError: if there is no session to choose.
         EOFError: if the user chooses none.
     """
     if options.resume != CHOOSE:

@@ -62,14 +62,9 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     if not gathered.recordings:
         names = ", ".join(printable(entry.session.name) for entry in gathered.idle[:NAMED])
         raise failure.InputError(f"there is nothing to replay: no model answered in {names}")
+    progress, own = bar.stage("Indexing"), options.price is None
     studied = study(
-        gathered.recordings,
-        pricing,
-        counter,
-        options.annotate,
-        options.summary_tokens,
-        bar.stage("Indexing"),
-        own_prices=options.price is None,
+        gathered.recordings, pricing, counter, options.annotate, options.summary_tokens, progress, own_prices=own
     )
     return Setup(gathered, studied, engine)
 

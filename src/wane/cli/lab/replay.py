@@ -47,14 +47,8 @@ def run_replay(options: ReplayOptions) -> int:
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         studied = with_agent_budget(setup.studied, options.agent_budget)
-        result = compare(
-            studied,
-            names,
-            settings,
-            setup.engine,
-            trace=options.report is not None,
-            progress=bar.stage("Replaying"),
-        )
+        progress, trace = bar.stage("Replaying"), options.report is not None
+        result = compare(studied, names, settings, setup.engine, trace=trace, progress=progress)
     if options.as_json:
         print_json(result.to_dict(), setup.gathered)
     else:

@@ -106,12 +106,8 @@ def _store(command: ProxyCommandOptions, environ: Mapping[str, str]) -> str | No
     if context.no_store:
         if context.store is not None:
             raise UsageError("give --store or --no-store, not both")
-        needing = {
-            "--keep": context.keep is not None,
-            "--idle": context.idle is not None,
-            "--digests-only": context.digests_only,
-        }
-        for flag, is_given in needing.items():
+        keep, idle = context.keep is not None, context.idle is not None
+        for flag, is_given in (("--keep", keep), ("--idle", idle), ("--digests-only", context.digests_only)):
             if is_given:
                 raise UsageError(f"{flag} is about sessions in a store: leave out {flag} or --no-store")
         if command.team:

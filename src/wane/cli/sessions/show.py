@@ -129,8 +129,6 @@ def load_session(path: Path) -> Session:
 
     Raises:
         JournalError: if it cannot be read, or does not replay.
-        FormatError: if a message is not in its format.
-        MissingExtraError: if its message format or its strategy needs an extra that is not installed.
     """
     file = read(path)
     rebuilt = rebuild(file.records, get_format(file.header.format))

@@ -47,14 +47,9 @@ def blocks(
     visible: Iterable[int],
     instead: Mapping[int, int] | None = None,
 ) -> list[Band]:
-    """Return a history as blocks, in order.
+    """Return a history as blocks, in order, from the kind and the tokens of each item.
 
-    Args:
-        kinds: the kind of each item.
-        tokens: the tokens of each item.
-        episodes: the episodes.
-        visible: the items that stay.
-        instead: by evicted item, the tokens of its substitute.
+    The visible items stay; `instead` has, by evicted item, the tokens of its substitute.
     """
     owners: list[Episode | None] = [None] * len(kinds)
     for episode in episodes:

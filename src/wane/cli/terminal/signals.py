@@ -63,9 +63,6 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a program with this one's input, output and terminal, and return its exit code.
 
     Signals are passed on to the program, which decides whether to end; this one ends after it.
-
-    Raises:
-        OSError: if it cannot be started.
     """
     running: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
