@@ -151,10 +151,10 @@ class TestReplay:
 
     def test_what_was_read_and_what_was_not(self, run: Run, folder: Path) -> None:
         data = replayed(run, folder, "--strategy", "cwl,truncate")
-        assert [it["name"] for it in data["sessions"]] == ["long", "short"]
+        assert [entry["name"] for entry in data["sessions"]] == ["long", "short"]
         assert [row["name"] for row in data["strategies"]] == ["truncate", "cwl"]
-        assert [it["name"] for it in data["left_out"]] == ["idle"]
-        assert [it["path"] for it in data["unread"]] == [str(folder / "broken.json")]
+        assert [entry["name"] for entry in data["left_out"]] == ["idle"]
+        assert [entry["path"] for entry in data["unread"]] == [str(folder / "broken.json")]
         text = flat(run("replay", folder, "--strategy", "cwl,truncate", "--workers", "1").out)
         assert text.startswith("2 sessions: 52 model calls, ")
         assert "Episodes are inferred from tool calls: the agent marked none." in text
@@ -169,7 +169,8 @@ class TestReplay:
             write_lines(tmp_path / f"{name}.jsonl", *script.lines)
         data = replayed(run, tmp_path, "--strategy", "none")
         assert (data["recorded"]["model_calls"], data["strategies"][0]["model_calls"]) == (1, 1)
-        assert [(it["name"], it["why"]) for it in data["left_out"]] == [("b", "all of its calls count for another one")]
+        [entry] = data["left_out"]
+        assert (entry["name"], entry["why"]) == ("b", "all of its calls count for another one")
         text = flat(run("replay", tmp_path, "--strategy", "none").out)
         assert "1 session left out: all of its calls count for another one: b" in text
 
@@ -311,8 +312,8 @@ class TestReplay:
         alone = run("replay", failed)
         assert (alone.code, alone.err) == (2, "wane: there is nothing to replay: no model answered in failed\n")
         data = json.loads(run("replay", chat, failed, "--strategy", "cwl", "--json", "--workers", "1").out)
-        assert [it["name"] for it in data["sessions"]] == [chat.stem]
-        assert [(it["name"], it["why"]) for it in data["left_out"]] == [("failed", "no answer")]
+        assert [entry["name"] for entry in data["sessions"]] == [chat.stem]
+        assert [(entry["name"], entry["why"]) for entry in data["left_out"]] == [("failed", "no answer")]
 
     @pytest.mark.full
     @pytest.mark.parametrize("command", ["replay", "sweep", "tune"])
@@ -373,14 +374,14 @@ class TestSweep:
         done = run("sweep", chat, "--budgets", "1k..3k", "--steps", "3", "--strategy", "none,cwl", "--json")
         data = json.loads(done.out)
         assert data["budgets"] == [1000, 2000, 3000]
-        assert [(it["strategy"], it["budget"]) for it in data["points"]] == [
+        assert [(entry["strategy"], entry["budget"]) for entry in data["points"]] == [
             ("none", None),
             ("cwl", 1000),
             ("cwl", 2000),
             ("cwl", 3000),
         ]
         assert data["points"][1].keys() >= KEYS - {"name"}
-        recalls = [it["recall"] for it in data["points"][1:]]
+        recalls = [entry["recall"] for entry in data["points"][1:]]
         assert recalls == sorted(recalls)
 
     def test_the_table_and_the_picture(self, run: Run, chat: Path) -> None:
@@ -452,7 +453,7 @@ class TestTune:
 
 
 def test_choices_are_those_that_there_are() -> None:
-    choices = {each.key: each.choices for each in declared(ReplayOptions)}
+    choices = {option.key: option.choices for option in declared(ReplayOptions)}
     assert choices["format"] == ("auto", *READER_NAMES)
     assert choices["engine"] == ENGINES
 

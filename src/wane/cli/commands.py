@@ -1,6 +1,6 @@
 """All commands, in the order of help: what each takes, what its help says, and what runs it.
 
-Texts have paragraphs: one with an indented line is printed as it stands, others are filled. Lists show the first one.
+A help text has paragraphs. One with an indented line is printed unchanged, others are filled; lists show the first.
 """
 
 from __future__ import annotations

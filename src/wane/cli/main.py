@@ -87,7 +87,7 @@ def agent_options(arguments: AgentOptions) -> AgentOptions:
     prompt = arguments.prompt
     if prompt == STDIN:
         if isinstance(sys.stdin, io.TextIOWrapper):
-            # Read as UTF-8, like files; the model gets bytes that are not text replaced.
+            # Read as UTF-8, like files; bytes that are not text are replaced.
             sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")
         prompt = sys.stdin.read()
     if prompt is not None and not prompt.strip():

@@ -28,8 +28,8 @@ _PREFIX: Final = "agent."  # of the keys of the agent's options
 
 _NEGATIVE: Final = re.compile(r"-\.?\d.*")
 _ENDS: Final = re.compile(r"(?:--[\w-]+=|-\w+)--")
-_SHORTEST: Final = 3  # characters of a beginning that stands for a name
-_LIKENESS: Final = 0.7  # of a misspelt name, as difflib measures it
+_SHORTEST: Final = 4  # characters of a beginning that stands for a name
+_LIKENESS: Final = 0.7  # least similarity of a misspelt name, as difflib measures it
 
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
@@ -186,7 +186,7 @@ def _hint(word: str, names: Iterable[str]) -> str:
     # Dashes at the beginning would make all options alike.
     by_word = {name.lstrip("-"): name for name in names}
     matches = get_close_matches(word.lstrip("-"), by_word, 1, _LIKENESS)
-    if len(word) > _SHORTEST:
+    if len(word) >= _SHORTEST:
         matches = [known for known, name in by_word.items() if name.startswith(word)] or matches
     return f"; did you mean {by_word[matches[0]]}?" if matches else "."
 
@@ -247,7 +247,7 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
             options |= {"nargs": "+" if field.default is MISSING else "*", "action": "extend"}
         parser.add_argument(field.key, **options)
         return
-    # Missing unless given, so that each default is set in one place: at the field.
+    # Missing from the result unless given, so that each default is set in one place: at the field.
     parser.add_argument(*flag.spelled.split(", "), dest=prefix + field.key, default=argparse.SUPPRESS, **options)
 
 

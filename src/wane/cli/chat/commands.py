@@ -361,7 +361,6 @@ def _sessions(chat: Host, _: str) -> None:
 
 
 def resumable(store: SessionStore, directory: Path) -> list[SessionInfo]:
-    """Return the sessions of a directory that the agent can resume, as far as that is known."""
     from wane.cli.sessions.listing import of_the_agent
 
     return of_the_agent(store.sessions(directory))

@@ -243,7 +243,7 @@ class Chat:
         self._leaving = False
         if self._question.open:
             if not line:
-                return  # it may have been meant for another line
+                return  # Enter alone may have been meant for something else
             if line.startswith("/") and is_command(line) and not self._custom(line) and self._looks(line):
                 self._do(line)
                 return

@@ -83,7 +83,7 @@ class Narration:
     """Turns events into lines."""
 
     def __init__(self, write: Callable[[RenderableType], None], marks: LineMarks = UNICODE) -> None:
-        self._folded: list[str] = []  # all lines of the last output of which only a part was shown
+        self._folded: list[str] = []  # the last output that was not shown in full
         self._write = write
         self._marks = marks
         self._answer = AnswerStream()
@@ -168,7 +168,7 @@ class Narration:
                 self._latest = call_id
                 return Text(f"{marks.tool} {called(tool, arguments)}", style="cyan")
             case ToolReturned(call_id, tool, result, failed) if tool != DELIMITER or failed:
-                # A result names its call if it belongs to an earlier one than the call above it.
+                # A result names its tool if it does not belong to the call right above it.
                 return self._returned(tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: ")
             case ToolReturned(tool=tool, result=result) if tool == DELIMITER and result.startswith(_REFUSED):
                 reason = result.removeprefix(_REFUSED).partition(". ")[0]
@@ -341,7 +341,7 @@ WAITING: Final = "waiting for the model"
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ASCII_FRAMES: Final = "-\\|/"
 _FRAMES_A_SECOND: Final = 10
-_NARROWEST: Final = 10  # columns of what it does
+_NARROWEST: Final = 10  # columns for what it does
 
 
 @dataclass(slots=True)

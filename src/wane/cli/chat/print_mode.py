@@ -92,7 +92,7 @@ def with_stdin(prompt: str, stdin: TextIO | None) -> str:
     if os.name == "posix" and not select.select([stdin], [], [], STDIN_PATIENCE)[0]:
         say(f"nothing came on standard input for {STDIN_PATIENCE:g} seconds: continuing without it")
         return prompt
-    # Bytes that are not text must not stop the start; the model gets them replaced.
+    # Bytes that are not text must not prevent the start, so they are replaced.
     piped = stdin.buffer.read().decode("utf-8", "replace")
     return f"{prompt}\n\n{piped}" if piped.strip() else prompt
 

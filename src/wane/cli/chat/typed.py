@@ -217,7 +217,7 @@ def chat_keys(chat: Host) -> KeyBindings:
         else:
             chat.interrupt(event.current_buffer)
 
-    # Ctrl-J is a key of its own in every terminal; few tell Shift-Enter from Enter.
+    # Ctrl-J is a separate key in every terminal; few distinguish Shift-Enter from Enter.
     @keys.add("escape", "enter")
     @keys.add("c-j")
     def _(event: KeyPressEvent) -> None:

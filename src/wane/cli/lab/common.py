@@ -81,7 +81,7 @@ def gathered_from(names: Sequence[str], form: str, bar: Bar, *, sidechains: bool
 
 
 def with_agent_budget(studied: Sequence[Studied], budget: int | None) -> list[Studied]:
-    """Return sessions of which those of sub-agents have their own budget; with None, all have the common one."""
+    """Return the sessions, with this budget for those of sub-agents; with None, all have the common budget."""
     if budget is None:
         return list(studied)
     if not any(prepared.recording.parent for prepared in studied):
@@ -183,7 +183,7 @@ def rounded(tokens: float) -> str:
 
 
 def range_of(low: float, high: float) -> str:
-    """Return a share of which only the bounds are known, in whole percent."""
+    """Return a share in whole percent, as a range if its bounds differ."""
     if share(low) == share(high):
         return share(low)
     return f"{math.floor(100 * low)}-{math.ceil(100 * high)}%"

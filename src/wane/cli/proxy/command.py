@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ORDERLY: Final = 2
 """Number of orderly requests to stop: the second one aborts open requests, a third one cancels everything."""
 
-_OBJECTS: Final = 10_000  # that are made between two looks for cycles among the latest
+_OBJECTS: Final = 10_000  # new ones, after which the garbage collector looks for cycles among the latest
 _SHORT: Final = 5.0
 """Seconds; a process that lives shorter counts as failed at its start."""
 _MOST_SHORT: Final = 5

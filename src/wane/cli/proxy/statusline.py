@@ -60,7 +60,7 @@ def proxy_status(base: str) -> dict[str, Any]:
     """
     if not base.startswith(("http://", "https://")):
         raise ValueError("not an HTTP URL")
-    # The URL may hold the proxy's token: none that is for this machine goes to a proxy that the environment names.
+    # The URL may hold a token. One for a proxy on this machine must not go through an HTTP proxy of the environment.
     host = urlsplit(base).hostname or ""
     with suppress(OSError):
         host = inet_ntoa(inet_aton(host))  # in any spelling that the system takes, such as `127.1`

@@ -106,7 +106,7 @@ def described(session_id: str, message_format: str | None) -> str | None:
 
 
 def of_the_agent(infos: Sequence[SessionInfo]) -> list[SessionInfo]:
-    """Return the sessions that the agent can resume, and those that may be."""
+    """Return the sessions that the agent can resume, as far as their headers can be read."""
     return [info for info in infos if info.format in (AGENT_FORMAT, None) and not is_session_id(info.id)]
 
 

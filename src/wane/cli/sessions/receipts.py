@@ -68,7 +68,7 @@ def show_request(options: ShowOptions, number: int) -> int:
 
 
 def _heading(request: SentRequest, requests: int) -> str:
-    """Return a line about a request, of so many in its session."""
+    """Return a line about a request; `requests` is the number of them in the session."""
     record = request.record
     when = "" if record.at is None else f", {local_time(record.at)}"
     where = f" to {record.url}" if record.url else ""

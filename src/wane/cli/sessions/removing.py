@@ -110,10 +110,10 @@ def _delete_turn(path: Path, number: int) -> None:
                 f"nothing was deleted: without turn {number} the session would not replay: {error}. Delete all of it"
             ) from error
         rewrite(journal, records)
-    shown = sum(isinstance(record, RequestRecord) and record.deleted is not None for record in records)
+    hidden = sum(isinstance(record, RequestRecord) and record.deleted is not None for record in records)
     sys.stdout.write(
         f"the texts of turn {number} were deleted, {counted(len(messages), 'message')}; "
-        f"{counted(shown, 'request')} can no longer be shown as sent\n"
+        f"{counted(hidden, 'request')} can no longer be shown as sent\n"
     )
 
 

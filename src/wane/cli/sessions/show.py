@@ -133,7 +133,7 @@ def load_session(path: Path) -> Session:
     file = read(path)
     rebuilt = rebuild(file.records, get_format(file.header.format))
     messages = [record.message for record in file.records if isinstance(record, MessageRecord)]
-    turns: dict[int, Turn] = {}  # by message
+    turns: dict[int, Turn] = {}  # by the number of their message
     for index, (item, part) in enumerate(rebuilt.items):
         if item.kind is Kind.USER and (number := rebuilt.transcript.message_of(index)) not in turns:
             # Without a title, a turn that an agent wrote for its user, in tags, is better than nothing.

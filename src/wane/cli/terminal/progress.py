@@ -20,7 +20,7 @@ _SECONDS: Final = 0.1
 class Bar:
     """A bar for several stages of work, which disappears at the end. Use it as a context manager.
 
-    It draws only when it is told of progress, and has no thread: processes are forked while it is shown.
+    It draws only when progress is reported, and has no thread, because processes are forked while it is shown.
     """
 
     def __init__(self) -> None:
