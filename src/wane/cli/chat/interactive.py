@@ -209,10 +209,7 @@ class Chat:
         return self._turn is not None
 
     def interrupt(self, buffer: Buffer) -> None:
-        """Handle Ctrl-C, and Esc during a turn: stop the turn, or clear the line.
-
-        At an idle prompt, say how to quit, and the second time quit.
-        """
+        """Stop the turn, or clear the line; at an idle prompt, say how to quit, and the second time quit."""
         if self._turn is not None:
             self.stop()
         elif buffer.text or self._choices is not None:

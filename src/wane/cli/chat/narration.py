@@ -323,8 +323,12 @@ def footer(session: AgentSession, columns: int = 0) -> str:
         [account.brief, fill, episode],
         [account.brief, fill],
     )
-    lines = ["  ".join(filter(None, parts)) for parts in fitting]
-    return next((line for line in lines if not columns or len(line) < columns), lines[-1])
+    line = ""
+    for parts in fitting:
+        line = "  ".join(part for part in parts if part)
+        if not columns or len(line) < columns:
+            break
+    return line
 
 
 def spent(account: Account) -> str:

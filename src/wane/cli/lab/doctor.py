@@ -123,8 +123,8 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
     """Return lines on what was compared, and on what could not be compared."""
     known = [examination for examination in examinations if examination.compared]
     unknown = [examination.session.name for examination in examinations if not examination.compared]
-    compared = counted(sum(entry.compared for entry in known), "request")
-    lines = [f"{counted(len(known), 'session')}, those of sub-agents included: {compared} with one before."]
+    compared = f"{counted(sum(entry.compared for entry in known), 'request')} compared with the one before"
+    lines = [f"{counted(len(known), 'session')}, those of sub-agents included: {compared}."]
     if again := sum(len(entry.rewrites) for entry in known):
         tokens = rounded(sum(entry.tokens for entry in known))
         lines.append(f"{counted(again, 'request')} paid again for {tokens} tokens that the provider had cached.")

@@ -82,7 +82,9 @@ class _Group:
     """The workers of one proxy, and the signals that end them."""
 
     def __init__(self, options: ProxyOptions, sock: socket.socket, serve: Serve) -> None:
-        self._options, self._sock, self._serve = options, sock, serve
+        self._options = options
+        self._sock = sock
+        self._serve = serve
         self._started: dict[int, float] = {}  # by process
         self._ending = False
         self._code = failure.OK

@@ -409,10 +409,8 @@ PROXY_COMMANDS: Final = (
 def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Split the command line of `wane run`: return it up to the agent's name, and the agent's arguments.
 
-    The agent is the first word that is neither an option nor an option's value, or the word after two dashes.
-
-    Args:
-        args: the whole command line; that of another command is returned unchanged.
+    The agent is the first word that is neither an option nor an option's value, or the word after two dashes. The
+    command line of another command is returned unchanged.
     """
     if args[:1] != ["run"]:
         return list(args), ()

@@ -40,11 +40,9 @@ def print_statusline(options: StatuslineOptions) -> int:
 
 
 def chosen(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, Any] | None:
-    """Return the session that the agent itself calls `client`, or None.
+    """Return the session with an agent's own id, or, if no id is known, the one used last; None if there is none.
 
-    Args:
-        sessions: the sessions of `/wane/status`, the one used last first.
-        client: the agent's id of the session. If it is empty, or no agent says its ids, the session used last is it.
+    The sessions are those of `/wane/status`, the one used last first.
     """
     if client and any(session["client"] for session in sessions):
         sessions = [session for session in sessions if session["client"] == client]

@@ -270,13 +270,8 @@ def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
 
 
 def _step_dict(step: Step) -> dict[str, Any]:
-    return {
-        "episode": step.episode,
-        "number": step.number,
-        "level": step.level.value,
-        "tokens_before": step.tokens_before,
-        "tokens_after": step.tokens_after,
-    }
+    tokens = {"tokens_before": step.tokens_before, "tokens_after": step.tokens_after}
+    return {"episode": step.episode, "number": step.number, "level": step.level.value, **tokens}
 
 
 def _print(session: Session, full: bool) -> None:
