@@ -67,7 +67,9 @@ def figures(results: Sequence[Result]) -> Iterator[str]:
     yield f"| budget | strategy | {' | '.join(names)} | who, when |\n|--:|---|{'--:|' * len(names)}---|"
     rows = [(row, result) for result in results for row in result.rows]
     budgets = sorted({row.budget or 0 for row, _ in rows})
-    best = [entry for same in by_recordings(results) for entry in frontier(same, cost, recall)]
+    best: list[Row] = []
+    for same in by_recordings(results):
+        best += frontier(same, lambda row: row.figures.cost, lambda row: row.figures.recall)
     measured: dict[str, list[str]] = {}
     for budget in budgets:
         for row, result in rows:
@@ -88,16 +90,6 @@ def by_recordings(results: Sequence[Result]) -> Iterator[list[Row]]:
     for result in results:
         rows.setdefault(frozenset(entry["sha256"] for entry in result.recordings), []).extend(result.rows)
     yield from rows.values()
-
-
-def cost(row: Row) -> float:
-    """The cost of a row, in dollars."""
-    return row.figures.cost
-
-
-def recall(row: Row) -> float:
-    """Its reference recall; of a range, the lower end."""
-    return row.figures.recall
 
 
 def main(args: list[str]) -> int:

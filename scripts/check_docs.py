@@ -48,8 +48,9 @@ class Page:
     @property
     def anchors(self) -> set[str]:
         """The anchors of its headings."""
-        headings = [match[1] for _, line in self.prose if (match := _HEADING.match(line))]
-        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        headings = [_HEADING.match(line) for _, line in self.prose]
+        titles = [heading[1].lower() for heading in headings if heading]
+        return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
 
 
 def parse(path: Path) -> Page:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from generated import write_or_check
+
 # A picture has its own background, so that it can be read on a light and a dark page.
 _STYLE: Final = """
   svg { font: 14px ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif }
@@ -26,7 +28,7 @@ _STYLE: Final = """
   }
 """
 
-_KINDS: Final = {"u": "user", "r": "reasoning", "b": "bulk", "a": "artifact", "m": "mark"}
+_KINDS: Final = {"u": "user", "r": "reasoning", "b": "bulk", "a": "artifact", "m": "mark", ".": "gone"}
 _WORDS: Final = (
     ("u", "user"),
     ("r", "reasoning"),
@@ -89,13 +91,13 @@ _AFTER: Final = ("u", "......m", "......", "u", "mbrabam", "mraa")
 
 def window() -> str:
     """Draw a history and its view."""
-    parts, x, size = [text(24, 42, "history"), text(24, 128, "view")], 96.0, 19.0
-    parts += legend(208)
+    parts = [text(24, 42, "history"), text(24, 128, "view"), *legend(208)]
+    x, size = 96.0, 19.0
     for (name, items), after in zip(_SESSION, _AFTER, strict=True):
         for index, (item, remaining) in enumerate(zip(items, after, strict=True)):
             at = x + index * size
             parts.append(block(at, 24, size - 3, _KINDS[item]))
-            parts.append(block(at, 110, size - 3, "gone" if remaining == "." else _KINDS[remaining]))
+            parts.append(block(at, 110, size - 3, _KINDS[remaining]))
         middle = x + len(items) * size / 2 - 1.5
         if name:
             parts.append(text(middle, 72, name, "note", "middle"))
@@ -125,7 +127,7 @@ def levels() -> str:
         y = 42 + row * 36
         parts.append(text(24, y + 18, name))
         for index, item in enumerate(items):
-            parts.append(block(150 + index * 38, y, 34, "gone" if item == "." else _KINDS[item]))
+            parts.append(block(150 + index * 38, y, 34, _KINDS[item]))
         parts.append(block(560, y + 6, share * 1.7, "bar", 14))
     parts.append(text(509, 30, "its end", "note", "middle"))
     return picture(760, 270, "An exploration is stripped level by level; its description stays", parts)
@@ -162,16 +164,8 @@ PICTURES: Final = {"window.svg": window, "levels.svg": levels, "graph.svg": grap
 
 
 def main(args: list[str]) -> int:
-    """Write the pictures to a folder, or return 1 if one is out of date."""
-    check, folder = "--check" in args, Path(args[-1])
-    for name, draw in PICTURES.items():
-        path = folder / name
-        if not check:
-            path.write_text(draw(), encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != draw():
-            print(f"{path} is out of date: run `make docs`", file=sys.stderr)
-            return 1
-    return 0
+    """Write the pictures to a folder, or check them."""
+    return max(write_or_check(Path(args[-1]) / name, draw(), args) for name, draw in PICTURES.items())
 
 
 if __name__ == "__main__":

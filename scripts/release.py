@@ -101,7 +101,7 @@ def build(package: str) -> Path:
 
 
 def compress(wheel: Path) -> None:
-    """Compress a wheel anew with Zopfli, which saves 2.5 % and takes about a minute. Its files stay the same."""
+    """Compress a wheel again, with Zopfli, which saves 2.5 % and takes about a minute. Its files stay the same."""
     import zopfli  # of the extra `release`
 
     smaller = wheel.with_suffix(".tmp")

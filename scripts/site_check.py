@@ -53,7 +53,7 @@ def problems(site: Path) -> Iterator[str]:
 
 
 def leads(link: str, path: Path, pages: Mapping[Path, Page]) -> bool:
-    """Whether a link's file exists, and has the anchor that the link names. Links to the web are not checked."""
+    """Return whether a link's file exists and has the link's anchor. Links to the web are not checked."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return True

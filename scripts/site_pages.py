@@ -54,12 +54,15 @@ def moved(text: str, source: Path, target: str, root: Path) -> str:
             return match[0][match[0].index("[") + 1 : match[0].rindex("](")]
         return match[0].replace(match[1], os.path.relpath(to, Path(target).parent) + hash_ + anchor)
 
-    def prose(part: str) -> str:
+    parts = []
+    for part in _FENCED.split(text):
+        if part.lstrip().startswith(("```", "~~~")):
+            parts.append(part)
+            continue
         # In a table GitHub needs `a\|b` for a bar in code, and drops the backslash. The site would show it.
-        return LINK.sub(link, _CODE.sub(lambda code: code[0].replace(r"\|", "|"), part))
-
-    parts = _FENCED.split(text)
-    return "".join(part if part.lstrip().startswith(("```", "~~~")) else prose(part) for part in parts)
+        prose = _CODE.sub(lambda code: code[0].replace(r"\|", "|"), part)
+        parts.append(LINK.sub(link, prose))
+    return "".join(parts)
 
 
 def gather(folder: Path, root: Path = ROOT) -> None:
@@ -74,11 +77,13 @@ def gather(folder: Path, root: Path = ROOT) -> None:
 
 
 def listed(nav: Any) -> set[str]:
-    """Return the pages of a navigation, or a part of one."""
+    """Return the pages of a navigation, or of a part of one."""
     if isinstance(nav, str):
         return {nav}
-    parts = nav.values() if isinstance(nav, dict) else nav
-    return set[str]().union(*map(listed, parts))
+    pages: set[str] = set()
+    for part in nav.values() if isinstance(nav, dict) else nav:
+        pages |= listed(part)
+    return pages
 
 
 def navigation(root: Path) -> list[Any]:

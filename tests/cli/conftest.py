@@ -32,14 +32,8 @@ class Outcome:
 
 Run = Callable[..., Outcome]
 
-OTHERS_HOMES = (
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "PI_CODING_AGENT_DIR",
-    "COPILOT_HOME",
-    "GEMINI_CLI_HOME",
-    "XDG_DATA_HOME",
-)
+HOMES = "CLAUDE_CONFIG_DIR CODEX_HOME PI_CODING_AGENT_DIR COPILOT_HOME GEMINI_CLI_HOME XDG_DATA_HOME"
+"""Variables that say where other agents keep their sessions."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +43,7 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
-    for name in OTHERS_HOMES:
+    for name in HOMES.split():
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
 
 

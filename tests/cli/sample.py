@@ -10,14 +10,7 @@ from typing import Any
 
 from wane.core import ContextWindow, Policy
 from wane.formats import Transcript, get_format
-from wane.journal import (
-    ConfigRecord,
-    Journal,
-    MessageRecord,
-    PassRecord,
-    SessionStore,
-    UsageRecord,
-)
+from wane.journal import ConfigRecord, Journal, MessageRecord, PassRecord, UsageRecord
 
 BUDGET = 6_000
 Message = dict[str, Any]
@@ -27,9 +20,7 @@ class Chat:
     """Writes chat messages, numbering the calls."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = [
-            {"role": "system", "content": "You are a careful engineer. " * 8},
-        ]
+        self.messages: list[Message] = [{"role": "system", "content": "You are a careful engineer. " * 8}]
         self.calls = 0
 
     def user(self, text: str) -> None:
@@ -132,9 +123,3 @@ def _call_model(journal: Journal, window: ContextWindow) -> None:
     )
     journal.append(usage)
     window.observe(usage.input_tokens)
-
-
-def begin(store: SessionStore, cwd: Path) -> Path:
-    """Write a session in which nothing has happened yet."""
-    with store.create(cwd, message_format="openai", session_id="new", fsync=False) as journal:
-        return journal.path

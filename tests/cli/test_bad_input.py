@@ -19,10 +19,7 @@ CONTENTS = {
     "empty": (b"", "it is empty. Expected a session of Claude Code"),
     "blank": (b" \n\t\n", "is empty"),
     "not JSON": (b"hello", "is not JSON: 'hello' was not expected at line 1, column 1"),
-    "cut short": (
-        b'[{"role": "user",\n "content": "h',
-        "is not JSON: it breaks off at line 2, column 13",
-    ),
+    "cut short": (b'[{"role": "user",\n "content": "h', "is not JSON: it breaks off at line 2, column 13"),
     "all lines cut short": (f"{USER[:-3]}\n{USER[:-3]}".encode(), "is not JSON: a string holds a line break"),
     "lines of no messages, the last cut short": (
         b'{"level": "info"}\n{"level":',

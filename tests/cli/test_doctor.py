@@ -142,8 +142,10 @@ def test_without_a_proxy_there_is_nothing_live(run: Run) -> None:
     done = run("doctor", "--live", "http://127.0.0.1:9")
     assert (done.code, done.out) == (2, "")
     assert "no proxy answers there" in done.err
-    done = run("doctor", "--live", "http://127.0.0.1:9", "3f9c")
-    assert (done.code, done.out) == (2, "")
+    for ignored in (["3f9c"], ["--full"], ["--format", "pi"]):
+        done = run("doctor", "--live", "http://127.0.0.1:9", *ignored)
+        assert (done.code, done.out) == (2, "")
+        assert "give no SESSION, --full or --format with it" in done.err
 
 
 def test_requests_that_the_proxy_recorded_too_count_once(run: Run, proxy: Running, tmp_path: Path) -> None:

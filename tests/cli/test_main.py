@@ -86,8 +86,9 @@ class TestHelp:
         assert types.pop("return") is int
         assert list(types.values()) == [command.options]
 
-    def test_the_snapshot(self, run: Run) -> None:
-        assert matches_snapshot("help-plan", run("plan", "--help").out)
+    @pytest.mark.parametrize("command", ["plan", "replay"])
+    def test_the_snapshot(self, run: Run, command: str) -> None:
+        assert matches_snapshot(f"help-{command}", run(command, "--help").out)
 
 
 class TestCommandLine:
@@ -246,6 +247,7 @@ class TestEnding:
         path = sample.save(tmp_path, cwd=tmp_path)
         done = spawn("1", "plan", path, code=CLOSED)
         assert (done.code, done.err) == (0, "")
+        assert spawn("2", "plan", "no such file", code=CLOSED).code == 2, "the output for errors, too"
 
     @pytest.mark.full
     @pytest.mark.parametrize(
@@ -262,13 +264,10 @@ class TestEnding:
         assert (done.code, done.err.count("\n")) == (2, 1)
         assert why in done.err
 
-    def test_an_error_output_that_is_closed(self, spawn: Run) -> None:
-        assert spawn("2", "plan", "no such file", code=CLOSED).code == 2
-
     @pytest.mark.full
     @pytest.mark.skipif(os.name == "nt", reason="Windows keeps a directory that is in use")
     @pytest.mark.parametrize("args", [("sessions",), ("-p", "go")], ids=["sessions", "print"])
     def test_a_directory_that_is_gone(self, spawn: Run, args: tuple[str, ...]) -> None:
         done = spawn(*args, code=GONE)
         assert (done.code, done.err.count("\n")) == (1, 1)
-        assert "the current directory does not exist any more" in done.err
+        assert "the current directory no longer exists" in done.err

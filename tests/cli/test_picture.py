@@ -43,11 +43,7 @@ def blocks() -> st.SearchStrategy[Band]:
 
 class TestTape:
     def test_shares(self) -> None:
-        blocks = [
-            Band(Role.SYSTEM, 100),
-            Band(Role.EXPL, 300, stays=False, episode=0),
-            Band(Role.ACT, 200, episode=1),
-        ]
+        blocks = [Band(Role.SYSTEM, 100), Band(Role.EXPL, 300, stays=False, episode=0), Band(Role.ACT, 200, episode=1)]
         lines = drawn(WindowPicture(blocks, budget=600), 9 + 60 + len(" 600 tokens"))
         assert tape(lines, "before") == "S" * 10 + "E" * 30 + "A" * 20
         assert tape(lines, "stays") == "S" * 10 + "·" * 30 + "A" * 20
@@ -160,7 +156,7 @@ class TestLayout:
             "build": "active",
         }
         chat.end()
-        assert self.reasons(chat)["build"] == "not yet seen whole by the model"
+        assert self.reasons(chat)["build"] == "not yet fully seen by the model"
         chat.say("done")
         assert self.reasons(chat)["build"] == "may go"
         assert self.reasons(chat)["(unmarked 4)"] == "not finished"

@@ -16,7 +16,6 @@ from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from tests.formats.convert import to_anthropic, to_responses
 from wane.formats import get_format
-from wane.journal import SessionStore
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 NOTHING = {"role": "user", "content": ""}
@@ -34,12 +33,9 @@ def write(path: Path, data: Any) -> Path:
 
 def delimiter(call_id: str, **arguments: Any) -> list[dict[str, Any]]:
     function = {"name": "delimiter", "arguments": json.dumps(arguments)}
-    call = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
-    }
-    return [call, {"role": "tool", "tool_call_id": call_id, "content": "ok"}]
+    calls = [{"id": call_id, "type": "function", "function": function}]
+    result = {"role": "tool", "tool_call_id": call_id, "content": "ok"}
+    return [{"role": "assistant", "content": None, "tool_calls": calls}, result]
 
 
 class TestJson:
@@ -49,16 +45,12 @@ class TestJson:
         assert json.loads(done.out) == wane.plan(sample.messages(), budget=3_200).to_dict() | {"session": None}
 
     def test_it_is_printed_though_the_budget_cannot_be_met(self, run: Run, chat: Path) -> None:
-        plain, told = (
-            run("plan", chat, "--budget", "0.01k", "--json"),
-            run("plan", chat, "--budget", "0.01k", "--json", "--exit-code"),
-        )
+        options = ("plan", chat, "--budget", "0.01k", "--json")
+        plain, told = run(*options), run(*options, "--exit-code")
         assert (plain.code, told.code) == (0, 3)
         assert json.loads(plain.out) == json.loads(told.out)
         assert json.loads(told.out)["satisfied"] is False
-
-    def test_exit_code_is_0_when_the_budget_is_met(self, run: Run, chat: Path) -> None:
-        assert run("plan", chat, "--exit-code", "--json").code == 0
+        assert run("plan", chat, "--exit-code").code == 0, "the default budget can be met"
 
     def test_numbers_that_json_cannot_write_are_null(self, run: Run, tmp_path: Path) -> None:
         path = tmp_path / "chat.json"
@@ -113,19 +105,13 @@ class TestSettings:
         )
 
     def test_tool_classes(self, run: Run, chat: Path) -> None:
-        levels = {
-            name: [
-                step["level"]
-                for step in json.loads(run("plan", chat, "--budget", "4k", "--json", *options).out)["steps"]
-            ]
-            for name, options in {
-                "default": [],
-                "told": ["--tool-class", "bash=bulk", "--tool-class", "Read=bulk"],
-            }.items()
-        }
-        assert "artifact" in levels["default"]
-        assert "artifact" not in levels["told"]
-        assert "bulk" in levels["told"]
+        def levels(*options: str) -> set[str]:
+            steps = json.loads(run("plan", chat, "--budget", "4k", "--json", *options).out)["steps"]
+            return {step["level"] for step in steps}
+
+        changed = levels("--tool-class", "bash=bulk", "--tool-class", "Read=bulk")
+        assert levels() - changed == {"artifact"}
+        assert "bulk" in changed
 
     def test_a_counter_that_cannot_work_here_is_replaced_and_said_so(self, run: Run, chat: Path) -> None:
         pytest.importorskip("tiktoken", reason='needs the "tiktoken" extra')
@@ -176,19 +162,15 @@ class TestInput:
     @pytest.mark.parametrize("name", ["anthropic", "openai_responses"])
     def test_request_bodies_of_other_formats_are_told_apart(self, run: Run, tmp_path: Path, name: str) -> None:
         messages = to_anthropic(sample.messages()) if name == "anthropic" else to_responses(sample.messages())
-        body = (
-            {"system": "", "messages": messages} if name == "anthropic" else {"input": get_format(name).dump(messages)}
-        )
+        body: Any = {"system": "", "messages": messages}
+        if name == "openai_responses":
+            body = {"input": get_format(name).dump(messages)}
         done = run("plan", write(tmp_path / "body.json", body), "--budget", "3200", "--json")
         result, expected = json.loads(done.out), wane.plan(sample.messages(), budget=3_200).to_dict()
         assert (result["steps"], result["visible"]) == (expected["steps"], expected["visible"])
         line = "\n".join(json.dumps(message) for message in result["messages"])
         (tmp_path / "view.jsonl").write_text(line, encoding="utf-8")
         assert json.loads(run("plan", tmp_path / "view.jsonl", "--json").out)["messages"] == result["messages"]
-
-    def test_a_saved_session(self, run: Run, chat: Path, tmp_path: Path) -> None:
-        path = sample.save(SessionStore(tmp_path / "sessions").directory(tmp_path), cwd=tmp_path)
-        assert run("plan", path, "--json").out == run("plan", chat, "--json").out
 
     @pytest.mark.full
     def test_a_result_of_50_megabytes(self, run: Run, tmp_path: Path) -> None:
@@ -218,8 +200,9 @@ class TestPicture:
         reminder = {"role": "user", "content": f"<system-reminder>{'Keep the list. ' * 40}</system-reminder>"}
         messages: list[dict[str, Any]] = []
         for number, message in enumerate(sample.messages()):
-            # Never between a call and its result.
-            messages += [reminder, message] if number % 3 == 0 and message["role"] == "assistant" else [message]
+            if number % 3 == 0 and message["role"] == "assistant":  # never between a call and its result
+                messages.append(reminder)
+            messages.append(message)
         done = run("plan", write(tmp_path / "chat.json", messages), "--budget", "3200")
         assert done.code == 0, done.err
         assert matches_snapshot("plan-notices", done.out)
@@ -303,9 +286,9 @@ class TestTerminal:
     @pytest.mark.full
     def test_no_color_is_obeyed(self, spawn: Run, chat: Path) -> None:
         wanted = {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm-256color"}
-        codes = {
-            code for group in ESCAPE.findall(spawn("plan", chat, env=wanted).out) for code in group[2:-1].split(";")
-        }
+        codes: set[str] = set()
+        for sequence in ESCAPE.findall(spawn("plan", chat, env=wanted).out):
+            codes.update(sequence[2:-1].split(";"))
         assert not codes & {str(code) for code in (*range(30, 50), *range(90, 108))}
 
     @pytest.mark.full

@@ -139,9 +139,10 @@ def test_who_marks_episodes_can_be_said(run: Run, tmp_path: Path) -> None:
 
 def test_a_session_of_wane_is_found_by_its_id(run: Run, tmp_path: Path) -> None:
     path = sample.save(SessionStore(tmp_path / "sessions").directory(tmp_path), cwd=tmp_path)
+    (tmp_path / "chat.json").write_text(json.dumps(sample.messages()), encoding="utf-8")
     by_id = run("plan", "5a3", "--json")
     assert by_id.code == 0, by_id.err
-    assert by_id.out == run("plan", path, "--json").out
+    assert by_id.out == run("plan", path, "--json").out == run("plan", tmp_path / "chat.json", "--json").out
     assert json.loads(by_id.out)["annotation"] == "agent"
     refused = run("plan", "77")
     assert (refused.code, refused.out) == (2, "")

@@ -104,10 +104,9 @@ def test_damage_and_a_cut_are_named(run: Run, saved: Path) -> None:
 
 
 def test_a_changed_request_is_named_though_its_checksums_are_right(run: Run, saved: Path, tmp_path: Path) -> None:
-    records = [
-        replace(record, pieces=('{"model":"other"}',)) if isinstance(record, RequestRecord) and not number else record
-        for number, record in enumerate(read(saved).records, start=-1)
-    ]
+    message, request, *others = read(saved).records
+    assert isinstance(request, RequestRecord)
+    records = [message, replace(request, pieces=('{"model":"other"}',)), *others]
     saved.unlink()
     with Journal.create(saved.parent, cwd=tmp_path, message_format="openai", session_id="5a3e") as journal:
         journal.extend(records)

@@ -186,7 +186,7 @@ class TestShow:
             journal.append(ConfigRecord(budget=100, policy=Policy(), strategy="none"))
             journal.append(MessageRecord(message={"role": "user", "content": 1_000 * "Hello. "}))
         shown = " ".join(run("show", "0b5e").out.split())
-        assert "1,750 tokens; with all that was evicted 1,750" in shown
+        assert "1,750 tokens; 1,750 with all that was evicted" in shown
         assert " over " not in shown
 
     def test_what_every_request_carries_counts_in_the_whole_as_in_the_view(
@@ -200,7 +200,7 @@ class TestShow:
         nothing_evicted = self.shown(run, "0b5e")["tokens"]
         assert nothing_evicted["history"] == nothing_evicted["view"] > 2_500
         shown = " ".join(run("show", "0b5e").out.split())
-        assert f"2,502 of {BUDGET:,} tokens; with all that was evicted 2,502" in shown
+        assert f"2,502 of {BUDGET:,} tokens; 2,502 with all that was evicted" in shown
         session = self.shown(run, saved)
         kept = sum(entry["tokens"]["history"] - entry["tokens"]["view"] for entry in session["episodes"])
         assert session["tokens"]["history"] - session["tokens"]["view"] == kept
@@ -211,8 +211,8 @@ class TestShow:
         assert "where fractions fail." in " ".join(run("show", saved, "--full").out.replace("  ", "").split())
 
     def test_a_session_that_has_just_begun(self, run: Run, store: SessionStore, here: Path) -> None:
-        path = sample.begin(store, here)
-        done = run("show", path)
+        with store.create(here, message_format="openai", fsync=False) as journal:
+            done = run("show", journal.path)
         assert done.code == 0, done.err
         assert "no model call was reported" in done.out
 

@@ -73,7 +73,7 @@ async def test_a_proxy_of_the_environment_gets_no_token_that_is_for_this_machine
         monkeypatch.setenv("http_proxy", other.url)
         done = await asyncio.to_thread(run, "statusline", "--url", url, stdin=b"{}")
         assert done.out == "wane: no proxy\n"
-        assert [it.target for it in other.asked] == [f"{url}/wane/status"] * asked
+        assert [request.target for request in other.asked] == [f"{url}/wane/status"] * asked
 
 
 @pytest.mark.full

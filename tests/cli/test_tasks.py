@@ -57,7 +57,7 @@ def test_show_puts_episodes_under_their_tasks(run: Run, saved: Path) -> None:
 
 def test_show_as_json(run: Run, saved: Path) -> None:
     episodes = json.loads(run("show", saved, "--json").out)["episodes"]
-    assert {one["name"]: (one["type"], one["task"], one["abandoned"]) for one in episodes} == {
+    assert {episode["name"]: (episode["type"], episode["task"], episode["abandoned"]) for episode in episodes} == {
         "early": ("expl", None, False),
         "goal": ("task", None, False),
         "way": ("task", "goal", True),
@@ -122,7 +122,7 @@ def test_the_page_has_the_episodes_that_a_host_marked(run: Run, tmp_path: Path) 
         "other 0": None,
     }
     assert bars[1]["description"] == "a was read."
-    (steps,) = [made["steps"] for made in session["runs"] if made["name"] == "recorded"]
+    (steps,) = [replay["steps"] for replay in session["runs"] if replay["name"] == "recorded"]
     assert {names.get(step[1]) for step in steps} >= {"look a", "look b"}, "passes took them as what they were marked"
     for budget, strategy in (("0.7k", "cwl"), ("0.6k", "cwl"), ("0.7k", "fold")):
         page = tmp_path / "replayed.html"
@@ -130,13 +130,13 @@ def test_the_page_has_the_episodes_that_a_host_marked(run: Run, tmp_path: Path) 
         assert json.loads(done.out)["sessions"][0]["annotation"] == "host"
         (replayed,) = data_of(page)["sessions"]
         titles = {bar["number"]: bar["name"] for bar in replayed["bars"]}
-        (steps,) = [made["steps"] for made in replayed["runs"] if made["name"] == strategy]
+        (steps,) = [replay["steps"] for replay in replayed["runs"] if replay["name"] == strategy]
         taken = {titles[step[1]] for step in steps}
         assert taken >= {"look a", "look b"} if strategy == "cwl" else taken.isdisjoint({"look a", "look b"})
         assert (replayed["host"], replayed["inferred"]) == (strategy == "cwl", strategy == "fold"), "what it shows"
     planned = json.loads(run("plan", journal, "--json").out)
     assert planned["annotation"] == "host"
-    assert {"look a", "look b"} <= {one["name"] for one in planned["episodes"]}
+    assert {"look a", "look b"} <= {episode["name"] for episode in planned["episodes"]}
     assert json.loads(run("plan", journal, "--annotate", "infer", "--json").out)["annotation"] == "inferred"
 
 
@@ -160,5 +160,5 @@ def test_a_plan_has_tasks_where_they_are_asked_for(run: Run, tmp_path: Path) -> 
     messages = tmp_path / "messages.json"
     messages.write_text(json.dumps(model.conversation.messages))
     planned = json.loads(run("plan", messages, "--tasks", "--json").out)["episodes"]
-    assert [(one["name"], one["task"]) for one in planned] == [("goal", None), ("a", "goal"), ("b", None)]
-    assert "goal" not in {one["name"] for one in json.loads(run("plan", messages, "--json").out)["episodes"]}
+    assert [(episode["name"], episode["task"]) for episode in planned] == [("goal", None), ("a", "goal"), ("b", None)]
+    assert "goal" not in {episode["name"] for episode in json.loads(run("plan", messages, "--json").out)["episodes"]}

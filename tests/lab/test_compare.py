@@ -69,14 +69,20 @@ class TestStrategies:
         [
             ("all", STRATEGY_NAMES),
             ("cwl, none", ("none", "cwl")),
-            ("CWL,cwl", ("cwl",)),
+            ("CWL", ("cwl",)),
         ],
     )
     def test_names_and_groups(self, text: str, names: tuple[str, ...]) -> None:
         assert parse_strategies(text) == names
 
     @pytest.mark.parametrize(
-        ("text", "why"), [("best", "'best' is unknown; known: none"), (" , ", "no strategy is named")]
+        ("text", "why"),
+        [
+            ("best", "'best' is unknown; known: none"),
+            (" , ", "no strategy is named"),
+            ("CWL,cwl", "names the strategy cwl twice"),
+            ("all,cwl", "names the strategy cwl twice"),
+        ],
     )
     def test_what_is_no_strategy(self, text: str, why: str) -> None:
         with pytest.raises(ConfigError, match=why):
@@ -208,7 +214,7 @@ class TestBudgets:
             ("30k..150k", 3, (30_000, 90_000, 150_000)),
             ("30k..50k", 4, (30_000, 37_000, 43_000, 50_000)),
             ("0.01k..0.02k", 3, (10, 15, 20)),
-            ("80k, 50k,80000", None, (50_000, 80_000)),
+            ("80k, 50k,", None, (50_000, 80_000)),
             ("80k", None, (80_000,)),
         ],
     )
@@ -224,6 +230,9 @@ class TestBudgets:
             ("much..more", None, "budget 'much' is not understood"),
             ("30..80k", None, "did you mean 30k"),
             ("10%..50%", None, "a share of the model's window"),
+            ("80k, 50k,80000", None, "names the budget 80,000 twice"),
+            (" , ", None, "no budget is named"),
+            ("1000..1002", 5, "does not hold 5 budgets"),
         ],
     )
     def test_what_is_no_range(self, text: str, steps: int | None, why: str) -> None:

@@ -49,10 +49,7 @@ def test_the_tables_of_notices_are_up_to_date(tmp_path: Path, capsys: pytest.Cap
         ("```python\nfrom wane import plan, Policy\n```", None),
         ("```python\nfrom wane import plans\n```", "1: wane has no plans"),
         ("```python\nfrom wane.integrations.google_adk import ContextLifecycle\n```", None),
-        (
-            "```python\nfrom wane.integrations.google_adk import x\n```",
-            "1: wane.integrations.google_adk has no x",
-        ),
+        ("```python\nfrom wane.integrations.google_adk import x\n```", "1: wane.integrations.google_adk has no x"),
         ("```python\nfrom wane.nothing import x\n```", "1: wane.nothing cannot be imported"),
         ("```python\nx = 1", "1: this block of code is not closed"),
         ("1. one\n\n   ```python\n   x = 1\n   ```", None),

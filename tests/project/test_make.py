@@ -149,12 +149,7 @@ class TestChoosingAPython:
         ids=["too old", "none", "the named is too old", "without ensurepip"],
     )
     def test_none_that_will_do(
-        self,
-        tools: Path,
-        tmp_path: Path,
-        commands: dict[str, str],
-        environment: dict[str, str],
-        message: str,
+        self, tools: Path, tmp_path: Path, commands: dict[str, str], environment: dict[str, str], message: str
     ) -> None:
         provide(tools, **commands)
         done = install(tools, tmp_path, LOG=os.devnull, **environment)

@@ -13,6 +13,7 @@ from scripts import release
 import wane
 
 ROOT = Path(__file__).parents[2]
+VERSION = wane.__version__
 
 
 @pytest.fixture
@@ -25,32 +26,17 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_project_package_and_changelog_tell_one_version(project: Path) -> None:
-    assert release.version(project) == wane.__version__
+    assert release.version(project) == VERSION
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        (
-            "src/wane/__init__.py",
-            f'__version__ = "{wane.__version__}"',
-            '__version__ = "9.9"',
-            "wane.__version__ is 9.9",
-        ),
-        (
-            "research/pyproject.toml",
-            f'version = "{wane.__version__}"',
-            'version = "9.9"',
-            "research/pyproject.toml 9.9",
-        ),
-        ("research/pyproject.toml", f"]=={wane.__version__}", "]>=0", "does not ask for wane=="),
-        ("CHANGELOG.md", f"## [{wane.__version__}] - ", "## [9.9] - ", "CHANGELOG.md has no section"),
-        (
-            "CHANGELOG.md",
-            f"## [{wane.__version__}] - ",
-            f"## [{wane.__version__}] - soon ",
-            "CHANGELOG.md has no section",
-        ),
+        ("src/wane/__init__.py", f'__version__ = "{VERSION}"', '__version__ = "9.9"', "wane.__version__ is 9.9"),
+        ("research/pyproject.toml", f'version = "{VERSION}"', 'version = "9.9"', "research/pyproject.toml 9.9"),
+        ("research/pyproject.toml", f"]=={VERSION}", "]>=0", "does not ask for wane=="),
+        ("CHANGELOG.md", f"## [{VERSION}] - ", "## [9.9] - ", "CHANGELOG.md has no section"),
+        ("CHANGELOG.md", f"## [{VERSION}] - ", f"## [{VERSION}] - soon ", "CHANGELOG.md has no section"),
     ],
 )
 def test_another_version_anywhere_is_told(project: Path, name: str, old: str, new: str, message: str) -> None:

@@ -1,6 +1,6 @@
 """All commands, in the order of help: what each takes, what its help says, and what runs it.
 
-Texts have paragraphs: one with an indented line is printed as it stands, others are filled. Lists show the first one.
+A help text has paragraphs. One with an indented line is printed unchanged, others are filled; lists show the first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wane.flags import Flag
 from wane.research import is_research_installed, load_research
 
 AGENT_TEXT: Final = """\
-A coding agent that keeps its context within a budget, and tools to see how it does.
+A coding agent that keeps its context within a budget, and tools that show how it does so.
 
 Without a command, an interactive session starts in this directory. The agent marks its work as episodes. When the
 window is over the budget, Wane evicts what is easiest to recover, by fixed rules, without a model call or a summary.
@@ -97,17 +97,17 @@ class PlanOptions:
         str,
         Flag(
             "--counter",
-            "How to count tokens: chars (the default: one for four characters) or tiktoken, which may name an "
+            "How to count tokens: chars (the default: one token for four characters) or tiktoken, which may name an "
             "encoding: tiktoken:cl100k_base.",
             "COUNTER",
         ),
     ] = "chars"
     format: FormatName = "auto"
     annotate: WhoMarks = "auto"
-    tasks: Annotated[bool, Flag("--tasks", "Read tasks, too, if the agent grouped its episodes in them.")] = False
+    tasks: Annotated[bool, Flag("--tasks", "Also read tasks, if the agent grouped its episodes into them.")] = False
     tool_classes: ToolClasses = ()
     full: Full = False
-    tell: Annotated[bool, Flag("--exit-code", "Exit with 3 if the budget cannot be met.")] = False
+    exit_code: Annotated[bool, Flag("--exit-code", "Exit with 3 if the budget cannot be met.")] = False
     as_json: Json = False
 
 
@@ -134,10 +134,10 @@ class SessionsOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneOptions:
-    """Delete sessions that nobody has written to for some time, the agent's and the proxy's.
+    """Delete sessions of the agent and the proxy that have not been written to for some time.
 
-    It looks at the sessions of all directories on this machine, or at those in a store of the proxy. It leaves alone
-    those that a process has open, and those of other agents.
+    It looks at the sessions of all directories on this machine, or at those in a store of the proxy. It spares those
+    that a process has open, and those of other agents.
 
     Examples:
       wane sessions prune --older-than 30d --dry-run
@@ -160,10 +160,10 @@ class PruneOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """Delete sessions, the agent's or the proxy's.
+    """Delete sessions of the agent or the proxy.
 
     It deletes all of the given sessions or none: if an id matches no session, or several, nothing is deleted. With
-    --turn, only the texts of one turn of the user and of the work on it go, also where other messages and requests
+    --turn, it deletes only the texts of one user turn and of the work on it, also where other messages and requests
     quote them; wane verify says which requests can no longer be shown.
 
     Examples:
@@ -177,7 +177,7 @@ class DeleteOptions:
         int | None,
         Flag(
             "--turn",
-            "Of one session, in a file, delete only the texts of this turn, in the order of wane show; 1 is the first.",
+            "Delete only the texts of this turn of one session in a file; 1 is the first turn that wane show lists.",
             "N",
             read=values.count,
         ),
@@ -187,13 +187,13 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOptions:
-    """Show a session: its episodes, its passes, what it cost. Or show a request as the model got it.
+    """Show a session: its episodes, its passes and what it cost. Or show a request as the model received it.
 
     Examples:
-      wane show 3f9c                              the session whose id begins so
+      wane show 3f9c                              by the beginning of its id
       wane show 3f9c --json
       wane show 3f9c --at 7                       the 7th request, whole
-      wane show 3f9c --at 7 --diff 6              what is different from the 6th
+      wane show 3f9c --at 7 --diff 6              how it differs from the 6th
       wane show 3f9c --at 7 --json | jq -j .body  its exact bytes
     """
 
@@ -203,14 +203,14 @@ class ShowOptions:
         Flag(
             "--at",
             "Show this request, rebuilt from the journal and compared with its digest: messages, tools, parameters. 1 "
-            "is the first; attempts that failed count.",
+            "is the first; failed attempts count too.",
             "N",
             read=values.count,
         ),
     ] = None
     diff: Annotated[
         int | None,
-        Flag("--diff", "With --at: show what is different from this request.", "N", read=values.count),
+        Flag("--diff", "With --at: show how the request differs from this one.", "N", read=values.count),
     ] = None
     full: Full = False
     as_json: Json = False
@@ -221,8 +221,9 @@ class ShowOptions:
 class VerifyOptions:
     """Prove that the requests of a session can be shown as they were sent.
 
-    It rebuilds each request from the journal and compares it with the digest that was recorded as it was sent, and
-    checks the chain of these digests. Content that was not kept or was deleted is counted, and breaks no chain.
+    It rebuilds each request from the journal, compares it with the digest that was recorded when it was sent, and
+    checks the chain of these digests. Content that was not kept, or was deleted, is counted; it does not break the
+    chain.
 
     Examples:
       wane verify 3f9c
@@ -231,12 +232,12 @@ class VerifyOptions:
 
     Exit codes:
       0  every request is what was sent, or its content was not kept or was deleted
-      1  one is not, the journal is damaged, or there is nothing to verify
+      1  a request is not, the journal is damaged, or there is nothing to verify
     """
 
     name: _Session
     chain: Annotated[
-        str | None, Flag("--chain", "A whole link that was printed before: the chain must still have it.", "LINK")
+        str | None, Flag("--chain", "A whole link that was printed earlier; the chain must still have it.", "LINK")
     ] = None
     as_json: Json = False
     store: StoreName = None

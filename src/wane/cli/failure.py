@@ -1,4 +1,7 @@
-"""The command's exit codes, its own errors, and the check for extras."""
+"""The command's exit codes, its own errors, and the check for extras.
+
+A command raises a `WaneError` for what cannot be used or done; `main` prints it and exits with its code.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,11 @@ _USAGE_ERRORS: Final = (UsageError, InputError, ConfigError, FormatError, Histor
 
 
 def exit_code(error: WaneError) -> int:
-    """Return the exit code for an error."""
     return USAGE if isinstance(error, _USAGE_ERRORS) else FAILED
 
 
 def need(part: str, extra: str, *modules: str) -> None:
-    """Check that the modules of an extra are installed, or of several extras, separated by commas.
+    """Check that the modules of an extra, or of several separated by commas, are installed.
 
     Raises:
         MissingExtraError: if one is not; it names the part that needs them.
@@ -49,10 +51,8 @@ def need(part: str, extra: str, *modules: str) -> None:
 
 
 def need_agent(part: str) -> None:
-    """Check that the agent's extra is installed; see `need`."""
     need(part, "agent", "pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit", "tree_sitter_bash")
 
 
 def need_proxy(part: str = "the proxy") -> None:
-    """Check that the proxy's extra is installed; see `need`."""
     need(part, "proxy", "starlette", "uvicorn", "httpx2", "orjson", "prometheus_client")

@@ -16,7 +16,7 @@ VERSION: Final = Flag("--version", "Print the version and exit.")
 HELP: Final = Flag("-h, --help", "Show this help and exit.")
 
 Json: TypeAlias = Annotated[bool, Flag("--json", "Print JSON instead of tables.")]
-Full: TypeAlias = Annotated[bool, Flag("--full", "Show all rows of long tables, and whole texts.")]
+Full: TypeAlias = Annotated[bool, Flag("--full", "Show all rows of long tables, and texts in full.")]
 Budget: TypeAlias = Annotated[
     str, Flag("--budget", "Tokens that the view may hold: 80k, the default, or 50% of --window.", "TOKENS")
 ]
@@ -40,14 +40,15 @@ ToolClasses: TypeAlias = Annotated[
     ),
 ]
 FormatName: TypeAlias = Annotated[
-    Literal["auto", ReaderName], Flag("--format", "Format of the input. By default, Wane recognises it.", "FORMAT")
+    Literal["auto", ReaderName],
+    Flag("--format", "Format of the input. The default is auto: Wane recognises it.", "FORMAT"),
 ]
 WhoMarks: TypeAlias = Annotated[
     Literal["auto", "model", "infer"],
     Flag(
         "--annotate",
-        "Whose marks of episodes count: model (the agent's own), infer (made from its tool calls), or auto (those of "
-        "the program around the agent, else the agent's own, else inferred ones; the default).",
+        "Who marks episodes: model (the agent itself), infer (Wane, from the tool calls), or auto (the default: the "
+        "program around the agent, or else the agent, or else Wane).",
         "WHO",
     ),
 ]
@@ -56,7 +57,7 @@ StoreName: TypeAlias = Annotated[
     Flag(
         "--store",
         "Where the sessions are, as for wane proxy: a directory, redis://… or postgresql://…. The default is "
-        "WANE_PROXY_STORE or, without it, the directory of all sessions of Wane.",
+        "WANE_PROXY_STORE or, if that is not set, Wane's own directory of sessions.",
         "WHERE",
     ),
 ]
@@ -119,8 +120,8 @@ class PolicyOptions:
         ),
     ] = None
 
-    def over(self, name: str) -> Policy:
-        """Return the policy of a name, `default` or `paper`, with these settings."""
+    def applied_to(self, name: str) -> Policy:
+        """Return the policy `default` or `paper` with these settings."""
         changes: dict[str, Any] = {key: value for key, value in asdict(self).items() if value is not None}
         if self.description_share == values.NO_SHARE:
             changes["description_share"] = None

@@ -28,11 +28,7 @@ STDIN: Final = "-"
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code.
-
-    Args:
-        args: the command line without the program's name; None for the process's own.
-    """
+    """Run a command line, given without the program's name, or that of the process; return the exit code."""
     _make_lenient()
     try:
         code = _run(sys.argv[1:] if args is None else args)
@@ -60,11 +56,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def run_agent(arguments: AgentOptions) -> int:
-    """Run the agent: interactively, or for one turn if a task is given; return the exit code.
-
-    Raises:
-        WaneError: for options that cannot be used, or an agent that cannot start.
-    """
+    """Run the agent: interactively, or for one turn if a task is given; return the exit code."""
     if arguments.prompt is None:
         options = agent_options(arguments)
         from wane.cli.chat.interactive import run_chat
@@ -80,12 +72,7 @@ def run_agent(arguments: AgentOptions) -> int:
 
 
 def agent_options(arguments: AgentOptions) -> AgentOptions:
-    """Return the options of the agent, ready for a start.
-
-    Raises:
-        UsageError: for options that make no sense together, a directory that does not exist, or an empty task.
-        MissingExtraError: if the agent's extra is not installed.
-    """
+    """Return the options of the agent, ready for a start."""
     if arguments.continue_last and arguments.resume is not None:
         raise UsageError("give -c/--continue or -r/--resume, not both")
     if not arguments.save and (arguments.continue_last or arguments.resume is not None):
@@ -100,7 +87,7 @@ def agent_options(arguments: AgentOptions) -> AgentOptions:
     prompt = arguments.prompt
     if prompt == STDIN:
         if isinstance(sys.stdin, io.TextIOWrapper):
-            # Read as UTF-8, like files; the model gets bytes that are not text replaced.
+            # Read as UTF-8, like files; bytes that are not text are replaced.
             sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")
         prompt = sys.stdin.read()
     if prompt is not None and not prompt.strip():
@@ -118,12 +105,13 @@ def _os_error_text(error: OSError) -> str:
     try:
         Path.cwd()
     except OSError:
-        return "the current directory does not exist any more; change to another one"
-    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        return "the current directory no longer exists; change to another one"
+    reason = error.strerror or str(error)
+    return f"{reason}: {error.filename}" if error.filename else reason
 
 
 def _make_lenient() -> None:
-    """Let the output print whatever a model wrote, in any encoding."""
+    """Let the output print whatever a model wrote, in any encoding; replace streams that are closed."""
     # A stream is None if it is closed, as by `wane … >&-`.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -134,7 +122,7 @@ def _make_lenient() -> None:
 
 
 def _flushed(code: int) -> int:
-    """Write out what is buffered, while a failure can still be reported."""
+    """Flush standard output while a failure can still be reported; return the exit code."""
     try:
         sys.stdout.flush()
     except OSError as error:

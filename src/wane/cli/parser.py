@@ -28,8 +28,8 @@ _PREFIX: Final = "agent."  # of the keys of the agent's options
 
 _NEGATIVE: Final = re.compile(r"-\.?\d.*")
 _ENDS: Final = re.compile(r"(?:--[\w-]+=|-\w+)--")
-_SHORTEST: Final = 3  # characters of a beginning that stands for a name
-_LIKENESS: Final = 0.7  # of a misspelt name, as difflib measures it
+_SHORTEST: Final = 4  # characters of a beginning that stands for a name
+_LIKENESS: Final = 0.7  # least similarity of a misspelt name, as difflib measures it
 
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
@@ -47,8 +47,8 @@ class Command:
     Attributes:
         name: its name; empty for the agent, which starts without a command.
         options: the class of its options, which declares its flags, and whose docstring is its help text.
-        function: the function that takes them and returns the exit code, as `module:function`; loaded when it runs. It
-            raises a WaneError for what cannot be used or done, which `main` tells the user.
+        function: `module:function` of the function that takes the options and returns the exit code; imported when it
+            runs. It raises a WaneError for what cannot be used or done, and `main` shows that to the user.
         other_text: a help text to use instead of the docstring.
     """
 
@@ -59,27 +59,26 @@ class Command:
 
     @property
     def text(self) -> str:
-        """Its help text.
-
-        Paragraphs with an indented line are printed as they stand; others are filled. Lists show the first one.
-        """
+        """Its help text; paragraphs with an indented line are printed as they stand, others are filled."""
         return self.other_text or inspect.cleandoc(self.options.__doc__ or "")
 
     @property
+    def summary(self) -> str:
+        """The first paragraph of its help text, for lists of commands."""
+        return paragraphs(self.text)[0]
+
+    @property
     def flags(self) -> tuple[Flag, ...]:
-        """Its flags, in the order of help."""
         return tuple(field.flag for field in declared(self.options))
 
     @property
     def usage(self) -> str:
-        """How to write it."""
         if not self.name:
             return "wane [OPTIONS] [COMMAND]"
         return " ".join(["wane", self.name, "[OPTIONS]", *(flag.value for flag in self.flags if not flag.is_option)])
 
     @property
     def run(self) -> Callable[[Any], int]:
-        """Runs it."""
         function: Callable[[Any], int] = resolve_name(self.function)
         return function
 
@@ -87,11 +86,15 @@ class Command:
 def parse(
     args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]
 ) -> tuple[Command, Any]:
-    """Return the command and its options; the agent runs without a command, and each group has a help text.
+    """Return the command that a command line names and its options; the agent runs if it names none.
+
+    Args:
+        args: the command line without the program's name.
+        agent: the agent.
+        commands: the commands.
+        groups: help texts of the groups of commands, by name.
 
     Raises:
-        UsageError: for a command line that is not understood.
-        ConfigError: for a value that cannot be converted.
         SystemExit: after printing help or the version.
     """
     parser = _parser(args, agent, commands, groups)
@@ -100,12 +103,12 @@ def parse(
     values = vars(parsed)
     name: str | None = values.pop(_NAME, None)
     if extra:
-        called = " ".join(filter(None, ("wane", name)))
-        raise UsageError(f"{called} takes no more arguments, but there is {extra[0]!r}; see {called} --help")
-    before = {key.removeprefix(_PREFIX): values.pop(key) for key in list(values) if key.startswith(_PREFIX)}
+        program = f"wane {name}" if name else "wane"
+        raise UsageError(f"{program} takes no more arguments, but there is {extra[0]!r}; see {program} --help")
+    of_agent = {key.removeprefix(_PREFIX): value for key, value in values.items() if key.startswith(_PREFIX)}
     if name is None:
-        return agent, options_of(agent.options, before)
-    if before:
+        return agent, options_of(agent.options, of_agent)
+    if of_agent:
         raise UsageError(f"options of the agent have no meaning before a command; see wane {name} --help")
     command = next(command for command in commands if command.name == name)
     return command, options_of(command.options, values)
@@ -122,42 +125,39 @@ class _Parser(argparse.ArgumentParser):
         self.commands: dict[str, _Parser] = {}
 
     def check(self, args: Sequence[str]) -> None:
-        """Check the names of options and commands; argparse would complain about what follows a wrong one.
-
-        Raises:
-            UsageError: for an option or a command that does not exist.
-        """
-        lost, rest = "", deque(args)
-        while rest and (word := rest.popleft()) != "--":
+        """Check the names of options and commands; argparse would complain about what follows a wrong one."""
+        unknown, words = "", deque(args)
+        while words and (word := words.popleft()) != "--":
             if _is_option(word):
                 if _ENDS.fullmatch(word):  # argparse would give it an empty list
                     raise UsageError(f"{word} gives an option the value '--', which ends the options; give another one")
                 action = self._last_option(word)
-                if action is not None and rest and (action.nargs is None or not _is_option(rest[0])):
-                    rest.popleft()
+                if action is not None and words and (action.nargs is None or not _is_option(words[0])):
+                    words.popleft()
             elif word in self.commands:
-                self.commands[word].check(rest)
+                self.commands[word].check(words)
                 return
-            elif self.commands:
-                lost = lost or word
-        if lost:
-            near = _near(lost, self.commands)
-            if self.prog == "wane" and not near:
-                near = "; wane alone starts the chat, and wane -p TASK does one task."
-            raise UsageError(f"unknown command {lost!r}{near or '.'} See {self.prog} --help")
+            elif self.commands and not unknown:
+                unknown = word
+        if unknown:
+            hint = _hint(unknown, self.commands)
+            if self.prog == "wane" and hint == ".":
+                hint = "; wane alone starts the chat, and wane -p TASK does one task."
+            raise UsageError(f"unknown command {unknown!r}{hint} See {self.prog} --help")
 
     def _last_option(self, word: str) -> argparse.Action | None:
-        """Return the option of a word whose value may be the next word; None if there is none."""
-        known = self._option_string_actions
+        """Return the option in a word whose value may be the next word; None if there is none."""
+        actions = self._option_string_actions
         name, has_value, _ = word.partition("=")
-        if name in known:
-            return known[name] if not has_value and known[name].nargs != 0 else None
-        if not word.startswith("--") and word[:2] in known:
-            # Short options can stand together, and with a value: `-yp TASK`, `-mMODEL`.
-            more = known[word[:2]].nargs == 0
-            return self._last_option(f"-{word[2:]}") if more else None
-        near = _near(name, [option for option in known if option.startswith("--")])
-        raise UsageError(f"unknown option {name}{near or '.'} See {self.prog} --help")
+        if name in actions:
+            may_follow = not has_value and actions[name].nargs != 0
+            return actions[name] if may_follow else None
+        if not word.startswith("--") and word[:2] in actions:
+            # Short options can be combined, and be followed by a value: `-yp TASK`, `-mMODEL`.
+            is_switch = actions[word[:2]].nargs == 0
+            return self._last_option(f"-{word[2:]}") if is_switch else None
+        hint = _hint(name, [option for option in actions if option.startswith("--")])
+        raise UsageError(f"unknown option {name}{hint} See {self.prog} --help")
 
     def format_help(self) -> str:
         return self.page()
@@ -177,26 +177,26 @@ _ERRORS: Final = {
 
 
 def _is_option(word: str) -> bool:
-    """Whether a word of a command line names an option, in the eyes of argparse."""
+    """Return whether argparse takes a word for an option."""
     return len(word) > 1 and word.startswith("-") and " " not in word and not _NEGATIVE.fullmatch(word)
 
 
-def _near(word: str, names: Iterable[str]) -> str:
-    """Ask whether the likeliest of these names was meant; empty if none is near."""
-    possible = list(names)
-    begun = [name for name in possible if len(word) > _SHORTEST and name.startswith(word)]
+def _hint(word: str, names: Iterable[str]) -> str:
+    """Return the end of a sentence that asks whether a similar name was meant; a period if none is similar."""
     # Dashes at the beginning would make all options alike.
-    by_word = {name.lstrip("-"): name for name in possible}
-    near = begun or [by_word[match] for match in get_close_matches(word.lstrip("-"), by_word, 1, _LIKENESS)]
-    return f"; did you mean {near[0]}?" if near else ""
+    by_word = {name.lstrip("-"): name for name in names}
+    matches = get_close_matches(word.lstrip("-"), by_word, 1, _LIKENESS)
+    if len(word) >= _SHORTEST:
+        matches = [known for known, name in by_word.items() if name.startswith(word)] or matches
+    return f"; did you mean {by_word[matches[0]]}?" if matches else "."
 
 
 def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]) -> _Parser:
     from wane import __version__
 
     def first_page() -> str:
-        # Commands of two words stand in the help of their first one.
-        outline = _listed(command for command in commands if " " not in command.name)
+        # Commands of two words are listed in the help of the first word.
+        outline = [(command.name, command.summary) for command in commands if " " not in command.name]
         outline += [(group, paragraphs(text)[0]) for group, text in groups.items()]
         return _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), outline)
 
@@ -210,25 +210,26 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
     for command in commands:
         group, _, name = command.name.rpartition(" ")
         if group not in choices:
-            owner = parsers.get(group)
-            alone = owner is not None
-            if owner is None:
-                inside = [member for member in commands if member.name.startswith(f"{group} ")]
-                owner = parsers[group] = parser.commands[group] = choices[""].add_parser(group, allow_abbrev=False)
-                owner.page = partial(_page, f"wane {group} [OPTIONS] COMMAND", groups[group], (HELP,), _listed(inside))
-            choices[group] = owner.add_subparsers(
-                prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=not alone
+            is_command = group in parsers
+            if not is_command:
+                owner = choices[""].add_parser(group, allow_abbrev=False)
+                usage, members = f"wane {group} [OPTIONS] COMMAND", _members(group, commands)
+                owner.page = partial(_page, usage, groups[group], (HELP,), members)
+                parsers[group] = parser.commands[group] = owner
+            choices[group] = parsers[group].add_subparsers(
+                prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=not is_command
             )
-            if alone:  # without another word, it is the command itself
-                owner.set_defaults(**{_NAME: group})
+            if is_command:  # it runs if no further word names one of its commands
+                parsers[group].set_defaults(**{_NAME: group})
         child = choices[group].add_parser(name, allow_abbrev=False)
         parsers[command.name] = parsers[group].commands[name] = child
         child.page = partial(_command_page, command, commands)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
-        # It takes time to read the flags of all commands, so only those that the line may mean get theirs.
-        for field in declared(command.options) if {*command.name.split()} <= {*args} else ():
-            _add(child, field)
+        # Reading the flags of all commands takes time, so only commands that the line may name get theirs.
+        if set(command.name.split()) <= set(args):
+            for field in declared(command.options):
+                _add(child, field)
     return parser
 
 
@@ -246,38 +247,37 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
             options |= {"nargs": "+" if field.default is MISSING else "*", "action": "extend"}
         parser.add_argument(field.key, **options)
         return
-    # Missing unless given, so that each default is set in one place: at the field.
+    # Missing from the result unless given, so that each default is set in one place: at the field.
     parser.add_argument(*flag.spelled.split(", "), dest=prefix + field.key, default=argparse.SUPPRESS, **options)
 
 
 def _command_page(command: Command, commands: Sequence[Command]) -> str:
-    inside = [member for member in commands if member.name.startswith(f"{command.name} ")]
-    return _page(command.usage, command.text, (*command.flags, HELP), _listed(inside))
+    return _page(command.usage, command.text, (*command.flags, HELP), _members(command.name, commands))
 
 
-def _listed(commands: Iterable[Command]) -> list[tuple[str, str]]:
-    """Return each command's name and what it does."""
-    return [(command.name, paragraphs(command.text)[0]) for command in commands]
+def _members(group: str, commands: Iterable[Command]) -> list[tuple[str, str]]:
+    """Return the name and the summary of each command that belongs to a group or another command."""
+    return [(command.name, command.summary) for command in commands if command.name.startswith(f"{group} ")]
 
 
 def _page(usage: str, text: str, flags: Sequence[Flag], commands: Sequence[tuple[str, str]] = ()) -> str:
     columns = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
     sections = {
-        "Commands": list(commands),
+        "Commands": commands,
         "Arguments": [(flag.usage, flag.help) for flag in flags if not flag.is_option],
         "Options": [(flag.usage, flag.help) for flag in flags if flag.is_option],
     }
     parts = [f"Usage: {usage}"]
-    for paragraph in paragraphs(text):
-        if is_literal(paragraph):
-            parts.append(paragraph)
-        else:
-            parts.append(textwrap.fill(paragraph, columns))
+    parts += [_filled(paragraph, columns) for paragraph in paragraphs(text)]
     parts += [_definitions(title, entries, columns) for title, entries in sections.items() if entries]
     return "\n\n".join(parts) + "\n"
 
 
-def _definitions(title: str, entries: list[tuple[str, str]], columns: int) -> str:
+def _filled(paragraph: str, columns: int) -> str:
+    return paragraph if is_literal(paragraph) else textwrap.fill(paragraph, columns)
+
+
+def _definitions(title: str, entries: Sequence[tuple[str, str]], columns: int) -> str:
     """Return a heading, with terms and their meanings below it."""
     fitting = [len(term) for term, _ in entries if len(term) <= _LONGEST]
     start = _INDENT + max(fitting, default=_LONGEST) + 2
@@ -292,10 +292,9 @@ def _definitions(title: str, entries: list[tuple[str, str]], columns: int) -> st
 
 
 def paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a help text."""
     return text.strip().split("\n\n")
 
 
 def is_literal(paragraph: str) -> bool:
-    """Return whether a paragraph holds an indented line, and so is printed as it stands."""
+    """Return whether a paragraph has an indented line, and so is printed as it stands."""
     return "\n  " in paragraph

@@ -52,10 +52,9 @@ def limit(text: str) -> float:
 def size(text: str) -> int:
     """Return the bytes of a size, written as `1000000`, `128m` or `1g`."""
     match = _SIZE.fullmatch(text.strip())
-    value = int(match[1]) * _UNIT[match[2].lower()] if match else 0
-    if not value:
-        raise ValueError("write bytes (1000000) or with a unit (128m)")
-    return value
+    if match is None or not int(match[1]):
+        raise ValueError("write a number of bytes (1000000), or a number with a unit (128m)")
+    return int(match[1]) * _UNIT[match[2].lower()]
 
 
 def window(text: str) -> int:
@@ -104,11 +103,7 @@ def tool_class(text: str) -> tuple[str, str]:
 
 
 def by_tool(classes: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the classes of tools by name.
-
-    Raises:
-        ConfigError: if one tool is given two.
-    """
+    """Return the classes of tools by name."""
     by_name = dict[str, str]()
     for name, value in classes:
         if by_name.setdefault(name, value) != value:
@@ -118,10 +113,11 @@ def by_tool(classes: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def _number(text: str, fits: Callable[[float], bool], words: str) -> float:
     try:
-        value = float(text) if text.isascii() else math.nan  # Python reads digits of other scripts, too
+        value = float(text)
     except ValueError:
         value = math.nan
-    if not fits(value):
+    # Python also reads digits of other scripts.
+    if not (text.isascii() and fits(value)):
         raise ValueError(words)
     return value
 

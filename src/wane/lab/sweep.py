@@ -150,19 +150,28 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
         steps: number of budgets in a range, its ends included; STEPS if None.
 
     Raises:
-        ConfigError: for text in another form, a range that does not ascend, or an impossible number of steps.
+        ConfigError: for text in another form, a budget that is named twice, a range that does not ascend, or an
+            impossible number of steps.
     """
     ends = _RANGE.fullmatch(text.strip())
     if not ends:
         if steps is not None:
             raise ConfigError(f"the number of steps is for a range such as 30k..150k; {text!r} is none")
-        return tuple(sorted({parse_budget(word) for word in text.split(",") if word.strip()}))
+        budgets = [parse_budget(word) for word in text.split(",") if word.strip()]
+        if not budgets:
+            raise ConfigError("no budget is named; write a range, 30k..150k, or a list, 50k,80k,120k")
+        for budget in budgets:
+            if budgets.count(budget) > 1:
+                raise ConfigError(f"{text!r} names the budget {budget:,} twice; name each budget once")
+        return tuple(sorted(budgets))
     low, high = parse_budget(ends[1]), parse_budget(ends[2])
     count = STEPS if steps is None else steps
     if not 2 <= count <= MOST_STEPS:
         raise ConfigError(f"the number of steps is {count}; it must be from 2 to {MOST_STEPS}")
     if low >= high:
         raise ConfigError(f"the range {text!r} does not ascend; write the smaller budget first, as in 30k..150k")
+    if high - low < count - 1:
+        raise ConfigError(f"the range {text!r} does not hold {count} budgets; give fewer --steps")
     exact = [low + (high - low) * at / (count - 1) for at in range(count)]
     # Rounded, as people would write them, if they stay apart.
     grain = 1000 if high - low >= 2000 * (count - 1) else 1

@@ -77,7 +77,7 @@ def test_passes_and_marks_are_read(make: type[Client], keep: Keep) -> None:
     session, shown = only(kept.path), load_session(kept.path)
     assert len(session.parts) == len(shown.items)
     gone = {index for eviction in session.evictions for index in eviction.removed}
-    assert gone == set(range(len(shown.items))) - set(shown.view.visible)
+    assert gone == set(range(len(shown.items))) - set(shown.visible)
     assert any(part.kind is Kind.CALL and part.tool == "delimiter" for part in session.parts)
     assert session.system_tokens is not None
     assert session.system_tokens > 0
@@ -90,7 +90,7 @@ def test_what_other_strategies_left_out_is_read(make: type[Client], strategy: st
     session, shown = only(kept.path), load_session(kept.path)
     assert not session.problems
     gone = {index for eviction in session.evictions for index in eviction.removed}
-    assert gone == set(range(len(shown.items))) - set(shown.view.visible) != set()
+    assert gone == set(range(len(shown.items))) - set(shown.visible) != set()
     freed = sum(eviction.tokens_before - eviction.tokens_after for eviction in session.evictions)
     assert freed == kept.facts.evicted
     assert all(eviction.position <= len(session.parts) for eviction in session.evictions)

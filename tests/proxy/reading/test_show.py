@@ -35,7 +35,7 @@ def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Kee
     kept = keep(make(), strategy=strategy)
     session, facts = load_session(kept.path), kept.facts
     assert session.rebuilt.strategy == strategy
-    assert (session.view.tokens, session.view.evicted) == (facts.view, facts.evicted)
+    assert (session.rebuilt.engine.tokens, session.rebuilt.engine.evicted) == (facts.view, facts.evicted)
     assert session.history_tokens == facts.history
     assert (facts.evicted > 0) == (strategy != "none")
     blocks = session.blocks
@@ -51,7 +51,7 @@ def test_only_the_first_round_of_a_reply_tells_the_size_of_the_view(
     kept = keep(make(), seed=5, strategy=strategy)
     assert len(kept.exchanges[-1].bodies) == 2, "the model marked its work in a round that the client did not see"
     session = load_session(kept.path)
-    assert (session.view.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
+    assert (session.rebuilt.engine.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 
 
 @pytest.mark.quick(1)
@@ -65,7 +65,7 @@ def test_a_report_that_leaves_out_most_of_the_request_is_ignored(make: type[Clie
 
     kept = keep(make(), model=uncached, strategy=strategy)
     session = load_session(kept.path)
-    assert (session.view.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
+    assert (session.rebuilt.engine.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 
 
 def _plain(part: Part) -> Part:
@@ -100,17 +100,16 @@ def test_what_has_folded_is_told_by_the_recorded_episodes(make: type[Client], ke
     session, facts = load_session(kept.path), kept.facts
     assert any(record.marks for record in session.file.records if isinstance(record, MessageRecord))
     assert facts.evicted > 0
-    assert (session.view.tokens, session.view.evicted) == (facts.view, facts.evicted)
+    assert (session.rebuilt.engine.tokens, session.rebuilt.engine.evicted) == (facts.view, facts.evicted)
 
 
 def told_view(session: Session) -> list[Part]:
     """What `wane show` says of the last request, with the content that the journal holds."""
-    format_, instead = get_format(session.file.header.format), session.view.instead
+    format_, instead = get_format(session.file.header.format), session.instead
     parts = [part for message in session.rebuilt.messages for part in format_.parts(message)]
     assert all(tokens == chars(PLACEHOLDER) for tokens in instead.values())
-    for index in instead:
-        parts[index] = replace(parts[index], text=PLACEHOLDER)
-    return [parts[index] for index in sorted([*session.view.visible, *instead])]
+    shown = sorted([*session.visible, *instead])
+    return [replace(parts[index], text=PLACEHOLDER) if index in instead else parts[index] for index in shown]
 
 
 @pytest.mark.quick(1)
@@ -143,7 +142,7 @@ def test_inferred_episodes_are_shown_as_such(make: type[Client], keep: Keep) -> 
     kept = keep(make(), annotate="infer", marks=False)
     session = load_session(kept.path)
     assert any(episode.inferred for episode in session.rebuilt.episodes)
-    assert (session.view.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
+    assert (session.rebuilt.engine.tokens, session.history_tokens) == (kept.facts.view, kept.facts.history)
 
 
 def test_the_page_says_whose_it_is_and_is_found_by_the_end_of_its_id(keep: Keep, run: Run) -> None:
@@ -151,7 +150,7 @@ def test_the_page_says_whose_it_is_and_is_found_by_the_end_of_its_id(keep: Keep,
     done = run("show", kept.facts.session.rpartition("-")[2][:6])
     assert done.code == 0, done.err
     assert "kept by    proxy, Anthropic Messages, clear-tools" in done.out
-    assert f"{kept.facts.view:,} of 4,000 tokens; with all that was evicted {kept.facts.history:,}" in done.out
+    assert f"{kept.facts.view:,} of 4,000 tokens; {kept.facts.history:,} with all that was evicted" in done.out
     assert "never evicted" not in done.out, "that is a promise of eviction by episode"
 
 

@@ -1,6 +1,6 @@
 """The chat's commands, which begin with a slash: how a line names one, and what each does.
 
-What they show with is imported when they run, so that the prompt is there quickly.
+Modules that draw tables are imported when a command runs, so that the prompt is there quickly.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from wane.core import FitReport, Item
     from wane.journal import SessionInfo, SessionStore
 
-_MEANT: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help"}
-"""Lines that are commands without being written as one; nobody says these words to a model."""
+_SHORTHANDS: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help"}
+"""Lines that stand for commands; nobody says these words to a model."""
 
 
 class Host(Protocol):
@@ -67,9 +67,9 @@ class ChatCommand:
 
     Attributes:
         run: runs it with the text after its name.
-        looks: whether it only looks, so that it may run during a turn.
-        aliases: those that other agents have for it.
-        shows: whether it only looks where it has no argument.
+        looks: whether it changes nothing, so that it may run during a turn.
+        aliases: its names in other agents.
+        shows: whether it changes nothing if it has no argument.
     """
 
     name: str
@@ -86,39 +86,39 @@ class ChatCommand:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All its names."""
         return (self.name, *self.aliases)
 
-    def begins(self, word: str) -> bool:
-        """Return whether one of its names begins with a word."""
-        return any(name.startswith(word) for name in self.names)
+    def matches(self, beginning: str) -> list[str]:
+        """Return its names that begin so."""
+        return [name for name in self.names if name.startswith(beginning)]
 
 
 def is_command(line: str) -> bool:
-    """Return whether a line is a command: it begins with a slash, but not with a path; or it says to leave."""
+    """Return whether a line is a command: a shorthand, or it begins with a slash, but not with a path."""
     word = line.split(maxsplit=1)[0] if line else ""
-    return line in _MEANT or (line.startswith("/") and "/" not in word[1:])
+    return line in _SHORTHANDS or (line.startswith("/") and "/" not in word[1:])
 
 
 def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] = ()) -> tuple[ChatCommand, str]:
     """Return the command that a line names, by a name or an unambiguous beginning, and the rest of the line.
 
     Raises:
-        ConfigError: if no command has this name, or several have; or if there is a rest, and the command takes none.
+        ConfigError: if no command has this name, or several do; or if there is a rest, and the command takes none.
     """
     word, _, argument = line.strip().partition(" ")
-    word = _MEANT.get(word, word)
+    word, argument = _SHORTHANDS.get(word, word), argument.strip()
     matches = [command for command in commands if word in command.names]
-    matches = matches or [command for command in commands if command.begins(word)]
-    argument = argument.strip()
+    if not matches:
+        matches = [command for command in commands if command.matches(word)]
     if len(matches) == 1:
         if argument and not matches[0].arguments:
             raise ConfigError(f"{matches[0].name} takes nothing after it, but there is {argument!r}")
         return matches[0], argument
     if matches:
-        names = [name for command in matches for name in command.names if name.startswith(word)]
+        names = [name for command in matches for name in command.matches(word)]
         raise ConfigError(f"{word} could be {', '.join(names[:-1])} or {names[-1]}")
-    near = get_close_matches(word, [*(name for command in commands for name in command.names), *own], 1)
+    names = [name for command in commands for name in command.names]
+    near = get_close_matches(word, [*names, *own], 1)
     guess = f"did you mean {near[0]}? " if near else ""
     raise ConfigError(f"there is no command {word}; {guess}/help lists all")
 
@@ -134,7 +134,7 @@ KEYS: Final = (
     ("@path", "Name a file; it is completed as you type."),
     ("!command", "Run a command of yours. The model reads its output with your next words."),
 )
-"""What /help tells about keys, and about what a line may begin with."""
+"""What /help says about keys, and about what a line may begin with."""
 
 _ROWS: Final = 40
 
@@ -157,7 +157,6 @@ def _context(chat: Host, _: str) -> None:
 
 
 def _warn_of_room(chat: Host) -> None:
-    """Print a warning if the budget leaves too little room."""
     room = chat.session.room
     if room is not None and room.tight:
         chat.console.print(Text(room.warning, style="yellow"))
@@ -182,11 +181,12 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     freed = report.tokens_before - report.tokens_after
     due = window.tokens > window.budget
     if not freed:
-        return f"{state} Nothing could be evicted now.{f' {report.shortfall}' if due else ''}"
-    if due:
-        forecast = f"{state} A pass is due before the next model call; it would free {freed:,} tokens."
-        return f"{forecast} {report.shortfall}".rstrip()
-    return f"{state} A pass runs when the view is full; now it would free {freed:,} tokens."
+        outlook = f"{state} Nothing could be evicted now."
+    elif due:
+        outlook = f"{state} A pass is due before the next model call; it would free {freed:,} tokens."
+    else:
+        outlook = f"{state} A pass runs when the view is full; now it would free {freed:,} tokens."
+    return f"{outlook} {report.shortfall}".rstrip() if due else outlook
 
 
 def _episodes(chat: Host, _: str) -> None:
@@ -319,7 +319,9 @@ def _mcp(chat: Host, _: str) -> None:
         return
     table = picture.plain_table("server", "*tools")
     for server in servers:
-        status = f"does not work: {server.problem}" if server.problem else ", ".join(server.tools) or "not started yet"
+        status = ", ".join(server.tools) or "not started yet"
+        if server.problem:
+            status = f"does not work: {server.problem}"
         table.add_row(printable(server.name), printable(status))
     chat.console.print(table)
 
@@ -359,7 +361,6 @@ def _sessions(chat: Host, _: str) -> None:
 
 
 def resumable(store: SessionStore, directory: Path) -> list[SessionInfo]:
-    """Return the sessions of a directory that the agent can resume, and those that may be."""
     from wane.cli.sessions.listing import of_the_agent
 
     return of_the_agent(store.sessions(directory))
@@ -370,8 +371,10 @@ def session_table(infos: Sequence[SessionInfo], current: str | None) -> Renderab
     from wane.cli.terminal import picture
 
     table = picture.plain_table(">", "id", "last written", ">messages", "title")
-    # The title takes the width that the others leave.
-    table.expand, table.columns[-1].ratio, table.columns[-1].overflow = True, 1, "ellipsis"
+    # The title gets the width that the other columns leave.
+    table.expand = True
+    table.columns[-1].ratio = 1
+    table.columns[-1].overflow = "ellipsis"
     for number, info in enumerate(infos, start=1):
         mark = "*" if info.id == current else ""
         title = printable(info.problem or info.title or "")
@@ -381,7 +384,9 @@ def session_table(infos: Sequence[SessionInfo], current: str | None) -> Renderab
 
 def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
     """Return the id for a number in the table of sessions; any other answer is returned as it is."""
-    return infos[int(answer) - 1].id if _is_number(answer) and 1 <= int(answer) <= len(infos) else answer
+    if _is_number(answer) and 1 <= int(answer) <= len(infos):
+        return infos[int(answer) - 1].id
+    return answer
 
 
 def _is_number(text: str) -> bool:

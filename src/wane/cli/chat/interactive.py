@@ -56,11 +56,7 @@ _CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
 
 
 def run_chat(options: AgentOptions) -> int:
-    """Talk with the user until they quit, and return the exit code.
-
-    Raises:
-        WaneError: for options, settings, a model or a session that cannot be used at the start.
-    """
+    """Talk with the user until they quit, and return the exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the interactive session needs a terminal; give the task with -p")
     try:
@@ -76,10 +72,7 @@ class Chat:
     """One chat.
 
     Attributes:
-        unseen: the last search in this session and the places of it that were shown, if there are more; None if not.
-
-    Raises:
-        WaneError: for what `check_options` finds.
+        unseen: the last search in this session and how many of its matches were shown; None if all were.
     """
 
     def __init__(self, options: AgentOptions, console: Console, keys: Input | None = None) -> None:
@@ -101,7 +94,7 @@ class Chat:
         self._stopping = asyncio.Event()
         self._waiting: deque[str] = deque()
         self._over = self._leaving = False
-        self._kept = ""
+        self._draft = ""
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
             bottom_toolbar=self._footer,
@@ -113,27 +106,24 @@ class Chat:
                 lambda line: bool(line.strip()) and not self._question.open and self._choices is None,
                 self.pastes,
             ),
-            # What is above the prompt at that moment would stay: `_line_typed` writes the line itself.
+            # Without this, what is above the prompt would stay there: `_line_typed` writes the line itself.
             erase_when_done=True,
             input=keys,
         )
-        # Longer, and Esc would be late; the bytes of an arrow key, or of Alt with another one, come together.
+        # With longer timeouts Esc would act late. The bytes of an arrow key, or of Alt with another key, come together.
         self._prompt.app.ttimeoutlen = self._prompt.app.timeoutlen = _ESCAPE
 
     async def run(self) -> int:
         """Read and run the user's input until the end, and return the exit code.
 
         The prompt is there at once; what is typed before the agent has been loaded waits.
-
-        Raises:
-            WaneError: if the session cannot be opened.
         """
         with handled(INTERRUPT, self._interrupted):
             opening = asyncio.get_running_loop().create_task(self._open())
             try:
                 with self._prompt.input.raw_mode():  # between two prompts, too
                     while not self._over:
-                        line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
+                        line = await self._prompt.prompt_async(default=self._take_draft(), handle_sigint=False)
                         self._line_typed(line.strip())
             except EOFError:
                 self._over = True
@@ -159,7 +149,7 @@ class Chat:
                 return
             self._session = open_session(self._options, self._settings, self._resumed, self._ask)
         except BaseException as error:
-            # Told by `run`, when the prompt has gone.
+            # `run` raises it when the prompt is gone.
             self._failure, self._over = error, True
             self._leave()
             return
@@ -189,7 +179,6 @@ class Chat:
         self._change(AgentSession.create(self._config()))
 
     def resume(self, path: Path) -> None:
-        """Resume another session."""
         from wane.agent.session import AgentSession
 
         if self.session.journal is not None and self.session.journal.path == path:
@@ -197,11 +186,9 @@ class Chat:
         self._change(AgentSession.resume(path, self._config()))
 
     def offer(self, infos: Sequence[SessionInfo]) -> None:
-        """Take the next input as the choice among these sessions."""
         self._choices = infos
 
     def quit(self) -> None:
-        """End the chat."""
         self._over = True
 
     # For keys
@@ -219,14 +206,10 @@ class Chat:
 
     @property
     def working(self) -> bool:
-        """Whether a turn is running."""
         return self._turn is not None
 
     def interrupt(self, buffer: Buffer) -> None:
-        """Handle Ctrl-C, and Esc during a turn: stop the turn, or clear the line.
-
-        At an idle prompt, say how to quit, and the second time quit.
-        """
+        """Stop the turn, or clear the line; at an idle prompt, say how to quit, and the second time quit."""
         if self._turn is not None:
             self.stop()
         elif buffer.text or self._choices is not None:
@@ -243,14 +226,12 @@ class Chat:
         self._leaving = False
 
     def take_back(self, buffer: Buffer) -> bool:
-        """Take the last queued line back into an empty prompt; False if there is none."""
         if buffer.text or not self._waiting:
             return False
         buffer.insert_text(self._waiting.pop())
         return True
 
     def unfold(self) -> None:
-        """Write the whole of what was last shown in part."""
         self._narration.unfold()
 
     # Input
@@ -259,7 +240,7 @@ class Chat:
         self._leaving = False
         if self._question.open:
             if not line:
-                return  # it may have been meant for another line
+                return  # Enter alone may have been meant for something else
             if line.startswith("/") and is_command(line) and not self._custom(line) and self._looks(line):
                 self._do(line)
                 return
@@ -289,9 +270,9 @@ class Chat:
                 command.run(self, argument)
             elif choices is not None and line:
                 # After a wrong answer the line comes back to be corrected, and the question stays.
-                self._choices, self._kept = choices, line
+                self._choices, self._draft = choices, line
                 self.resume(self.store.find(chosen(choices, line)))
-                self._choices, self._kept = None, ""
+                self._choices, self._draft = None, ""
         except WaneError as error:
             self.console.print(Text(safe(str(error)), style="red"))
 
@@ -355,9 +336,10 @@ class Chat:
         except OSError as error:
             self.console.print(Text(safe(f"cannot run it: {error.strerror or error}"), style="red"))
             return
-        ended = f"[exit code: {ran.code}]" if ran.code else ""
-        output = "\n".join(filter(None, (ran.output.rstrip("\n"), ended))) or "(no output)"
-        self._narrate(ToolReturned("", SHELL_TOOL, output, failed=bool(ran.code)))
+        output = ran.output.rstrip("\n")
+        if ran.code:
+            output = f"{output}\n[exit code: {ran.code}]".lstrip("\n")
+        self._narrate(ToolReturned("", SHELL_TOOL, output or "(no output)", failed=bool(ran.code)))
         self.session.note(ran.notice)
 
     async def _tick(self) -> None:
@@ -380,7 +362,7 @@ class Chat:
         self._narration.question(request)
         # The user's unfinished line is not the answer.
         buffer = self._prompt.default_buffer
-        self._kept = buffer.text
+        self._draft = buffer.text
         buffer.reset()
         self._prompt.app.invalidate()
         loop = asyncio.get_running_loop()
@@ -395,11 +377,10 @@ class Chat:
 
     def _message(self) -> FormattedText:
         size = self._prompt.app.output.get_size()
-        live = self._narration.live(size.columns)[-max(2, size.rows // 2) :]
-        parts = []
-        for line in live:
-            is_output = line.startswith("    ")
-            parts.append(("ansibrightblack" if is_output else "", f"{line}\n"))
+        parts: list[tuple[str, str]] = []
+        for line in self._narration.live(size.columns)[-max(2, size.rows // 2) :]:
+            style = "ansibrightblack" if line.startswith("    ") else ""
+            parts.append((style, f"{line}\n"))
         queued = [cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
         parts += [("ansibrightblack", f"{line}\n") for line in queued]
         if self._question.open:
@@ -418,14 +399,15 @@ class Chat:
         return footer(self._session, self._prompt.app.output.get_size().columns)
 
     def _names(self) -> list[tuple[str, str]]:
-        own = [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
-        aliases = [(name, command.help) for command in COMMANDS for name in command.aliases]
-        return [*((command.name, command.help) for command in COMMANDS), *own, *aliases]
+        names = [(command.name, command.help) for command in COMMANDS]
+        names += [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
+        names += [(alias, command.help) for command in COMMANDS for alias in command.aliases]
+        return names
 
-    def _unkept(self) -> str:
+    def _take_draft(self) -> str:
         if self._question.open:
             return ""
-        draft, self._kept = self._kept, ""
+        draft, self._draft = self._draft, ""
         return draft
 
     def _greet(self) -> None:
@@ -446,7 +428,7 @@ class Chat:
             self.console.print(Text(safe(warning), style="yellow"))
 
     def _interrupted(self) -> None:
-        """Handle Ctrl-C as a signal: from another process, or when the prompt has gone."""
+        """Handle Ctrl-C as a signal: from another process, or when there is no prompt."""
         if self._prompt.app.is_running:
             self._prompt.app.key_processor.feed(KeyPress(Keys.ControlC))
             self._prompt.app.key_processor.process_keys()

@@ -1,6 +1,6 @@
 """What the chat shows: a turn as it goes on, what it is doing, and the line below the prompt.
 
-What is finished is written for good; the rest stands above the prompt.
+Finished lines are written to the screen; unfinished ones stay above the prompt and change there.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Narration:
     """Turns events into lines."""
 
     def __init__(self, write: Callable[[RenderableType], None], marks: LineMarks = UNICODE) -> None:
-        self._folded: list[str] = []  # the lines of the last output that was shown in part
+        self._folded: list[str] = []  # the last output that was not shown in full
         self._write = write
         self._marks = marks
         self._answer = AnswerStream()
@@ -95,7 +95,6 @@ class Narration:
         self._waiting_for = ""
 
     def event(self, event: SessionEvent) -> None:
-        """Write an event."""
         match event:
             case TextDelta(text):
                 for block in self._answer.feed(text):
@@ -120,15 +119,14 @@ class Narration:
     def live(self, columns: int) -> list[str]:
         """Return the lines of what is not finished: the end of an answer, or of a running command's output."""
         lines: list[str] = []
-        for line in safe(self._answer.rest, keep="\t\n").split("\n"):
-            lines += textwrap.wrap(line, max(1, columns - 1), drop_whitespace=False) or [""]
-        answer = lines[-MAX_LIVE:] if self._answer.rest.strip() else []
-        return answer + [cut(line, columns - 1) for line in self._output.lines()]
+        if self._answer.rest.strip():
+            for line in safe(self._answer.rest, keep="\t\n").split("\n"):
+                lines += textwrap.wrap(line, max(1, columns - 1), drop_whitespace=False) or [""]
+        return lines[-MAX_LIVE:] + [cut(line, columns - 1) for line in self._output.lines()]
 
     def end(self, result: TurnResult) -> None:
-        """Write how the turn ended."""
         self.flush()
-        # The last lines of a command that was interrupted: no result of it will come.
+        # The last lines of a command that was interrupted: it will have no result.
         if body := "\n".join(self._output.lines()).lstrip(" "):
             self._write(Text(f"  {self._marks.result} {body}", style="dim"))
         self._output = OutputTail()
@@ -137,14 +135,13 @@ class Narration:
         if result.outcome is Outcome.INTERRUPTED:
             self._write(Text("Stopped. What was done so far is kept.", style="yellow"))
         elif result.error is not None:
-            # The reason has been told when the waiting began.
+            # The reason was written when the waiting began.
             error = result.error.removeprefix(f"{known}; ") if known else result.error
             self._write(Text(safe(f"{error[:1].upper()}{error[1:]}"), style="red"))
         calls = counted(result.spent.calls, "model call")
         self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
 
     def question(self, request: ApprovalRequest) -> None:
-        """Write what the user is asked to approve."""
         self.flush()
         self._asked = request.subject if request.effect is Effect.WRITE else ""
         for line in question_lines(request):
@@ -161,7 +158,6 @@ class Narration:
             self._write(Text(f"    (the last {MAX_ALL:,} of {len(lines):,} lines)", style="dim"))
 
     def flush(self) -> None:
-        """Write the unfinished answer."""
         for block in self._answer.end():
             self._write(block)
 
@@ -172,31 +168,33 @@ class Narration:
                 self._latest = call_id
                 return Text(f"{marks.tool} {called(tool, arguments)}", style="cyan")
             case ToolReturned(call_id, tool, result, failed) if tool != DELIMITER or failed:
-                # A result names its call if it belongs to an earlier one than the call above it.
+                # A result names its tool if it does not belong to the call right above it.
                 return self._returned(tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: ")
             case ToolReturned(tool=tool, result=result) if tool == DELIMITER and result.startswith(_REFUSED):
                 reason = result.removeprefix(_REFUSED).partition(". ")[0]
-                return Text(
-                    f"  {marks.result} {cut(f'delimiter refused: {printable(reason)}', _MAX_ARGUMENTS)}", style="dim"
-                )
+                refusal = cut(f"delimiter refused: {printable(reason)}", _MAX_ARGUMENTS)
+                return Text(f"  {marks.result} {refusal}", style="dim")
             case EpisodeOpened(episode) if episode.name is not None:
-                behind = f" (on {', '.join(map(_named, episode.dependencies))})" if episode.dependencies else ""
-                return Text(f"{marks.opened} {episode.type.value} {_named(episode.name)}{behind}", style="magenta")
+                line = f"{marks.opened} {episode.type.value} {_named(episode.name)}"
+                if episode.dependencies:
+                    line += f" (on {', '.join(map(_named, episode.dependencies))})"
+                return Text(line, style="magenta")
             case EpisodeClosed(episode) if episode.name is not None:
-                learned = f": {printable(episode.description)}" if episode.description else ""
-                fate = " abandoned" if episode.given_up else ""
-                return Text(f"{marks.closed} {_named(episode.name)}{fate}{learned}", style="magenta")
+                line = f"{marks.closed} {_named(episode.name)}"
+                if episode.given_up:
+                    line += " abandoned"
+                if episode.description:
+                    line += f": {printable(episode.description)}"
+                return Text(line, style="magenta")
             case PassRan(report) if report.tokens_after < report.tokens_before:
-                freed = report.tokens_before - report.tokens_after
-                effect = (
-                    f"evicted {counted(freed, 'token')}; the view holds {report.tokens_after:,} of {report.budget:,}"
-                )
-                return Text(f"{marks.evicted} {effect}", style="yellow")
+                freed = counted(report.tokens_before - report.tokens_after, "token")
+                state = f"the view holds {report.tokens_after:,} of {report.budget:,}"
+                return Text(f"{marks.evicted} evicted {freed}; {state}", style="yellow")
             case StrategyActed(strategy, _, _, before, after):
                 effect = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {effect}", style="yellow")
             case Waiting(reason) if reason != self._waiting_for:
-                # Further tries are told by the line above the prompt.
+                # The line above the prompt shows further tries.
                 self._waiting_for = reason
                 return Text(printable(f"{reason[:1].upper()}{reason[1:]}"), style="yellow")
             case Warned(text):
@@ -217,12 +215,13 @@ class Narration:
         above = max(0, len(lines) - MAX_LINES)
         if above or any(len(line) > _MAX_OUTPUT for line in lines):
             self._folded = lines
-        note = [f"({counted(above, 'line')} above; Ctrl-O shows all)"] if above else []
-        body = "\n    ".join(cut(safe(line), _MAX_OUTPUT) for line in [*note, *lines[above:]])
+        if above:
+            lines = [f"({counted(above, 'line')} above; Ctrl-O shows all)", *lines[above:]]
+        body = "\n    ".join(cut(safe(line), _MAX_OUTPUT) for line in lines)
         return Text(f"  {self._marks.result} {name}{body}", style=style)
 
     def _change(self, path: str, lines: list[str]) -> None:
-        """Write what changed in a file, unless the user has just been shown it and asked."""
+        """Write what changed in a file, unless the user has just approved it."""
         self.flush()
         approved, self._asked = self._asked, ""
         if approved == path:
@@ -248,21 +247,19 @@ class OutputTail:
         self._rest = ""
 
     def feed(self, text: str) -> None:
-        """Take more output."""
         *lines, self._rest = f"{self._rest}{text}".split("\n")
         self._rest = self._rest[-_MAX_REST:]
         self._lines.extend(lines)
         self._count += len(lines)
 
     def lines(self) -> list[str]:
-        """Return the lines, with the number of those before them."""
+        """Return the lines, after the number of those above them."""
         # What a progress bar has overwritten is not shown.
-        visible = [line.rstrip("\r").rpartition("\r")[2] for line in (*self._lines, self._rest) if line]
+        lines = [line.rstrip("\r").rpartition("\r")[2] for line in (*self._lines, self._rest) if line][-MAX_LINES:]
         above = self._count - len(self._lines)
-        lines = [f"    {safe(line)}" for line in visible[-MAX_LINES:]]
         if above:
-            lines.insert(0, f"    ({counted(above, 'line')} above)")
-        return lines
+            lines.insert(0, f"({counted(above, 'line')} above)")
+        return [f"    {safe(line)}" for line in lines]
 
 
 def safe(text: str, keep: str = "\t") -> str:
@@ -273,16 +270,18 @@ def safe(text: str, keep: str = "\t") -> str:
 def called(tool: str, arguments: str) -> str:
     """Return a call on one line: a single argument alone, several as `name=value` pairs.
 
-    Of a change it has only the path: the diff shows the rest.
+    Of a change, it shows only the path, because the diff shows everything else.
     """
-    text = arguments
+    text, data = arguments, _json(arguments)
     if tool in EDIT_TOOLS and (path := _member(arguments, "path")) is not None:
         text = path
-    elif isinstance(data := _json(arguments), dict):
-        texts = {name: _text(value) for name, value in data.items()}
-        text = " ".join(f"{name}={value}" for name, value in texts.items())
-        if len(texts) == 1:
-            (text,) = texts.values()
+    elif isinstance(data, dict):
+        pairs = []
+        for name, value in data.items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            pairs.append(f"{name}={text}")
+        if len(pairs) != 1:
+            text = " ".join(pairs)
     return f"{printable(tool)} {cut(printable(text), _MAX_ARGUMENTS)}"
 
 
@@ -312,7 +311,7 @@ def _named(name: str) -> str:
 def footer(session: AgentSession, columns: int = 0) -> str:
     """Return `↑in ↓out Rcache Wcache $cost view/budget`, the active episode and the model.
 
-    What matters least is left out where there are not enough columns; 0 is any width.
+    If there are not enough columns, what matters least is left out; 0 is any width.
     """
     window, active = session.window, session.window.active
     account, model = session.account, printable(session.model.model_id)
@@ -328,8 +327,12 @@ def footer(session: AgentSession, columns: int = 0) -> str:
         [account.brief, fill, episode],
         [account.brief, fill],
     )
-    lines = ["  ".join(filter(None, parts)) for parts in fitting]
-    return next((line for line in lines if not columns or len(line) < columns), lines[-1])
+    line = ""
+    for parts in fitting:
+        line = "  ".join(part for part in parts if part)
+        if not columns or len(line) < columns:
+            break
+    return line
 
 
 def spent(account: Account) -> str:
@@ -346,7 +349,7 @@ WAITING: Final = "waiting for the model"
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ASCII_FRAMES: Final = "-\\|/"
 _FRAMES_A_SECOND: Final = 10
-_NARROWEST: Final = 10  # columns of what it does
+_NARROWEST: Final = 10  # columns for what it does
 
 
 @dataclass(slots=True)
@@ -354,9 +357,9 @@ class Activity:
     """What a turn is doing.
 
     Attributes:
-        began: when it began, in seconds of any clock; later by as long as it has waited for the user's answers.
+        began: when it began, in seconds of any clock, plus the seconds that it has waited for the user's answers.
         before: what the session had spent by then.
-        calls: the calls without a result, by id, as they are told to the user.
+        calls: the calls without a result, by id, as the user sees them.
     """
 
     began: float
@@ -366,7 +369,6 @@ class Activity:
     calls: dict[str, str] = field(default_factory=dict)
 
     def event(self, event: SessionEvent, description: str = "") -> None:
-        """Take in an event of the turn."""
         match event:
             case Waiting():
                 self.doing = event.next_try

@@ -1,4 +1,4 @@
-"""The user's own commands: `/name` sends what stands in `name.md`, and `!make` runs in their shell."""
+"""The user's own commands: `/name` sends the text of `name.md`, and `!make` runs in their shell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_BYTES: Final = 100_000
 _NAME: Final = re.compile(r"[\w-]+")
 _HEAD: Final = re.compile(r"---\r?\n(?P<head>.*?)\r?\n---\r?\n", re.DOTALL)
 _DESCRIPTION: Final = re.compile(r"^description:\s*(?P<text>.+)$", re.MULTILINE)
-_PLACE: Final = re.compile(r"\$(ARGUMENTS|[1-9])")
+_VARIABLE: Final = re.compile(r"\$(ARGUMENTS|[1-9])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,18 @@ class CustomCommand:
             number = int(match[1])
             return words[number - 1] if number <= len(words) else ""
 
-        filled, places = _PLACE.subn(argument, self.text)
-        return filled if places or not arguments else f"{filled}\n\n{arguments}"
+        filled, replaced = _VARIABLE.subn(argument, self.text)
+        if arguments and not replaced:
+            return f"{filled}\n\n{arguments}"
+        return filled
 
 
 def custom_commands(directory: Path, environ: Mapping[str, str]) -> list[CustomCommand]:
-    """Return the user's commands, by name. The nearest counts: the directory's, the project's, the user's own."""
-    places = [path / folder for path in dict.fromkeys((directory, project_of(directory))) for folder in FOLDERS]
+    """Return the user's commands, sorted by name. Of one name the nearest counts: directory, project, user."""
+    roots = dict.fromkeys((directory, project_of(directory)))
+    folders = [root / folder for root in roots for folder in FOLDERS]
     commands: dict[str, CustomCommand] = {}
-    for folder in (*places, user_file(environ).with_name("commands")):
+    for folder in (*folders, user_file(environ).with_name("commands")):
         for path in sorted(folder.glob("*.md")):
             command = _read(path)
             if command is not None:
@@ -71,11 +74,12 @@ def _read(path: Path) -> CustomCommand | None:
     except OSError:
         return None
     head = _HEAD.match(text)
-    body = (text[head.end() :] if head else text).strip()
+    body = text[head.end() :].strip() if head else text.strip()
     if not body:
         return None
-    described = _DESCRIPTION.search(head["head"]) if head else None
-    return CustomCommand(f"/{path.stem}", described["text"].strip("\"' \r") if described else body.split("\n")[0], body)
+    description = _DESCRIPTION.search(head["head"]) if head else None
+    help_text = description["text"].strip("\"' \r") if description else body.split("\n")[0]
+    return CustomCommand(f"/{path.stem}", help_text, body)
 
 
 MAX_KEPT: Final = 8_000
@@ -97,7 +101,7 @@ class Ran:
     @property
     def notice(self) -> str:
         """What the model reads with the user's next words: a notice (R15), so that it can be evicted."""
-        # What would end the notice early must not stand in it.
+        # The output must not end the notice early.
         output = self.output.rstrip("\n") or "(no output)"
         ended = f"\n[exit code: {self.code}]" if self.code else ""
         text = f"The user ran: {self.command}\n{output}{ended}".replace(f"</{_NOTICE}>", f"<\\/{_NOTICE}>")
@@ -107,7 +111,7 @@ class Ran:
 async def run_own(command: str, directory: Path, on_output: Callable[[str], object], stopping: asyncio.Event) -> Ran:
     """Run a command in the user's shell, and return how it ended.
 
-    `stopping` interrupts it once it is set, and kills it if that does not end it.
+    Once `stopping` is set, the command is interrupted, and killed if that does not end it.
     """
     process = await asyncio.create_subprocess_shell(
         command,
@@ -135,7 +139,7 @@ async def run_own(command: str, directory: Path, on_output: Callable[[str], obje
 async def _stop(group: int, stopping: asyncio.Event) -> None:
     await stopping.wait()
     for name in ("SIGINT", "SIGKILL"):
-        # Windows has neither groups nor a way to kill harder.
+        # Windows has no process groups, and one way to kill.
         with suppress(ProcessLookupError):
             if os.name == "posix":
                 os.killpg(group, getattr(signal, name))

@@ -26,10 +26,9 @@ from wane.conversation.events import BudgetUnmet
 if TYPE_CHECKING:
     from wane.agent.options import AgentOptions
     from wane.agent.session import AgentSession
-    from wane.core import Room
 
 EXIT_CODES: Final = {Outcome.DONE: failure.OK, Outcome.INTERRUPTED: failure.INTERRUPTED}
-"""Exit code by outcome; `failure.FAILED` for any other, and `failure.UNAVAILABLE` for what passes by waiting."""
+"""Exit code by outcome; `failure.FAILED` for others, but `failure.UNAVAILABLE` if it may work later."""
 
 STDIN_PATIENCE: Final = 3.0
 """Seconds to wait for the first byte of a pipe, which may be open although nobody writes to it."""
@@ -38,11 +37,7 @@ _write: Final = partial(write_json, escaped=False)
 
 
 def run_print(options: AgentOptions) -> int:
-    """Do the task, print the result, and return the exit code: 0, or 1 if the model could not do it.
-
-    Raises:
-        WaneError: for options, settings, a model or a session that cannot be used.
-    """
+    """Do the task, print the result, and return the exit code: 0, or 1 if the model could not do it."""
     if options.resume == CHOOSE:
         raise UsageError("print mode cannot show a list to choose from; give the session's ID after -r, or use -c")
     prompt = with_stdin(options.prompt or "", sys.stdin)
@@ -55,35 +50,33 @@ def run_print(options: AgentOptions) -> int:
 
 
 def write_failed_start(options: AgentOptions, error: Exception) -> None:
-    """Write the result of a task that could not be begun, with the fields of any other, if JSON is asked for."""
+    """Write the result of a task that could not begin, with the fields of any other result, if JSON is asked for."""
     if options.output_format in (None, "text"):
         return
     about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
-    nothing = TurnResult(Outcome.FAILED, "", str(error), Account())
-    _write({"type": "result", **about, **_result(nothing, 0, Account(), 0)})
+    _write_result(about, TurnResult(Outcome.FAILED, "", str(error), Account()), 0, None)
 
 
-def _result(
-    result: TurnResult,
-    refused: int,
-    account: Account,
-    tokens: int,
-    budget: int | None = None,
-    room: Room | None = None,
-) -> dict[str, Any]:
-    return {
-        "outcome": result.outcome.value,
-        "result": result.output,
-        "error": result.error,
-        "fault": None if result.fault is None else result.fault.to_dict(),
-        "waited_seconds": round(result.waited, 3),
-        "refused_actions": refused,
-        "usage": result.spent.to_dict(),
-        "session_usage": account.to_dict(),
-        "view_tokens": tokens,
-        "budget": budget,
-        "room": None if room is None else room.to_dict(),
-    }
+def _write_result(about: dict[str, Any], result: TurnResult, refused: int, session: AgentSession | None) -> None:
+    room = None if session is None else session.room
+    account = Account() if session is None else session.account
+    _write(
+        {
+            "type": "result",
+            **about,
+            "outcome": result.outcome.value,
+            "result": result.output,
+            "error": result.error,
+            "fault": None if result.fault is None else result.fault.to_dict(),
+            "waited_seconds": round(result.waited, 3),
+            "refused_actions": refused,
+            "usage": result.spent.to_dict(),
+            "session_usage": account.to_dict(),
+            "view_tokens": 0 if session is None else session.tokens,
+            "budget": None if session is None else session.window.budget,
+            "room": None if room is None else room.to_dict(),
+        }
+    )
 
 
 def with_stdin(prompt: str, stdin: TextIO | None) -> str:
@@ -99,7 +92,7 @@ def with_stdin(prompt: str, stdin: TextIO | None) -> str:
     if os.name == "posix" and not select.select([stdin], [], [], STDIN_PATIENCE)[0]:
         say(f"nothing came on standard input for {STDIN_PATIENCE:g} seconds: continuing without it")
         return prompt
-    # Bytes that are not text must not stop the start; the model gets them replaced.
+    # Bytes that are not text must not prevent the start, so they are replaced.
     piped = stdin.buffer.read().decode("utf-8", "replace")
     return f"{prompt}\n\n{piped}" if piped.strip() else prompt
 
@@ -116,10 +109,9 @@ class _Refusals:
 
     def describe(self) -> str:
         kinds = {Effect.COMMAND: "command", Effect.TOOL: "MCP call", Effect.WRITE: "file change"}
-        counts = {kinds[effect]: count for effect, count in sorted(self.effects.items())}
-        what = " and ".join(counted(count, kind) for kind, count in counts.items())
-        were = "was" if self.effects.total() == 1 else "were"
-        return f"{what} {were} refused because nobody could be asked for approval; --allow or -y/--yolo allows them"
+        actions = " and ".join(counted(count, kinds[effect]) for effect, count in sorted(self.effects.items()))
+        verb = "was" if self.effects.total() == 1 else "were"
+        return f"{actions} {verb} refused because nobody could be asked for approval; --allow or -y/--yolo allows them"
 
 
 async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusals: _Refusals) -> int:
@@ -127,7 +119,7 @@ async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusa
     for warning in session.warnings:
         say(warning)
     output.begin()
-    # What has happened is recorded, and the result is still printed.
+    # After a signal, what has happened is recorded, and the result is still printed.
     with handled(INTERRUPT + END, session.cancel):
         result = await session.run(prompt, output.event, images_in(options.prompt or "", session.cwd))
     output.end(result)
@@ -163,9 +155,7 @@ class _Output:
 
     def end(self, result: TurnResult) -> None:
         if self._format != "text":
-            session, refused = self._session, self._refusals.effects.total()
-            ended = _result(result, refused, session.account, session.tokens, session.window.budget, session.room)
-            _write({"type": "result", **self._about(), **ended})
+            _write_result(self._about(), result, self._refusals.effects.total(), self._session)
         elif result.outcome is Outcome.DONE:
             # A terminal would obey control characters; a file or pipe gets the text unchanged.
             text = printable(result.output, keep="\n\t") if sys.stdout.isatty() else result.output

@@ -1,4 +1,4 @@
-"""The question whether something may be done: what it says, what the answers mean, and how the prompt waits for one."""
+"""Questions for approval: what they say, what the answers mean, and how the prompt waits for one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
 
 
 def covered(rule: str) -> str:
-    """Return in words what a rule is about."""
+    """Return in words what a rule covers."""
     if rule.startswith("="):
         return "exactly this text"
     prefix, separator, name = rule.partition(":")
@@ -103,7 +103,6 @@ class Asking:
 
     @property
     def open(self) -> bool:
-        """Whether a question waits for its answer."""
         return self._answer is not None and not self._answer.done()
 
     @property
@@ -111,10 +110,9 @@ class Asking:
         """The words of the prompt for the answer; "" if no question is open."""
         if not self.open or self._request is None:
             return ""
-        return f"Allow it? {'/'.join(key for key, _ in _menu(self._request))}, or say what to do instead "
+        return f"Allow it? {'/'.join(dict(_menu(self._request)))}, or say what to do instead "
 
     async def ask(self, request: ApprovalRequest) -> Approval:
-        """Return the answer, once there is one."""
         self._request, self._answer = request, asyncio.get_running_loop().create_future()
         try:
             return await self._answer
@@ -129,12 +127,11 @@ class Asking:
         if key not in _ANSWERS:
             self.answer(Approval(allowed=False, reason=f"the user refused it and says: {line}"))
             return True
-        offered = any(key == offered for offered, _ in _menu(self._request))
-        if offered:
-            self.answer(_ANSWERS[key])
-        return offered
+        if key not in dict(_menu(self._request)):
+            return False
+        self.answer(_ANSWERS[key])
+        return True
 
     def answer(self, approval: Approval) -> None:
-        """Answer the question that is open."""
         assert self._answer is not None
         self._answer.set_result(approval)

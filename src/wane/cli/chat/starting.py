@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def session_store() -> SessionStore:
-    """Return the store of the user's sessions."""
     return SessionStore(default_root(os.environ))
 
 
@@ -32,7 +31,6 @@ def choose_session(options: AgentOptions) -> AgentOptions:
     """Return the options with a session that the user chooses, if `--resume` was given without an id.
 
     Raises:
-        UsageError: if there is no session to choose.
         EOFError: if the user chooses none.
     """
     if options.resume != CHOOSE:
@@ -50,13 +48,7 @@ def choose_session(options: AgentOptions) -> AgentOptions:
 
 
 def check_options(options: AgentOptions) -> tuple[Settings, Path | None]:
-    """Return the settings of a start and the session to resume, after what can be checked without loading the agent.
-
-    Raises:
-        ConfigError: for settings that cannot work.
-        ModelError: if a new session names no model, and no key chooses one.
-        SessionNotFoundError: if there is no such session, or none to resume.
-    """
+    """Return the settings of a start and the session to resume, after what can be checked without loading the agent."""
     settings = load_settings(options, os.environ)
     path: Path | None = None
     if options.continue_last:
@@ -73,17 +65,13 @@ def load_agent(settings: Settings) -> None:
     import wane.agent.session
     import wane.cli.chat.recap  # noqa: F401
 
-    # Whatever is wrong with the model shows again when the session is opened.
+    # If something is wrong with the model, opening the session raises it again.
     with suppress(WaneError):
         resolve_model(settings.model or default_model(os.environ))
 
 
 def open_session(options: AgentOptions, settings: Settings, path: Path | None, ask: Approver) -> AgentSession:
-    """Begin or resume the session that the options ask for.
-
-    Raises:
-        WaneError: for settings, a model or a session that cannot be used; see `AgentSession`.
-    """
+    """Begin or resume the session that the options ask for."""
     from wane.agent.session import AgentSession, SessionConfig
 
     # asyncio warns about a child process that ends while it is being stopped, in the middle of the user's screen.

@@ -1,4 +1,4 @@
-"""What helps at the prompt: keys, completion, marks for long pasted texts, and a history that is kept."""
+"""Help at the prompt: keys, completion, marks for long pasted texts, and a history of what was typed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ChatCompleter(Completer):
 
 
 def matching(paths: Iterable[str], typed: str) -> list[str]:
-    """Return the paths that hold the typed characters, the likeliest first: by name, by beginning, the short ones."""
+    """Return the paths that contain the typed characters, the likeliest first: by name, by beginning, by length."""
     pattern = typed.lower()
 
     def rank(path: str) -> tuple[bool, bool, int, str]:
@@ -90,7 +90,7 @@ def project_paths(directory: Path) -> list[str]:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         run = subprocess.run(command, cwd=directory, capture_output=True, timeout=_GIT_TIMEOUT, check=True)  # noqa: S603
-        files: Iterable[str] = filter(None, os.fsdecode(run.stdout).split("\0"))
+        files: Iterable[str] = [file for file in os.fsdecode(run.stdout).split("\0") if file]
     except (OSError, subprocess.SubprocessError):
         files = _walked(directory)
     paths: dict[str, None] = {}
@@ -105,7 +105,7 @@ def project_paths(directory: Path) -> list[str]:
 
 
 class Pastes:
-    """The long texts that were pasted in a chat: a short mark stands for each in the line until the line is sent."""
+    """The long texts that were pasted in a chat. Until the line is sent, a short mark stands for each in it."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -125,9 +125,11 @@ class Pastes:
         return _PASTE_MARK.sub(self._text_of, line)
 
     def mark_at_end(self, line: str) -> int:
-        """Return the length of the mark with which a line ends; 0 if it ends with none."""
-        marks = [match for match in _PASTE_MARK.finditer(line) if match.end() == len(line)]
-        return len(marks[0][0]) if marks and self._text_of(marks[0]) != marks[0][0] else 0
+        """Return the length of the mark at the end of a line; 0 if there is none."""
+        for mark in _PASTE_MARK.finditer(line):
+            if mark.end() == len(line) and self._text_of(mark) != mark[0]:
+                return len(mark[0])
+        return 0
 
     def _text_of(self, mark: re.Match[str]) -> str:
         number = int(mark[1])
@@ -140,9 +142,9 @@ def history_at(root: Path | None, keeps: Callable[[str], bool], pastes: Pastes) 
     Args:
         root: directory of the file; None keeps nothing beyond this chat.
         keeps: whether a line belongs to the history; answers to questions do not.
-        pastes: has the texts for the marks in a line.
+        pastes: the texts for the marks in a line.
     """
-    path = Path(os.devnull)  # lines that are kept nowhere still belong to this chat
+    path = Path(os.devnull)  # without a file, the lines are still in the history of this chat
     if root is not None:
         with suppress(OSError):
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -201,7 +203,6 @@ def keyboard() -> Input | None:
 
 
 def chat_keys(chat: Host) -> KeyBindings:
-    """Return the keys of a chat."""
     keys = KeyBindings()
 
     @keys.add("c-c")
@@ -216,7 +217,7 @@ def chat_keys(chat: Host) -> KeyBindings:
         else:
             chat.interrupt(event.current_buffer)
 
-    # Ctrl-J is a key of its own in every terminal; few tell Shift-Enter from Enter.
+    # Ctrl-J is a separate key in every terminal; few distinguish Shift-Enter from Enter.
     @keys.add("escape", "enter")
     @keys.add("c-j")
     def _(event: KeyPressEvent) -> None:

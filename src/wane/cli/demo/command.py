@@ -67,8 +67,8 @@ def _print(summary: Summary, console: Console, wane: str) -> None:
     console.print(Text(f"\n{summary.passed} of {len(summary.results)} tasks pass the repository's tests", style=style))
     table = plain_table("", ">", "*")
     table.show_header = False
-    for what, much, meaning in summary.rows():
-        table.add_row(what, much, Text(meaning, style="dim"))
+    for name, figure, meaning in summary.rows():
+        table.add_row(name, figure, Text(meaning, style="dim"))
     console.print(table)
     for problem in summary.problems:
         console.print(Text(printable(problem), style="red"))
@@ -76,7 +76,6 @@ def _print(summary: Summary, console: Console, wane: str) -> None:
     console.print(f"Look at the session:  {wane} show {summary.session}", soft_wrap=True)
     if summary.repository is not None:
         console.print(f"Look at the work:     git -C {summary.repository} log --stat", soft_wrap=True)
-    others = [name for name in ("cwl", "truncate", "compact", "none") if name != summary.strategy]
-    console.print(
-        f"Compare:              {'  '.join(f'{wane} demo --strategy {name}' for name in others)}", soft_wrap=True
-    )
+    names = [name for name in ("cwl", "truncate", "compact", "none") if name != summary.strategy]
+    others = "  ".join(f"{wane} demo --strategy {name}" for name in names)
+    console.print(f"Compare:              {others}", soft_wrap=True)

@@ -142,7 +142,6 @@ class _Scene:
     report: FitReport | None = None
 
     def render(self, console: Console) -> RenderableType:
-        """Return the whole picture, as high as the terminal."""
         glyphs = _UNICODE if is_unicode(console.encoding) else _ASCII
         above: list[RenderableType] = [
             Text.assemble((f" {TITLE} ", "reverse bold"), f" {self.options.strategy} ", (SUBTITLE, "dim")),
@@ -169,26 +168,26 @@ class _Scene:
 
     def _tasks(self, glyphs: _Glyphs) -> RenderableType:
         table = Table.grid(padding=(0, 2), expand=False)
-        half = -(-len(self.options.script) // 2)
+        tasks = [self._task(index, glyphs) for index in range(len(self.options.script))]
+        half = (len(tasks) + 1) // 2
         for row in range(half):
-            table.add_row(*(self._task(n, glyphs) for n in (row, row + half) if n < len(self.options.script)))
+            table.add_row(*tasks[row::half])
         return table
 
     def _task(self, index: int, glyphs: _Glyphs) -> Text:
-        result = self.results[index] if index < len(self.results) else None
-        if result is not None:
-            mark, style = (glyphs.passed, "green") if result.passed else (glyphs.failed, "bold red")
+        if index < len(self.results):
+            mark, style = (glyphs.passed, "green") if self.results[index].passed else (glyphs.failed, "bold red")
+        elif index + 1 == self.task:
+            mark, style = glyphs.current, "bold"
         else:
-            mark, style = (glyphs.current, "bold") if index + 1 == self.task else (glyphs.later, "dim")
+            mark, style = glyphs.later, "dim"
         return Text(f" {mark} {index + 1:2} {self.options.script[index].title}", style=style)
 
     def _blocks(self) -> list[Band]:
         if not traits(self.options.strategy).by_episode:
             return _plain_blocks(self.request) if self.request else []
-        removed = list[int]()
-        if self.report is not None:
-            for step in self.report.steps:
-                removed += step.removed
+        steps = self.report.steps if self.report else ()
+        removed = [index for step in steps for index in step.removed]
         session = self.session
         return layout.view_blocks(self.witness.items, session.episodes, session.window, removed, done=True)
 
@@ -216,13 +215,12 @@ _ASCII: Final = _Glyphs("+", "x", ">", ".", " .:-=+*#@")
 
 
 def _plain_blocks(request: Request) -> list[Band]:
-    """Return the blocks of a request without episodes: what the user said, and the rest."""
-    blocks = list[Band]()
+    """Return the blocks of a request without episodes: what the user said, and everything else."""
+    blocks = []
     for part in request.parts:
-        if part.kind is Kind.USER:
-            blocks.append(Band(Role.USER, part.tokens))
-        elif part.kind is not Kind.SYSTEM and not is_note(part):
-            blocks.append(Band(Role.IMPLICIT, part.tokens))
+        if part.kind is not Kind.SYSTEM and not is_note(part):
+            role = Role.USER if part.kind is Kind.USER else Role.IMPLICIT
+            blocks.append(Band(role, part.tokens))
     base = view_tokens(request) - sum(block.tokens for block in blocks)
     return [Band(Role.SYSTEM, base), *blocks]
 
@@ -240,23 +238,23 @@ def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) ->
 
 
 def _reply_lines(decision: Decision) -> Iterator[Text]:
-    style = "yellow" if decision.sought and decision.position.detour else ""
-    yield Text.assemble((f"{decision.position!s:>5} ", "dim"), (decision.say, style))
+    on_detour = decision.sought and decision.position.detour
+    yield Text.assemble((f"{decision.position!s:>5} ", "dim"), (decision.say, "yellow" if on_detour else ""))
     for call in decision.calls:
-        yield Text.assemble(
-            ("      " + call.tool + " ", "magenta" if call.tool == "delimiter" else "cyan"), (_brief(call), "dim")
-        )
+        style = "magenta" if call.tool == "delimiter" else "cyan"
+        yield Text.assemble((f"      {call.tool} ", style), (_brief(call), "dim"))
 
 
 def _brief(call: Call) -> str:
     """Return what a call is about, in a few words."""
     arguments: dict[str, Any] = json.loads(call.raw_arguments)
     if call.tool == "delimiter":
-        name, kind = arguments.get("name"), arguments.get("type")
-        on = ", ".join(arguments.get("dependencies") or [])
-        if arguments["action"] == "start":
-            return f"start {kind} {name}" + (f", building on {on}" if on else "")
-        return "end: " + arguments["description"] if "description" in arguments else "end"
+        if arguments["action"] == "end":
+            return f"end: {arguments['description']}" if "description" in arguments else "end"
+        start = f"start {arguments.get('type')} {arguments.get('name')}"
+        if dependencies := arguments.get("dependencies"):
+            start += f", building on {', '.join(dependencies)}"
+        return start
     for key in ("path", "command", "pattern", "glob", "name"):
         if key in arguments:
             return str(arguments[key])

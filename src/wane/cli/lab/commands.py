@@ -13,14 +13,14 @@ from wane.core import parse_budget
 from wane.flags import Flag
 
 PRICE: Final = "anthropic:claude-sonnet-4-5"
-"""The model whose prices count if a session recorded none with known prices."""
+"""The model whose prices apply if a session recorded none with known prices."""
 
 Sessions: TypeAlias = Annotated[
     Sequence[str],
     Flag(
         "SESSION...",
-        "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions --all, or a dash for "
-        "standard input.",
+        "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions --all, or - for standard "
+        "input.",
         "SESSION...",
     ),
 ]
@@ -44,7 +44,8 @@ _Strategies: TypeAlias = Annotated[
     str,
     Flag(
         "--strategy",
-        "all (the default): Wane's twelve; peers: other libraries', with wane-research; or names separated by commas.",
+        "Strategies to replay: all (the default: Wane's twelve), peers (other libraries', with wane-research), or "
+        "names separated by commas.",
         "NAMES",
     ),
 ]
@@ -61,14 +62,14 @@ _Report: TypeAlias = Annotated[
     str | None, Flag("--report", "Also write the result as one HTML page that needs no network.", "FILE")
 ]
 _Redact: TypeAlias = Annotated[
-    bool, Flag("--redact", "Leave texts, titles and names out of the page, so that it can be shared.")
+    bool, Flag("--redact", "Leave texts, titles and names out of the HTML page, so that it can be shared.")
 ]
 Sidechains: TypeAlias = Annotated[bool, Flag("--sidechains", "Count sessions of sub-agents as sessions of their own.")]
 _Price: TypeAlias = Annotated[
     str | None,
     Flag(
         "--price",
-        f"The model whose prices count. The default is the one that a session recorded, or {PRICE}.",
+        f"Use the prices of this model. The default is the model that a session recorded, or {PRICE}.",
         "PROVIDER:MODEL",
     ),
 ]
@@ -83,8 +84,8 @@ class LabOptions:
         bool,
         Flag(
             "--cache-hour",
-            "Simulate a cache that is written for an hour, if the provider offers that. The default is what most of "
-            "the session's recorded cache writes were for, or else the provider's shortest time.",
+            "Simulate a cache that keeps content for an hour, if the provider offers that. The default is the lifetime "
+            "of most of the session's recorded cache writes, or else the provider's shortest.",
         ),
     ] = False
     annotate: WhoMarks = "auto"
@@ -147,9 +148,9 @@ class ViewOptions:
 class ReplayOptions:
     """Replay recorded sessions under every strategy: what each would have cost and lost.
 
-    Sessions may come from Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
-    proxy, be ATIF trajectories, or messages of OpenAI, Anthropic, Gemini or Pydantic AI; wane sessions --all lists
-    those on this machine. It needs no key and no network, and changes nothing. The agent's recorded output stays the
+    It reads sessions of Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
+    proxy; ATIF trajectories; and messages of OpenAI, Anthropic, Gemini or Pydantic AI. wane sessions --all lists the
+    sessions on this machine. It needs no key and no network, and changes nothing. The agent's recorded output stays the
     same: a replay can say what the agent used and would have missed, but not what it would have done with another view.
 
     Examples:
@@ -181,7 +182,7 @@ class SweepOptions:
     """Replay recorded sessions at several budgets: what a larger window buys, and what a smaller one saves.
 
     The plot has a letter for each strategy and budget, with cost to the right and reference recall upwards. A point
-    is on the frontier if no other one costs less and recalls more.
+    is on the frontier if no other point costs less and recalls more.
 
     Examples:
       wane sweep session.jsonl
@@ -244,8 +245,8 @@ class DoctorOptions:
         str | None,
         Flag(
             "--live",
-            "Ask a running proxy about the sessions that it has in memory. Without URL, the one of WANE_PROXY_URL, or "
-            "at http://127.0.0.1:8484.",
+            "Ask a running proxy about the sessions that it has in memory. Without URL, the proxy at WANE_PROXY_URL, "
+            "or at http://127.0.0.1:8484.",
             "URL",
             bare="",
         ),

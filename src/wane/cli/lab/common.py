@@ -1,4 +1,4 @@
-"""Shared by the lab's commands: reading sessions, telling what was read, and formatting figures."""
+"""What the lab's commands share: reading sessions, saying what was read, and formatting figures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from wane.cli.lab.commands import PRICE, LabOptions
 from wane.cli.lab.reading import located, usable_counter
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, plain_console, printable, write_json
+from wane.cli.terminal.text import counted, first_few, plain_console, printable, say, write_json
 from wane.core import Kind
 from wane.core.errors import ConfigError
-from wane.lab.readers import Gathered, gather
+from wane.lab.readers import Gathered, gather, shown_path
 from wane.lab.replaying.engine import Engine, get_engine
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
@@ -34,7 +34,7 @@ NAMED: Final = 5
 """Problems, files and sessions to name; the rest are counted."""
 
 COPIED: Final = "all of its calls count for another one"
-"""Why a session is left out that only repeats another one."""
+"""Why a session that only repeats another one is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +70,30 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
 
 
 def gathered_from(names: Sequence[str], form: str, bar: Bar, *, sidechains: bool, joined: bool = False) -> Gathered:
-    """Read the sessions that a command line names; see `gather`."""
-    progress = bar.stage("Reading")
-    return gather([located(name) for name in names], form, sidechains=sidechains, joined=joined, progress=progress)
+    """Read the sessions that a command line names, and say which ones it names repeatedly; see `gather`."""
+    paths, progress = [located(name) for name in names], bar.stage("Reading")
+    gathered = gather(paths, form, sidechains=sidechains, joined=joined, progress=progress)
+    if gathered.repeated:
+        verb = "is" if len(gathered.repeated) == 1 else "are"
+        files = first_few([shown_path(path) for path in gathered.repeated], NAMED)
+        say(f"{counted(len(gathered.repeated), 'file')} {verb} named more than once, and read once: {files}")
+    return gathered
 
 
 def with_agent_budget(studied: Sequence[Studied], budget: int | None) -> list[Studied]:
-    """Return sessions of which those of sub-agents have a budget of their own; None for no such budget."""
+    """Return the sessions, with this budget for those of sub-agents; with None, all have the common budget."""
     if budget is None:
-        return [*studied]
+        return list(studied)
     if not any(prepared.recording.parent for prepared in studied):
         raise UsageError("--agent-budget is for sub-agents, and there is no session of one here (see --sidechains)")
-    limited = []
+    own_budgets = []
     for prepared in studied:
-        is_agent = prepared.recording.parent is not None
-        limited.append(replace(prepared, budget=budget) if is_agent else prepared)
-    return limited
+        own = budget if prepared.recording.parent else None
+        own_budgets.append(replace(prepared, budget=own))
+    return own_budgets
 
 
-def prices_told(studied: Iterable[Studied]) -> str:
+def price_source(studied: Iterable[Studied]) -> str:
     """Return whose prices were used for which calls, to follow the word "prices"."""
     return printable(f"of {prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)}.")
 
@@ -109,29 +114,31 @@ def _why_idle(session: RecordedSession) -> str:
 
 
 def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
-    """Return lines that tell what was read, and what could not be read."""
-    calls = sum(len(prepared.recording.session.own_calls) for prepared in studied)
-    items = ((item.kind, item.tokens) for prepared in studied for item in prepared.subject.material.own_items)
-    turns = sum(item.kind is Kind.USER for prepared in studied for item in prepared.subject.material.own_items)
-    first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {held_by_kind(items)}"
+    """Return lines on what was read, and on what could not be read."""
+    sessions = [prepared.recording.session for prepared in studied]
+    items = [item for prepared in studied for item in prepared.subject.material.own_items]
+    calls = sum(len(session.own_calls) for session in sessions)
+    turns = sum(item.kind is Kind.USER for item in items)
+    tokens = held_by_kind((item.kind, item.tokens) for item in items)
+    first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {tokens}"
     lines = [f"{first}, {counted(turns, 'turn')} of the user."]
     inferred = sum(prepared.inferred for prepared in studied)
     if inferred:
         of = "" if inferred == len(studied) else f" of {inferred} sessions"
         lines.append(f"Episodes{of} are inferred from tool calls: the agent marked none.")
-    branches = [session for prepared in studied if (session := prepared.recording.session).calls != session.own_calls]
+    branches = [session for session in sessions if session.calls != session.own_calls]
     if branches:
-        shared = sum(len(prepared.calls) - len(prepared.own_calls) for prepared in branches)
-        left_out = f"{counted(shared, 'model call')} that they share with it count there"
-        lines.append(f"{counted(len(branches), 'session')} branched off from another one: {left_out}.")
-    sides = sum(len(prepared.recording.session.sidechains) for prepared in studied if prepared.recording.parent is None)
-    if sides and not any(prepared.recording.parent for prepared in studied):
-        lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
+        shared = sum(len(session.calls) - len(session.own_calls) for session in branches)
+        shared_calls = f"{counted(shared, 'model call')} that they share with it count there"
+        lines.append(f"{counted(len(branches), 'session')} branched off from another one: {shared_calls}.")
+    outer = [prepared.recording.session for prepared in studied if prepared.recording.parent is None]
+    sides = sum(len(session.sidechains) for session in outer)
     if sides:
-        outer = (prepared.recording for prepared in studied if prepared.recording.parent is None)
-        again = sum((rereads(recording.session) for recording in outer), Rereads())
+        if len(outer) == len(sessions):
+            lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
+        again = sum((rereads(session) for session in outer), Rereads())
         lines.append(f"Sub-agents: {again.describe()}.")
-    lines += problem_lines(prepared.recording.session for prepared in studied)
+    lines += problem_lines(sessions)
     copied = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) == COPIED]
     idle = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) != COPIED]
     lines += _named("left out, because no model answered in it", counted(len(idle), "session"), idle)
@@ -142,15 +149,18 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
 
 
 def held_by_kind(items: Iterable[tuple[Kind, int]], overhead: int = 0) -> str:
-    """Return the tokens of items and how many of them are notices, as text; items are given as kind and tokens."""
+    """Return the tokens of items and how many of them are notices, as text; an item is a kind and its tokens."""
     total = notices = 0
     for kind, tokens in items:
         total += tokens
-        notices += tokens if kind is Kind.NOTICE else 0
-    description = (
-        f"{rounded(total)} token{'s' * (total != 1)}{f' ({rounded(notices)} of them notices)' if notices else ''}"
-    )
-    return f"{description} and {rounded(overhead)} of system prompt and tools" if overhead else description
+        if kind is Kind.NOTICE:
+            notices += tokens
+    text = f"{rounded(total)} {'token' if total == 1 else 'tokens'}"
+    if notices:
+        text += f" ({rounded(notices)} of them notices)"
+    if overhead:
+        text += f" and {rounded(overhead)} of system prompt and tools"
+    return text
 
 
 def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
@@ -158,13 +168,13 @@ def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
     problems = []
     for session in sessions:
         for problem in session.problems:
-            location = session.name if problem.line is None else f"{session.name}, line {problem.line}"
-            problems.append(f"{location}: {problem.what}")
+            line = "" if problem.line is None else f", line {problem.line}"
+            problems.append(f"{session.name}{line}: {problem.what}")
     return _named("could not be read and left out", counted(len(problems), "thing"), problems)
 
 
 def rounded(tokens: float) -> str:
-    """Return tokens rounded as people say them: 940, 66k, 2.6M."""
+    """Return tokens as people would say them: 940, 66k, 2.6M."""
     if tokens < 1000:
         return f"{tokens:.0f}"
     if tokens < 999_500:
@@ -173,14 +183,14 @@ def rounded(tokens: float) -> str:
 
 
 def range_of(low: float, high: float) -> str:
-    """Return a share that is known only by its bounds, in whole percent."""
+    """Return a share in whole percent, as a range if its bounds differ."""
     if share(low) == share(high):
         return share(low)
     return f"{math.floor(100 * low)}-{math.ceil(100 * high)}%"
 
 
 def figure_table(*columns: str) -> Table:
-    """Return an empty, narrow table of figures with these column heads; the first column is for names."""
+    """Return an empty, narrow table of figures with these column heads; the first column has names."""
     table = plain_table(f"*{columns[0]}", *(f">{column}" for column in columns[1:]))
     table.padding = (0, 1, 0, 0)
     table.columns[0].min_width = 11
@@ -196,11 +206,11 @@ def print_lines(lines: Iterable[str], style: str = "") -> None:
 
 def check_report(path: str | None) -> None:
     """Check that a report can be written, before any work is done for it."""
-    if path == "":
-        raise UsageError("the report has no name; give the file to write it to")
-    if path is not None and not Path(path).absolute().parent.is_dir():
+    if path is None:
+        return
+    if not Path(path).absolute().parent.is_dir():
         raise UsageError(f"cannot write the report {path}: its directory does not exist")
-    if path is not None and Path(path).is_dir():
+    if Path(path).is_dir():
         raise UsageError(f"cannot write the report {path}: it is a directory; name a file")
 
 
@@ -208,5 +218,8 @@ def _named(what: str, how_many: str, entries: Sequence[str]) -> list[str]:
     """Return a sentence with a number, and below it the first few entries."""
     if not entries:
         return []
-    remainder = [f"  and {len(entries) - NAMED:,} more; --json names all of them"] if len(entries) > NAMED else []
-    return [f"{how_many} {what}:", *(f"  {printable(entry)}" for entry in entries[:NAMED]), *remainder]
+    lines = [f"{how_many} {what}:"]
+    lines += [f"  {printable(entry)}" for entry in entries[:NAMED]]
+    if len(entries) > NAMED:
+        lines.append(f"  and {len(entries) - NAMED:,} more; --json names all of them")
+    return lines

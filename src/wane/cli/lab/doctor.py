@@ -14,7 +14,7 @@ from wane.cli.lab.commands import DoctorOptions
 from wane.cli.lab.common import figure_table, gathered_from, print_json, print_lines, problem_lines, rounded
 from wane.cli.proxy.statusline import proxy_status
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, local_time, plain_console, printable, write_json
+from wane.cli.terminal.text import counted, first_few, local_time, plain_console, printable, write_json
 from wane.journal import SessionStore, default_root
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
 from wane.lab.discover import find_sessions, look_into
@@ -32,7 +32,6 @@ _DIFF_LINES: Final = 6
 
 
 def run_doctor(options: DoctorOptions) -> int:
-    """Print what broke the cache in some sessions, and return the exit code."""
     if options.live is not None:
         return _run_live(options)
     names = options.sessions or _sessions_here(Path.cwd())
@@ -50,32 +49,31 @@ def run_doctor(options: DoctorOptions) -> int:
 
 
 def _without_copies(gathered: Gathered) -> tuple[Gathered, int]:
-    """Return recordings without those of agents whose requests all went through Wane's proxy, and how many these are.
+    """Return recordings without those of agents whose requests all went through Wane's proxy, and their number.
 
-    The proxy's session of them says more, and both would count them twice.
+    The proxy's recording of these requests says more, and both together would count them twice.
     """
     proxied: Counter[tuple[int | None, ...]] = Counter()
     for entry in gathered.recordings:
         if entry.session.source == JOURNAL:
             proxied += _usages(entry.session)
-    others = [
-        entry
-        for entry in gathered.recordings
-        if entry.session.source == JOURNAL or not (usages := _usages(entry.session)) or not usages <= proxied
-    ]
-    return replace(gathered, recordings=tuple(others)), len(gathered.recordings) - len(others)
+    distinct = []
+    for entry in gathered.recordings:
+        usages = _usages(entry.session)
+        if entry.session.source == JOURNAL or not usages or not usages <= proxied:
+            distinct.append(entry)
+    return replace(gathered, recordings=tuple(distinct)), len(gathered.recordings) - len(distinct)
 
 
 def _usages(session: RecordedSession) -> Counter[tuple[int | None, ...]]:
     """Return how often each usage was reported in a session."""
-    known = [call.usage for call in session.calls if call.usage is not None and not call.inherited]
-    return Counter((usage.total_input, usage.cache_read, usage.cache_write, usage.output) for usage in known)
+    usages = [call.usage for call in session.calls if call.usage is not None and not call.inherited]
+    return Counter((usage.total_input, usage.cache_read, usage.cache_write, usage.output) for usage in usages)
 
 
 def _run_live(options: DoctorOptions) -> int:
-    """Print what broke the cache in the sessions of a running proxy."""
-    if options.sessions:
-        raise failure.UsageError("--live asks a running proxy: give no SESSION with it")
+    if options.sessions or options.full or options.format != "auto":
+        raise failure.UsageError("--live asks a running proxy for causes: give no SESSION, --full or --format with it")
     base = options.live or os.environ.get("WANE_PROXY_URL") or _PROXY
     try:
         sessions = proxy_status(base)["sessions"]
@@ -122,24 +120,25 @@ def _print(examinations: Sequence[Examination], gathered: Gathered, *, full: boo
 
 
 def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list[str]:
-    """Return lines on what was compared, and what could not be."""
+    """Return lines on what was compared, and on what could not be compared."""
     known = [examination for examination in examinations if examination.compared]
     unknown = [examination.session.name for examination in examinations if not examination.compared]
-    compared = counted(sum(entry.compared for entry in known), "request")
-    lines = [f"{counted(len(known), 'session')}, sub-agents counted by themselves: {compared} with one before."]
+    compared = f"{counted(sum(entry.compared for entry in known), 'request')} compared with the one before"
+    lines = [f"{counted(len(known), 'session')}, those of sub-agents included: {compared}."]
     if again := sum(len(entry.rewrites) for entry in known):
         tokens = rounded(sum(entry.tokens for entry in known))
         lines.append(f"{counted(again, 'request')} paid again for {tokens} tokens that the provider had cached.")
-    written = sum(entry.written for entry in known)
-    rewritten = sum(rewrite.tokens for entry in known for rewrite in entry.rewrites if entry.written)
+    recording = [entry for entry in known if entry.written]
+    written = sum(entry.written for entry in recording)
+    rewritten = sum(entry.tokens for entry in recording)
     if rewritten:
         of = f"{share(min(1.0, rewritten / written))} of the {rounded(written)} tokens written to a cache"
         lines.append(f"That is at most {of}, where writes were recorded.")
     if without := sum(entry.without_usage for entry in known):
         lines.append(f"{counted(without, 'call')} recorded no usage: what was paid again there is not known.")
     if unknown:
-        names = ", ".join(map(printable, unknown[:3])) + (", …" if len(unknown) > 3 else "")
-        lines.append(f"Not known for {counted(len(unknown), 'session')} that recorded no cache reads: {names}.")
+        sessions = counted(len(unknown), "session")
+        lines.append(f"Not known for {sessions} that recorded no cache reads: {first_few(unknown, 3)}.")
     skipped = [f"skipped: {printable(file.why)}" for file in gathered.unread]
     return [*lines, *problem_lines(entry.session for entry in examinations), *skipped]
 
@@ -150,21 +149,26 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
     table = figure_table("cause", "requests", "tokens", "share", "dollars more", "known by")
     for cause, total in largest_first:
         known_by = ", ".join(sorted(certainty for certainty in total.certainty if certainty != Certainty.UNKNOWN))
-        extra = dollars(total.dollars) if total.priced else "-"
-        if 0 < total.priced < total.requests:
-            extra = f"≥{extra}"
-        cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), extra)
+        cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), _extra_cost(total))
         table.add_row(cause, *cells, known_by or "-")
     plain_console().print(table)
-    print_lines(["", _known(totals, everything), "", *(f"{cause}: {cause.advice}" for cause, _ in largest_first), ""])
+    print_lines(["", _certainty_line(totals, everything), ""])
+    print_lines(f"{cause}: {cause.advice}" for cause, _ in largest_first)
+    print_lines([""])
 
 
-def _known(totals: Mapping[Cause, CauseTotals], everything: int) -> str:
-    """Return a line on how much of the tokens has a known cause."""
-    tokens = dict.fromkeys(Certainty, 0)
+def _extra_cost(total: CauseTotals) -> str:
+    if not total.priced:
+        return "-"
+    bound = "" if total.priced == total.requests else "≥"
+    return f"{bound}{dollars(total.dollars)}"
+
+
+def _certainty_line(totals: Mapping[Cause, CauseTotals], everything: int) -> str:
+    """Return a line on how many of the tokens have a known cause."""
+    tokens: Counter[Certainty] = Counter()
     for total in totals.values():
-        for certainty, count in total.certainty.items():
-            tokens[certainty] += count
+        tokens.update(total.certainty)
     known = tokens[Certainty.RECORDED] + tokens[Certainty.REPORTED]
     parts = [f"The cause is recorded or reported for {share(known / everything)} of these tokens"]
     if inferred := tokens[Certainty.INFERRED]:
@@ -184,7 +188,7 @@ def _print_rewrites(rewrites: Sequence[tuple[Examination, Rewrite]], *, full: bo
         why = rewrite.explanation
         print_lines([f"  {start}: {tokens}; {why.cause}: {printable(why.evidence)}"])
         lines = why.diff.splitlines()
-        limit = len(lines) if full else _DIFF_LINES
-        print_lines([f"    {printable(line)}" for line in lines[:limit]])
-        if len(lines) > limit:
-            print_lines([f"    … {len(lines) - limit:,} more lines; --full shows them"], style="dim")
+        most = len(lines) if full else _DIFF_LINES
+        print_lines(f"    {printable(line)}" for line in lines[:most])
+        if len(lines) > most:
+            print_lines([f"    … {len(lines) - most:,} more lines; --full shows them"], style="dim")

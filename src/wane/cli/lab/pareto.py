@@ -16,7 +16,7 @@ _WIDE: Final = 5.0  # from this ratio of the largest to the smallest cost, the c
 
 @dataclass(frozen=True, slots=True)
 class PlottedPoint:
-    """A point of a series, all of whose marks share a letter; a capital if it is on the frontier."""
+    """A point of a series. All points of a series share a letter: a capital for those on the frontier."""
 
     name: str
     cost: float
@@ -29,37 +29,39 @@ def pareto_picture(
 ) -> Text:
     """Return the plot with a legend; empty if no mark has a cost.
 
-    If two marks fall on one place, the one on the frontier is drawn, else the earlier one.
+    If two marks have the same position, the one on the frontier is drawn, or else the earlier one.
     """
     visible = [mark for mark in marks if mark.cost > 0]
     if not visible:
         return Text()
     letters = letters_for(mark.name for mark in marks)
     columns = max(20, width - _MARGIN)
-    logarithmic = max(mark.cost for mark in visible) >= _WIDE * min(mark.cost for mark in visible)
+    cheapest, dearest = min(mark.cost for mark in visible), max(mark.cost for mark in visible)
+    logarithmic = dearest >= _WIDE * cheapest
 
-    def distance(mark: PlottedPoint) -> float:
-        return math.log(mark.cost) if logarithmic else mark.cost
+    def on_axis(cost: float) -> float:
+        return math.log(cost) if logarithmic else cost
 
-    across = _Scale([distance(mark) for mark in visible], columns)
+    across = _Scale([on_axis(mark.cost) for mark in visible], columns)
     up = _Scale([mark.value for mark in visible], HEIGHT)
-    cells: dict[tuple[int, int], PlottedPoint] = {}
+    rows: dict[int, dict[int, PlottedPoint]] = {}
     for mark in sorted(visible, key=lambda mark: not mark.best):
-        cells.setdefault((up.position(mark.value), across.position(distance(mark))), mark)
+        rows.setdefault(up.position(mark.value), {}).setdefault(across.position(on_axis(mark.cost)), mark)
     picture = Text(f"{value_label}\n", style="")
     for row in reversed(range(HEIGHT)):
         edge = f"{100 * up.value(row):.1f}%" if row in (0, HEIGHT - 1) else ""
         picture.append(f"{edge:>{_MARGIN - 2}} |", "dim")
-        has_marks = any(at == row for at, _ in cells)
-        for column in range(columns if has_marks else 0):
-            drawn = cells.get((row, column))
-            if drawn is None:
-                picture.append(" ")
+        end = 0
+        for column, mark in sorted(rows.get(row, {}).items()):
+            picture.append(" " * (column - end))
+            letter = letters[mark.name]
+            if mark.best:
+                picture.append(letter, "bold")
             else:
-                letter = letters[drawn.name]
-                picture.append(letter if drawn.best else letter.lower(), "bold" if drawn.best else "dim")
+                picture.append(letter.lower(), "dim")
+            end = column + 1
         picture.append("\n")
-    low, high = money(min(mark.cost for mark in visible)), money(max(mark.cost for mark in visible))
+    low, high = money(cheapest), money(dearest)
     picture.append(f"{'':{_MARGIN - 1}}+{'-' * (columns - 1)}\n", "dim")
     label = f"{cost_label}, logarithmic" if logarithmic else cost_label
     picture.append(f"{'':{_MARGIN}}{low}{label:^{max(0, columns - len(low) - len(high))}}{high}\n", "dim")
@@ -79,10 +81,12 @@ def letters_for(names: Iterable[str]) -> dict[str, str]:
 
 
 class _Scale:
-    """Maps values to places from 0 to `size` - 1."""
+    """Maps values to positions from 0 to `size` - 1."""
 
     def __init__(self, values: Sequence[float], size: int) -> None:
-        self._low, self._high, self._size = min(values), max(values), size
+        self._low = min(values)
+        self._high = max(values)
+        self._size = size
 
     def position(self, value: float) -> int:
         span = self._high - self._low

@@ -23,11 +23,10 @@ _ROWS: Final = 40
 
 
 def run_plan(options: PlanOptions) -> int:
-    """Print a plan, and return the exit code."""
     # Check the options before a file that may be long is read.
     settings: dict[str, Any] = {
         "budget": parse_budget(options.budget, window=options.window),
-        "policy": options.policy_settings.over(options.policy),
+        "policy": options.policy_settings.applied_to(options.policy),
         "tool_classes": by_tool(options.tool_classes),
         "annotate": options.annotate,
         "tasks": options.tasks,
@@ -50,22 +49,22 @@ def run_plan(options: PlanOptions) -> int:
         _print_json(result, session)
     else:
         _print_picture(result, session, None if options.full else _ROWS)
-    return failure.OVER_BUDGET if options.tell and not result.satisfied else failure.OK
+    if options.exit_code and not result.satisfied:
+        return failure.OVER_BUDGET
+    return failure.OK
 
 
 def _print_json(result: Plan, session: RecordedSession | None) -> None:
-    data = result.to_dict()
-    data["session"] = session and {
-        "name": session.name,
-        "source": session.source,
-        "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
-    }
+    data: dict[str, Any] = result.to_dict() | {"session": None}
+    if session is not None:
+        problems = [{"line": problem.line, "what": problem.what} for problem in session.problems]
+        data["session"] = {"name": session.name, "source": session.source, "problems": problems}
     try:
         # ASCII, because only escapes can print the lone surrogates that JSON may hold.
         try:
             text = json.dumps(data, allow_nan=False)
         except ValueError:
-            # Python reads NaN and Infinity, so files may hold them, but JSON does not have them.
+            # Python reads NaN and Infinity, so they get here from files, but JSON does not have them.
             say("warning: the messages hold NaN or Infinity, which JSON does not have; null stands for them")
             text = json.dumps(_finite(data), allow_nan=False)
     except RecursionError:
@@ -79,7 +78,9 @@ def _finite(value: Any) -> Any:
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def _print_picture(result: Plan, session: RecordedSession | None, limit: int | None) -> None:
@@ -108,15 +109,18 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
 
 
 def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:
-    """Return lines on what was read, and what could not be."""
-    inferred = ["Episodes are inferred from tool calls: the agent marked none."] if result.inferred else []
-    if session is None:
-        return [*inferred, ""] if inferred else []
-    from wane.cli.lab.common import held_by_kind, problem_lines
+    """Return lines on what was read and what could not be read, and an empty one after them."""
+    lines = []
+    if session is not None:
+        from wane.cli.lab.common import held_by_kind, problem_lines
 
-    calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
-    description = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True), result.pinned.overhead)
-    lines = [f"Session {printable(session.name)} ({session.source}): {calls}, {description}, {turns} of the user."]
-    if session.sidechains:
-        lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left out.")
-    return [*lines, *inferred, *problem_lines([session]), ""]
+        calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
+        tokens = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True), result.pinned.overhead)
+        lines.append(f"Session {printable(session.name)} ({session.source}): {calls}, {tokens}, {turns} of the user.")
+        if session.sidechains:
+            lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left out.")
+    if result.inferred:
+        lines.append("Episodes are inferred from tool calls: the agent marked none.")
+    if session is not None:
+        lines += problem_lines([session])
+    return [*lines, ""] if lines else []

@@ -1,6 +1,6 @@
 """Finds what a command line names: a counter, messages in JSON, or a session that Wane or another agent recorded.
 
-Modules that a file of messages does not need are imported later, so that `wane plan` starts at once.
+Modules that are not needed for a file of messages are imported later, so that `wane plan` starts quickly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.cli.failure import InputError
-from wane.cli.terminal.text import printable, say
+from wane.cli.terminal.text import first_few, say
 from wane.core import Counter, Mark
 from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
 from wane.counters import get_counter
@@ -46,9 +46,9 @@ class Messages:
 
 
 def located(name: str) -> str:
-    """Return the path of a session of Wane or another agent for its id, and any path unchanged.
+    """Return the path of a session of Wane or another agent by its id; a path is returned unchanged.
 
-    The beginning of an id is enough, if no other session's id begins with it.
+    The beginning of an id is enough if no other session's id begins with it.
     """
     if not name or set(name) & set(_OF_PATHS) or name == STDIN or Path(name).exists():
         return name
@@ -57,10 +57,10 @@ def located(name: str) -> str:
 
     matches = {str(path): id_ for path, id_ in SessionStore(default_root(os.environ)).matching(name).items()}
     matches |= {str(file.path): file.id for file in matching(name, find_sessions(os.environ, Path.home()))}
-    exact = [path for path, id_ in matches.items() if id_ == name]
-    if len(exact or matches) == 1:
-        return next(iter(exact or matches))
-    if not matches:
+    paths = [path for path, id_ in matches.items() if id_ == name] or list(matches)
+    if len(paths) == 1:
+        return paths[0]
+    if not paths:
         raise SessionNotFoundError(
             f"there is no file {name}, and no session has an id that begins with {name!r}; "
             "wane sessions --all lists them"
@@ -70,11 +70,7 @@ def located(name: str) -> str:
 
 
 def usable_counter(name: str) -> Counter:
-    """Return a counter by name; `chars`, with a warning, if that one cannot work here.
-
-    Raises:
-        ConfigError: for an unknown name.
-    """
+    """Return a counter by name; `chars`, with a warning, if the named one cannot work here."""
     try:
         return get_counter(name)
     except CounterError as error:
@@ -90,10 +86,6 @@ def read_one(name: str, format: str) -> Messages | RecordedSession:  # noqa: A00
             session. A file holds a JSON list of messages, a request body, a message per line, or a session of any agent
             that `wane.lab.readers` reads.
         format: one of their formats, or `auto`.
-
-    Raises:
-        InputError: if it is neither JSON nor a session, or holds several.
-        WaneError: if there is no such file or session, or it cannot be read.
     """
     path = located(name)
     files = find_files(path)
@@ -117,7 +109,7 @@ def _read(plain: Path, format_: str, name: str) -> Messages | RecordedSession:
         with suppress(FormatError):
             if messages := _messages(plain, format_):
                 return messages
-    # A trajectory, chats in other wrappings, the rest of a damaged file; or the readers tell what they can read.
+    # A trajectory, chats in other wrappings, or the rest of a damaged file; for anything else the readers raise.
     return _only(read_plain(plain, format_, name), name)
 
 
@@ -130,24 +122,30 @@ def _messages(plain: Path, format_: str) -> Messages | None:
     first = values[0]
     # An item of OpenAI Responses may also have an input, but has a type.
     is_body = isinstance(first, dict) and ("messages" in first or ("input" in first and "type" not in first))
-    data = first if len(values) == 1 and (isinstance(first, list) or is_body) else values
+    data: Any = values
+    if len(values) == 1 and (isinstance(first, list) or is_body):
+        data = first
     return Messages(data, detect_format(data).name if format_ == "auto" else format_)
 
 
 def _only(sessions: list[RecordedSession], name: str) -> RecordedSession:
     if len(sessions) == 1:
         return sessions[0]
-    names = ", ".join(printable(session.name) for session in sessions[:_NAMED])
-    ellipsis = ", …" if len(sessions) > _NAMED else ""
-    raise InputError(f"{name} holds {len(sessions)} sessions ({names}{ellipsis}); give one of them")
+    names = first_few([session.name for session in sessions], _NAMED)
+    raise InputError(f"{name} holds {len(sessions)} sessions ({names}); give one of them")
 
 
 def _from_journal(path: Path) -> Messages:
     from wane.journal import ConfigRecord, MessageRecord, read
 
     journal = read(path)
-    taken = [record for record in journal.records if isinstance(record, MessageRecord)]
-    marks = {item: marks for record in taken for item, marks in record.hosts_marks.items()}
-    settings = [record for record in journal.records if isinstance(record, ConfigRecord)]
-    messages = [record.message for record in taken]
-    return Messages(messages, journal.header.format, settings[-1].overhead if settings else 0, marks)
+    messages: list[Any] = []
+    marks: dict[int, tuple[Mark, ...]] = {}
+    overhead = 0
+    for record in journal.records:
+        if isinstance(record, MessageRecord):
+            messages.append(record.message)
+            marks.update(record.hosts_marks)
+        elif isinstance(record, ConfigRecord):
+            overhead = record.overhead
+    return Messages(messages, journal.header.format, overhead, marks)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wane.cli import failure
+from wane.cli.failure import UsageError
 from wane.cli.lab.commands import ReplayOptions, SweepOptions
 from wane.cli.lab.common import (
     check_report,
     figure_table,
     prepare,
-    prices_told,
+    price_source,
     print_json,
     print_lines,
     range_of,
@@ -38,21 +39,16 @@ REPLAYED: Final = columns_of("cost", "ratio", "again", "view", "peak", "recall",
 
 
 def run_replay(options: ReplayOptions) -> int:
-    """Print a comparison of strategies, and return the exit code."""
     names = parse_strategies(options.strategy)
     settings = Settings(budget=options.budget, low_water=options.low_water)
+    if options.redact and options.report is None:
+        raise UsageError("--redact is for the page of --report: give both")
     check_report(options.report)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         studied = with_agent_budget(setup.studied, options.agent_budget)
-        result = compare(
-            studied,
-            names,
-            settings,
-            setup.engine,
-            trace=options.report is not None,
-            progress=bar.stage("Replaying"),
-        )
+        progress, trace = bar.stage("Replaying"), options.report is not None
+        result = compare(studied, names, settings, setup.engine, trace=trace, progress=progress)
     if options.as_json:
         print_json(result.to_dict(), setup.gathered)
     else:
@@ -67,7 +63,7 @@ def run_replay(options: ReplayOptions) -> int:
 
 def _print_replay(result: Comparison, read: list[str]) -> None:
     print_lines(read)
-    print_lines([f"Budget {budgets_told(result.budget, result.studied)}, prices {prices_told(result.studied)}", ""])
+    print_lines([f"Budget {budgets_told(result.budget, result.studied)}, prices {price_source(result.studied)}", ""])
     baseline, baselines = result.totals(BASELINE), result.baselines()
     table = figure_table("strategy", *(column.name for column in REPLAYED))
     recorded = baselines.recorded
@@ -94,7 +90,8 @@ def _cells(values: Mapping[str, Any], columns: Iterable[Column], bounded: Sequen
         elif column.name == "recall":
             yield range_of(value, values["recall_at_best"])
         else:
-            yield f"{'≥' if column.key in bounded else ''}{_FORMATS[column.unit](value)}"
+            bound = "≥" if column.key in bounded else ""
+            yield f"{bound}{_FORMATS[column.unit](value)}"
 
 
 _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
@@ -113,7 +110,7 @@ _OF_RECORDED: Final = (
 
 
 def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
-    """Yield what else the strategies did, and what holds for all of them."""
+    """Yield remarks on what the strategies did, and on what holds for all of them."""
     for name in result.names:
         totals = result.totals(name)
         if name != BASELINE and totals.over:
@@ -128,8 +125,8 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
                 "useful to the best that fit."
             )
         if totals.loss.invalid_pairs:
-            parted = f"{counted(totals.loss.invalid_pairs, 'time')} over all requests"
-            yield f"{name} separated calls from their results, {parted}; providers refuse such requests."
+            times = f"{counted(totals.loss.invalid_pairs, 'time')} over all requests"
+            yield f"{name} separated calls from their results, {times}; providers refuse such requests."
     yield (
         f"The floor is {dollars(baseline.floor)}: no strategy that keeps the user's turns can cost less, because new "
         "input, output, the system prompt and the user's turns are always paid for."
@@ -143,7 +140,6 @@ _FRONTIER_NOTE: Final = "*: on the frontier: nothing cheaper recalls as much (of
 
 
 def run_sweep(options: SweepOptions) -> int:
-    """Print the figures of strategies at several budgets, and return the exit code."""
     names = parse_strategies(options.strategy)
     budgets = parse_budgets(options.budgets, options.steps)
     check_report(options.report)
@@ -165,16 +161,17 @@ def run_sweep(options: SweepOptions) -> int:
 
 
 def _print_sweep(result: Sweep) -> None:
-    print_lines([f"Prices {prices_told(result.studied)}", ""])
+    print_lines([f"Prices {price_source(result.studied)}", ""])
     best = result.frontier
     table = figure_table("strategy", "budget", *(column.name for column in SWEPT_COLUMNS), "")
     last = None
     for point in result.points:
         if last not in (None, point.strategy):
             table.add_row()
+        name = "" if point.strategy == last else point.strategy
         budget = "any" if point.budget is None else rounded(point.budget)
-        cells = _cells(result.figures(point), SWEPT_COLUMNS)
-        table.add_row(point.strategy if last != point.strategy else "", budget, *cells, "*" if point in best else "")
+        star = "*" if point in best else ""
+        table.add_row(name, budget, *_cells(result.figures(point), SWEPT_COLUMNS), star)
         last = point.strategy
     console = plain_console()
     console.print(table)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wane.cli import failure
 from wane.cli.lab.commands import TuneOptions
-from wane.cli.lab.common import prepare, prices_told, print_json, print_lines, read_lines, rounded
+from wane.cli.lab.common import prepare, price_source, print_json, print_lines, read_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
 from wane.lab.room import tight_lines
@@ -23,7 +23,6 @@ FEW: Final = 5
 
 
 def run_tune(options: TuneOptions) -> int:
-    """Print a recommendation, and return the exit code."""
     if options.budgets is None and options.steps is not None:
         raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
     budgets = BUDGETS if options.budgets is None else parse_budgets(options.budgets, options.steps)
@@ -37,18 +36,15 @@ def run_tune(options: TuneOptions) -> int:
         print_json(data, setup.gathered)
         return failure.OK
     print_lines(read_lines(setup.gathered, setup.studied))
-    chosen = result.chosen
-    changed = ", ".join(f"{name} {_value_text(value)}" for name, value in chosen.departures.items())
-    print_lines([f"Prices {prices_told(result.studied)}", ""])
+    print_lines([f"Prices {price_source(result.studied)}", ""])
     if result.unfilled:
         print_lines(reasons(result))
         return failure.OK
-    print_lines(
-        [
-            f"Recommended: a budget of {chosen.budget:,} tokens, with {changed or 'the default policy'}.",
-            *("", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""),
-        ]
-    )
+    departures = result.chosen.departures.items()
+    policy = ", ".join(f"{name} {_value_text(value)}" for name, value in departures) or "the default policy"
+    print_lines([f"Recommended: a budget of {result.chosen.budget:,} tokens, with {policy}.", ""])
+    print_lines(reasons(result))
+    print_lines(["", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
     return failure.OK
 
@@ -77,8 +73,10 @@ def reasons(result: Tuning) -> Iterator[str]:
     yield from _of_the_edges(result)
     for alternative in result.alternatives:
         name = f"{alternative.what} = {_value_text(alternative.value)}"
-        if alternative.what in ("budget", "strategy"):
-            name = f"{rounded(alternative.value) if alternative.what == 'budget' else alternative.value} instead"
+        if alternative.what == "budget":
+            name = f"{rounded(alternative.value)} instead"
+        elif alternative.what == "strategy":
+            name = f"{alternative.value} instead"
         yield f"- {name}: {_against(chosen, alternative)}."
     for alternative in result.alternatives:
         if (
@@ -113,21 +111,20 @@ def _of_the_frontier(result: Tuning) -> str:
 
 
 def _of_the_edges(result: Tuning) -> Iterator[str]:
-    """Yield what the choice took at the edge of what was tried."""
+    """Yield a sentence for each setting of the choice that is at the edge of what was tried."""
     budget, low_water = result.chosen.budget, result.chosen.policy.low_water
-    edges = result.edges
-    if "budget" in edges:
-        smaller = edges["budget"] == "lowest"
-        low, high = (budget // 2, budget) if smaller else (budget, 2 * budget)
+    match result.edges.get("budget"):
+        case "lowest":
+            smaller = f"a smaller one may be better still: try --budgets {budget // 2}..{budget}"
+            yield f"This is the smallest budget that was tried, so {smaller}."
+        case "highest":
+            larger = f"a larger one may be better still: try --budgets {budget}..{2 * budget}"
+            yield f"This is the largest budget that was tried, so {larger}."
+    if "low_water" in result.edges:
+        edge = result.edges["low_water"]
+        amount = "more" if edge == "lowest" else "less"
         yield (
-            f"This is the {'smallest' if smaller else 'largest'} budget that was tried, so a "
-            f"{'smaller' if smaller else 'larger'} one may be better still: try --budgets {low}..{high}."
-        )
-    if "low_water" in edges:
-        deeper = edges["low_water"] == "lowest"
-        yield (
-            f"Its low water of {low_water} is the {'lowest' if deeper else 'highest'} that is tried: evicting "
-            f"{'more' if deeper else 'less'} at once may be better still."
+            f"Its low water of {low_water} is the {edge} that was tried: evicting {amount} at once may be better still."
         )
 
 
@@ -144,12 +141,12 @@ def _value_text(value: Any) -> str:
 
 def _against(chosen: Candidate, candidate: Alternative | Candidate) -> str:
     extra_cost, gain = candidate.totals.full_cost - chosen.cost, candidate.totals.kept - chosen.kept
-    cost = points = "about as much"
+    cost = keeps = "about as much"
     if abs(extra_cost) > CLOSE * chosen.cost:
         cost = f"{dollars(abs(extra_cost))} {'more' if extra_cost > 0 else 'less'}"
     if abs(gain) > GAIN:
-        points = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
-    parts = [cost, f"keeps {points}"]
+        keeps = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
+    parts = [cost, f"keeps {keeps}"]
     lost = candidate.totals.loss.user_turns_lost
     if lost:
         parts.append(f"loses {lost:,} of {counted(candidate.totals.loss.user_turns, 'turn')} of the user")

@@ -32,7 +32,6 @@ from wane.strategies.base import Settings, traits
 
 
 def run_view(options: ViewOptions) -> int:
-    """Write the page, show it, and return the exit code."""
     check_report(options.output)
     path = Path(located(options.name))
     gathered = gather([path], options.format, sidechains=True)
@@ -46,15 +45,17 @@ def run_view(options: ViewOptions) -> int:
     recorded_budget, facts = _from_journal(path) if materials[0].session.source == "journal" else (None, [])
     if options.output is not None:
         page = Path(options.output)
-    else:  # in a directory that nobody else can read
+    else:
+        # Nobody else can read this directory.
         page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
     facts += _of_agents(studied)
     simulated = _simulated(studied, options.budget)
     write_view(page, materials, simulated=simulated, budget=recorded_budget, facts=facts, contents=not options.redact)
     if simulated:
         headline = headline_of(materials[0], simulated[0])
-        for line in filter(None, (headline.text, headline.detail)):
-            say(line)
+        for line in (headline.text, headline.detail):
+            if line:
+                say(line)
     sys.stdout.write(f"{printable(str(page))}\n")
     # A page without a given name is only written to be shown.
     if (options.open_page or options.output is None) and not _opened_in_browser(page):
@@ -63,7 +64,7 @@ def run_view(options: ViewOptions) -> int:
 
 
 def _of_agents(studied: Sequence[Studied]) -> list[Fact]:
-    """Return what the sub-agents of the first session took, and what they read again; or whose sub-agent it is."""
+    """Return what the sub-agents of the first session used and read again; if it is a sub-agent's, whose."""
     first, *others = studied
     session = first.recording.session
     if session.parent:
@@ -74,52 +75,54 @@ def _of_agents(studied: Sequence[Studied]) -> list[Fact]:
     own, *accounts = [account_of(prepared.subject.material, prepared.pricing) for prepared in studied]
     agents = sum(accounts, NOTHING)
     return [
-        ("Sub-agents", f"{len(others):,}, {_took(agents)}"),
-        ("With sub-agents", _took(own + agents)),
+        ("Sub-agents", f"{len(others):,}, {_usage_text(agents)}"),
+        ("With sub-agents", _usage_text(own + agents)),
         ("Read again by sub-agents", rereads(session).describe()),
     ]
 
 
-def _took(account: Account) -> str:
+def _usage_text(account: Account) -> str:
     cost = account.describe()
     return f"{counted(account.calls, 'model call')}, {counted(account.input_tokens, 'token')} of input, {cost}"
 
 
 def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
-    """Replay sessions: under `cwl`, or if Wane managed them already, under `none`."""
+    """Replay sessions under `cwl`, or under `none` if Wane managed them already."""
     simulated = []
     for prepared in studied:
-        managed = prepared.recording.session.evictions
         settings = prepared.under(Settings(budget=budget))
-        name = "none" if managed else "cwl"
-        # A session that Wane managed has its own budget, and what it kept is recorded.
-        own = replace(settings, budget=managed[-1].budget or settings.budget) if managed else settings
-        tight = tight_lines(tight_sessions([prepared], own, None if managed else InProcess()), 1)
-        baseline = Job(0, "none", settings, prepared.pricing, trace=True).run(prepared.subject)
-        replay = (
-            baseline if name == "none" else Job(0, name, settings, prepared.pricing, trace=True).run(prepared.subject)
-        )
-        simulated.append(Simulated(replay, baseline, prepared.pricing, "".join(tight)))
+        baseline = replay = Job(0, "none", settings, prepared.pricing, trace=True).run(prepared.subject)
+        passes = prepared.recording.session.evictions
+        if passes:
+            # A session that Wane managed has its own budget, and what it kept is recorded.
+            own = replace(settings, budget=passes[-1].budget or settings.budget)
+            tight = tight_sessions([prepared], own, None)
+        else:
+            replay = Job(0, "cwl", settings, prepared.pricing, trace=True).run(prepared.subject)
+            tight = tight_sessions([prepared], settings, InProcess())
+        simulated.append(Simulated(replay, baseline, prepared.pricing, "".join(tight_lines(tight, 1))))
     return simulated
 
 
 def _from_journal(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
-    """Return what a journal knows in addition: the last budget, and figures."""
+    """Return what else a journal records: the last budget, and figures."""
     try:
         records = read(path).records
     except JournalError:
         # A damaged journal cannot be resumed, but it can be viewed.
         return None, []
-    configured = any(isinstance(record, ConfigRecord) for record in records)
-    settings, facts = settings_after(records), []
-    if configured:
+    budget, facts = None, []
+    if any(isinstance(record, ConfigRecord) for record in records):
+        settings = settings_after(records)
         facts.append(("Budget", f"{settings.budget:,} tokens"))
+        if traits(settings.strategy).bounded:
+            budget = settings.budget
     if models := list(dict.fromkeys(call.model for call in model_calls(records) if call.model)):
         facts.append(("Model", ", ".join(models)))
     account = Account.of(records)
     if account.calls:
         facts.append(("Cost", account.describe()))
-    return (settings.budget if configured and traits(settings.strategy).bounded else None), facts
+    return budget, facts
 
 
 def _opened_in_browser(page: Path) -> bool:
@@ -127,7 +130,7 @@ def _opened_in_browser(page: Path) -> bool:
         browser = webbrowser.get()
     except webbrowser.Error:
         return False
-    # A browser in the terminal would take it over, and cannot show the page.
+    # A text browser would take over the terminal, and cannot show the page.
     if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:
         return False
     return browser.open(page.resolve().as_uri())

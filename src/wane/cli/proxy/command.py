@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ORDERLY: Final = 2
 """Number of orderly requests to stop: the second one aborts open requests, a third one cancels everything."""
 
-_OBJECTS: Final = 10_000  # that are made between two looks for cycles among the latest
+_OBJECTS: Final = 10_000  # new ones, after which the garbage collector looks for cycles among the latest
 _SHORT: Final = 5.0
 """Seconds; a process that lives shorter counts as failed at its start."""
 _MOST_SHORT: Final = 5
@@ -47,7 +47,6 @@ Serve = Callable[["ProxyOptions", socket.socket], int]
 
 
 def run_proxy(command: ProxyCommandOptions) -> int:
-    """Serve until a signal comes, and return the exit code."""
     options, quiet = proxy_options(command, os.environ), command.quiet
     log_to(logging.StreamHandler(sys.stderr), command.log_level or ("warning" if quiet else "info"))
     if command.workers > 1:
@@ -63,11 +62,7 @@ def run_proxy(command: ProxyCommandOptions) -> int:
 def serve_together(
     options: ProxyOptions, workers: int, serve: Serve, introduce: Callable[[ProxyOptions], object]
 ) -> int:
-    """Serve with several processes until a signal comes, and return the exit code.
-
-    Raises:
-        WaneError: if the address or the store cannot be used, or the system has no `fork`.
-    """
+    """Serve with several processes until a signal comes, and return the exit code."""
     if not hasattr(os, "fork"):
         raise UsageError("--workers needs a system with fork; start several proxies behind a balancer instead")
     from wane.proxy.server.run import listen, opened_store
@@ -87,7 +82,9 @@ class _Group:
     """The workers of one proxy, and the signals that end them."""
 
     def __init__(self, options: ProxyOptions, sock: socket.socket, serve: Serve) -> None:
-        self._options, self._sock, self._serve = options, sock, serve
+        self._options = options
+        self._sock = sock
+        self._serve = serve
         self._started: dict[int, float] = {}  # by process
         self._ending = False
         self._code = failure.OK
@@ -166,7 +163,8 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
 
     def stop() -> None:
         nonlocal stops
-        stops += bool(started)
+        if started:
+            stops += 1
         if not started or stops > _ORDERLY:
             task.cancel()
             return
@@ -181,16 +179,16 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
         with handled((*INTERRUPT, *END), stop):
             async with running(options, sock) as proxy:
                 started.append(proxy)
-                # What is loaded by now stays, and collecting it would delay requests by 10 ms. What a request makes has
-                # few cycles: looking for them each 700 objects takes one part in twenty of a new session's time.
+                # What is loaded by now stays, and collecting it would delay requests by 10 ms. The objects of a request
+                # have few cycles: looking for them at every 700 objects takes 5 % of a new session's time.
                 gc.collect()
                 gc.freeze()
                 gc.set_threshold(_OBJECTS)
                 options = replace(options, server=replace(options.server, listen=proxy.address))
                 if not quiet:
                     _introduce(options)
-                for upstream in filter(None, (options.server.upstream, options.server.fallback)):
-                    if upstream.scheme == "http" and not upstream.is_loopback:
+                for upstream in (options.server.upstream, options.server.fallback):
+                    if upstream is not None and upstream.scheme == "http" and not upstream.is_loopback:
                         say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
                 await proxy.stopped()
                 sessions = proxy.sessions.status()
@@ -200,30 +198,25 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
                 say(f"shadow: {line}")
     except asyncio.CancelledError:
         return failure.INTERRUPTED
-    return failure.OK if stops < _ORDERLY and task.cancelling() == 0 else failure.INTERRUPTED
+    if stops >= _ORDERLY or task.cancelling():
+        return failure.INTERRUPTED
+    return failure.OK
 
 
 def _introduce(options: ProxyOptions) -> None:
-    context, server = options.context, options.server
-    url = server.listen.url
-    own = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
+    server, url = options.server, options.server.listen.url
+    own = f"{url}/~${TOKEN_VARIABLE}" if server.token else url
     base = f"{url}/~TOKEN" if server.team else own
-    marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
-    view = f"{context.budget:,} tokens ({context.strategy}{marks if traits(context.strategy).by_episode else ''})"
-    if not traits(context.strategy).bounded:
-        view = "the whole history, without a budget (none)"
-    if options.predict is not None:
-        view = "as it is: nothing is changed (shadow)"
-    lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept for ever"
-    allowed = f"{dollars(server.max_cost)} {COST_PERIODS[server.cost_period]}"
-    limit = [] if server.max_cost is None else [f"  limit     {allowed}"]
-    lines = [
-        f"Listening on {url}, for {server.upstream}",
-        *([] if server.fallback is None else [f"  fallback  {server.fallback}"]),
-        f"  view      {view}",
-        f"  sessions  {_store_name(options.store)}",
-        *([] if options.store is None else [f"            {lifetime} (--keep)"]),
-        *limit,
+    lines = [f"Listening on {url}, for {server.upstream}"]
+    if server.fallback is not None:
+        lines.append(f"  fallback  {server.fallback}")
+    lines += [f"  view      {_view_text(options)}", f"  sessions  {_store_name(options.store)}"]
+    if options.store is not None:
+        lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept forever"
+        lines.append(f"            {lifetime} (--keep)")
+    if server.max_cost is not None:
+        lines.append(f"  limit     {dollars(server.max_cost)} {COST_PERIODS[server.cost_period]}")
+    lines += [
         f"  status    {own}/wane/",
         "",
         "Set in the client, with its token from wane proxy tokens add:" if server.team else "Set in the client:",
@@ -235,6 +228,19 @@ def _introduce(options: ProxyOptions) -> None:
     ]
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
     sys.stdout.flush()
+
+
+def _view_text(options: ProxyOptions) -> str:
+    """Return what clients' models see."""
+    context = options.context
+    if options.predict is not None:
+        return "as it is: nothing is changed (shadow)"
+    if not traits(context.strategy).bounded:
+        return "the whole history, without a budget (none)"
+    how = context.strategy
+    if traits(context.strategy).by_episode:
+        how += ", marked by the model" if context.annotate == "model" else ", marked by inference"
+    return f"{context.budget:,} tokens ({how})"
 
 
 def _store_name(store: str | None) -> str:

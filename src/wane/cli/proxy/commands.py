@@ -54,15 +54,15 @@ class ContextOptions:
         bool,
         Flag(
             "--tasks",
-            "Let the model group episodes in tasks. When the work of a task has left, one line about it stays.",
+            "Let the model group episodes into tasks. When the work of a task has left the view, one line on it stays.",
         ),
     ] = False
     recall: Annotated[
         bool,
         Flag(
             "--recall",
-            "Give the model the tool recall, to read evicted content again, word for word: an episode, or what a "
-            "search finds.",
+            "Give the model the tool recall, which returns evicted content word for word: an episode, or the matches "
+            "of a search.",
         ),
     ] = False
     remind_at: Annotated[
@@ -103,8 +103,8 @@ class ContextOptions:
         bool,
         Flag(
             "--digests-only",
-            "Of each request, store a digest only. What the model got, such as the system prompt, the tools and the "
-            "view, can then not be shown (wane show --at).",
+            "Store only a digest of each request. What the model received, such as the system prompt, the tools and "
+            "the view, then cannot be shown (wane show --at).",
         ),
     ] = False
     idle: Annotated[
@@ -128,7 +128,7 @@ class TreatmentOptions:
         Flag(
             "--shadow",
             "Change nothing: every request passes as it is. At the end, and on the page, say what Wane would have "
-            "evicted and saved, and how much of that the agent then needed.",
+            "evicted and saved, and how much of the evicted content the agent needed later.",
         ),
     ] = False
     strict: Annotated[
@@ -162,7 +162,7 @@ class TreatmentOptions:
         float | None,
         Flag(
             "--max-cost",
-            "Refuse model requests, with HTTP 402, that could take the cost above this many dollars. Requests whose "
+            "Refuse model requests, with HTTP 402, that could raise the cost above this many dollars. Requests whose "
             "cost is not known, such as embeddings and batches, pass and do not count. By default there is no limit.",
             "DOLLARS",
         ),
@@ -172,7 +172,7 @@ class TreatmentOptions:
         Flag(
             "--max-cost-per",
             "What --max-cost is for: run (this process), day or month (in UTC), or total (all that the store has "
-            "recorded). The last three count all proxies with the same store, and hold over restarts. The default is "
+            "recorded). The last three count all proxies with the same store, and survive restarts. The default is "
             "total; with wane run it is run.",
             "PERIOD",
         ),
@@ -242,8 +242,8 @@ class ProxyCommandOptions:
         str | None,
         Flag(
             "--fallback",
-            "Another provider's base URL, which gets model requests while the upstream is down. Clients' keys go there "
-            "too, or in their place the one in WANE_PROXY_FALLBACK_KEY.",
+            "Another provider's base URL, which gets model requests while the upstream is down. Clients' keys are sent "
+            "there too, unless WANE_PROXY_FALLBACK_KEY has the key to send.",
             "URL",
         ),
     ] = None
@@ -265,8 +265,7 @@ class ProxyCommandOptions:
         bool,
         Flag(
             "--team",
-            "Admit the names of the store, each with a token of its own, and nobody without one: see wane proxy tokens "
-            "--help.",
+            "Admit only the names in the store, each with its own token: see wane proxy tokens --help.",
         ),
     ] = False
     treatment: TreatmentOptions = field(default_factory=TreatmentOptions)
@@ -303,7 +302,7 @@ class ProxyCommandOptions:
 class RunOptions:
     """Run a coding agent with its context kept within a budget, without changing the agent's setup.
 
-    A proxy starts on a free port, and stops when the agent ends. The agent has the terminal for itself, and its exit
+    A proxy starts on a free port, and stops when the agent ends. The agent has the terminal to itself, and its exit
     code is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code and
     Gemini CLI, an option for Codex, an extension for pi. Its login or key, its provider and its other settings stay the
     same.
@@ -321,7 +320,7 @@ class RunOptions:
     --help.
 
     Exit codes:
-      the agent's own, or 128 and the number of the signal that ended it
+      the agent's own, or 128 plus the number of the signal that ended it
       1    an extra is missing, or the proxy cannot listen
       2    an option cannot be used, or the agent cannot be pointed at a proxy
       127  the agent is not installed
@@ -410,25 +409,23 @@ PROXY_COMMANDS: Final = (
 def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Split the command line of `wane run`: return it up to the agent's name, and the agent's arguments.
 
-    The agent is the first word that is neither an option nor an option's value, or the word after two dashes.
-
-    Args:
-        args: the whole command line; that of another command is returned unchanged.
-
-    Raises:
-        UsageError: if no agent is named.
+    The agent is the first word that is neither an option nor an option's value, or the word after two dashes. The
+    command line of another command is returned unchanged.
     """
     if args[:1] != ["run"]:
         return list(args), ()
-    flags = [field.flag for field in declared(RunOptions)]
-    with_value = {name for flag in flags if flag.value for name in flag.spelled.split(", ")}
+    with_value: set[str] = set()
+    for option in declared(RunOptions):
+        if option.flag.value:
+            with_value.update(option.flag.spelled.split(", "))
     index = 1
     while index < len(args) and args[index].startswith("-") and args[index] != "--":
         if args[index] in ("-h", "--help"):
             return list(args[: index + 1]), ()
         index += 2 if args[index] in with_value else 1
     own, agent = args[:index], args[index:]
-    agent = agent[1:] if agent[:1] == ["--"] else agent
+    if agent[:1] == ["--"]:
+        agent = agent[1:]
     if not agent:
         raise UsageError("give the agent to run, such as: wane run claude; see wane run --help")
     return [*own, "--", agent[0]], tuple(agent[1:])

@@ -30,7 +30,7 @@ def log_to(handler: logging.Handler, level: str, form: str = "%(asctime)s %(mess
 
 
 class _Plain(logging.Formatter):
-    """Formats lines without control characters, which would control the terminal."""
+    """Formats lines without control characters, which a terminal would obey."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(printable(line) for line in super().format(record).split("\n"))
@@ -56,8 +56,8 @@ class RunLog(logging.FileHandler):
         logging.getLogger("wane.proxy").info("%s", text)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, and count it if it is a warning or an error."""
-        self.warnings += record.levelno >= logging.WARNING
+        if record.levelno >= logging.WARNING:
+            self.warnings += 1
         super().emit(record)
 
     def __enter__(self) -> Self:

@@ -31,19 +31,39 @@ FALLBACK_KEY_VARIABLE: Final = "WANE_PROXY_FALLBACK_KEY"
 
 
 def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> ProxyOptions:
-    """Return the options of the proxy.
-
-    Raises:
-        UsageError: for options that contradict each other, or without an upstream.
-        ConfigError: for a value that cannot work.
-        MissingExtraError: if the proxy's extra is not installed.
-    """
+    """Return the options of the proxy."""
     need_proxy()
     if not command.upstream:
         raise UsageError(
             "give the provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
         )
-    context, treatment = command.context, command.treatment
+    context = command.context
+    server = _server_settings(command, command.upstream, environ)
+    store = _store(command, environ)
+    settings = context_settings(context)
+    optional: dict[str, Any] = {"keep": context.keep, "idle": context.idle}
+    if context.digests_only:
+        optional["keep_requests"] = False
+    if command.treatment.shadow:
+        _check_shadow(command)
+        shadow = Shadow.of(settings, store)
+        settings, optional["predict"] = shadow.watching, shadow.tell
+    if context.agent_budget is not None:
+        if not traits(settings.strategy).bounded:
+            raise UsageError("--strategy none keeps to no budget: leave --agent-budget out")
+        try:
+            optional["agent_budget"] = parse_budget(context.agent_budget, window=context.window)
+        except ConfigError as error:
+            raise UsageError(f"--agent-budget: {error}") from None
+    optional = {name: value for name, value in optional.items() if value is not None}
+    # The server takes seconds to load, so mistakes in the options have been reported before that.
+    from wane.proxy.server.run import ProxyOptions
+
+    return ProxyOptions(server, settings, store, **optional)
+
+
+def _server_settings(command: ProxyCommandOptions, upstream: str, environ: Mapping[str, str]) -> ServerSettings:
+    treatment = command.treatment
     address = Address() if command.listen is None else Address.parse(command.listen)
     try:
         socket.getaddrinfo(address.host, address.port, flags=socket.AI_PASSIVE)
@@ -52,9 +72,17 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
             f"--listen is {command.listen!r}, and there is no host {address.host!r}; write HOST:PORT, such as "
             "127.0.0.1:8484"
         ) from None
+    if treatment.max_cost_per is not None and treatment.max_cost is None:
+        raise UsageError("--max-cost-per says what --max-cost is for: give both")
+    if treatment.max_cost_per == "run" and command.workers > 1:
+        raise UsageError("--max-cost-per run counts in one process: with --workers give day, month or total")
     waits = {"read": treatment.timeout, "grace": command.grace}
-    server = ServerSettings(
-        upstream=UpstreamUrl.parse(command.upstream),
+    fallback = fallback_key = None
+    if command.fallback is not None:
+        fallback = UpstreamUrl.parse(command.fallback)
+        fallback_key = environ.get(FALLBACK_KEY_VARIABLE) or None
+    return ServerSettings(
+        upstream=UpstreamUrl.parse(upstream),
         listen=address,
         token=command.token or environ.get(TOKEN_VARIABLE) or None,
         strict=treatment.strict,
@@ -65,63 +93,57 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         cost_period=treatment.max_cost_per or "total",
         shadow=treatment.shadow,
         team=command.team,
-        fallback=None if command.fallback is None else UpstreamUrl.parse(command.fallback),
-        fallback_key=environ.get(FALLBACK_KEY_VARIABLE) or None if command.fallback else None,
+        fallback=fallback,
+        fallback_key=fallback_key,
     )
-    if treatment.shadow and command.fallback is not None:
-        raise UsageError("--shadow sends every request as it is, and --fallback sends some elsewhere: give one of them")
-    if treatment.max_cost_per is not None and treatment.max_cost is None:
-        raise UsageError("--max-cost-per says what --max-cost is for: give both")
-    if treatment.max_cost_per == "run" and command.workers > 1:
-        raise UsageError("--max-cost-per run counts in one process: with --workers give day, month or total")
-    if context.no_store and context.store is not None:
-        raise UsageError("give --store or --no-store, not both")
-    stored = {"--keep": context.keep, "--idle": context.idle, "--digests-only": context.digests_only or None}
-    for flag, value in stored.items():
-        if context.no_store and value is not None:
-            raise UsageError(f"{flag} is about sessions in a store: leave it out, or --no-store")
-    store = None if context.no_store else context.store or environ.get(STORE_VARIABLE) or "disk"
-    if command.team and store is None:
-        raise UsageError("--team keeps its names in the store: leave out --no-store")
+
+
+def _store(command: ProxyCommandOptions, environ: Mapping[str, str]) -> str | None:
+    """Return where sessions are stored; None for memory only."""
+    context = command.context
     if command.workers < 1:
         raise UsageError(f"--workers is {command.workers}; at least one process must serve")
+    if context.no_store:
+        if context.store is not None:
+            raise UsageError("give --store or --no-store, not both")
+        keep, idle = context.keep is not None, context.idle is not None
+        for flag, is_given in (("--keep", keep), ("--idle", idle), ("--digests-only", context.digests_only)):
+            if is_given:
+                raise UsageError(f"{flag} is about sessions in a store: leave out {flag} or --no-store")
+        if command.team:
+            raise UsageError("--team keeps its names in the store: leave out --no-store")
+        store = None
+    else:
+        store = context.store or environ.get(STORE_VARIABLE) or "disk"
     if command.workers > 1 and "://" not in (store or ""):
         raise UsageError(
             "several workers need a store that processes can share: give --store redis://… or postgresql://…"
         )
-    settings = context_settings(context)
-    given: dict[str, Any] = {"keep": context.keep, "idle": context.idle}
-    if context.digests_only:
-        given["keep_requests"] = False
-    if context.agent_budget is not None:
-        if treatment.shadow:
-            raise UsageError("--shadow says what one --budget would do for all sessions: leave --agent-budget out")
-        if not traits(settings.strategy).bounded:
-            raise UsageError("--strategy none keeps to no budget: leave --agent-budget out")
-        try:
-            given["agent_budget"] = parse_budget(context.agent_budget, window=context.window)
-        except ConfigError as error:
-            raise UsageError(f"--agent-budget: {error}") from None
-    if treatment.shadow:
-        shadow = Shadow.of(settings, store)
-        settings, given["predict"] = shadow.watching, shadow.tell
-    # The server takes seconds to load, so mistakes in the options have been reported before that.
-    from wane.proxy.server.run import ProxyOptions
+    return store
 
-    return ProxyOptions(server, settings, store, **{name: value for name, value in given.items() if value is not None})
+
+def _check_shadow(command: ProxyCommandOptions) -> None:
+    """Refuse options that have no effect on a proxy that only watches."""
+    context, treatment = command.context, command.treatment
+    ignored = {
+        "--agent-budget": (context.agent_budget is not None, "tries one --budget for all sessions"),
+        "--recall": (context.recall, "gives the model no tool"),
+        "--tasks": (context.tasks, "gives the model no tool"),
+        "--remind-at": (context.remind_at is not None, "reminds the model of nothing"),
+        "--usage": (treatment.usage is not None, "passes every reply on as it is"),
+        "--strict": (treatment.strict, "passes every request on, even if Wane fails"),
+        "--fallback": (command.fallback is not None, "sends every request to the upstream"),
+    }
+    for flag, (is_given, reason) in ignored.items():
+        if is_given:
+            raise UsageError(f"--shadow {reason}, so {flag} has no effect: leave it out")
 
 
 def context_settings(options: ContextOptions) -> ContextSettings:
-    """Return how to manage contexts.
-
-    Raises:
-        UsageError: for inference with a strategy that has no episodes, for reminders or tasks if the model marks no
-            episodes, or for recall if nothing is evicted.
-        ConfigError: for a value that cannot work.
-    """
+    """Return how to manage contexts."""
     values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
     values["budget"] = parse_budget(options.budget, window=options.window)
-    values["policy"] = options.policy_settings.over(options.policy)
+    values["policy"] = options.policy_settings.applied_to(options.policy)
     values["tool_classes"] = by_tool(options.tool_classes) or None
     values = {name: value for name, value in values.items() if value is not None}
     if options.remind_at == NO_SHARE:
@@ -129,14 +151,11 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     settings = ContextSettings(**values)
     if settings.recall and not traits(settings.strategy).bounded:
         raise UsageError("--recall returns what was evicted, and --strategy none evicts nothing: leave one of them out")
-    if options.remind_at is not None and not settings.marked:
-        raise UsageError(
-            "--remind-at is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
-        )
-    if settings.tasks and not settings.marked:
-        raise UsageError(
-            "--tasks is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
-        )
+    for flag, is_given in (("--remind-at", options.remind_at is not None), ("--tasks", options.tasks)):
+        if is_given and not settings.marked:
+            raise UsageError(
+                f"{flag} is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
+            )
     if not traits(settings.strategy).by_episode and settings.annotate == "infer":
         raise UsageError(
             f"--annotate infer has no effect with --strategy {settings.strategy}, which has no episodes: "
@@ -147,23 +166,16 @@ def context_settings(options: ContextOptions) -> ContextSettings:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """`--shadow`: the settings that a watching proxy does not use, and where its sessions are."""
+    """`--shadow`: the settings that a watching proxy would use, and where its sessions are stored."""
 
     store: str
     context: ContextSettings
 
     @classmethod
     def of(cls, context: ContextSettings, store: str | None) -> Shadow:
-        """Return the shadow of a proxy.
-
-        Raises:
-            UsageError: if there is nothing to predict, a setting needs a tool, or the sessions cannot be read back.
-        """
+        """Return the shadow of a proxy."""
         if not traits(context.strategy).bounded:
             raise UsageError("--shadow says what a strategy would do, and --strategy none does nothing: name another")
-        if context.recall or context.tasks:
-            tool = "--recall" if context.recall else "--tasks"
-            raise UsageError(f"--shadow gives the model no tool, so {tool} has no effect: leave it out")
         if store is None:
             raise UsageError("--shadow reads sessions back from their store: leave out --no-store")
         return cls(store, context)
@@ -171,10 +183,10 @@ class Shadow:
     @property
     def watching(self) -> ContextSettings:
         """The settings of the proxy itself, which evicts nothing and gives the model no tool."""
-        return replace(self.context, strategy="none", annotate="model", recall=False)
+        return replace(self.context, strategy="none", annotate="model")
 
     def tell(self, sessions: Iterable[str]) -> list[str]:
-        """Return sentences on what Wane would have done in sessions, given by their ids. It needs no event loop."""
+        """Return sentences on what Wane would have done in the sessions with these ids. Call it outside event loops."""
         from wane.lab.readers.journal import session_of
         from wane.lab.shadow import predict
 
@@ -195,6 +207,6 @@ class Shadow:
         try:
             prediction = predict(recorded, self.context.strategy, settings, PRICE)
         except WaneError as error:
-            return [f"What Wane would have done cannot be told: {error}."]
+            return [f"It is not known what Wane would have done: {error}."]
         lines = ["No model has answered yet."] if prediction is None else prediction.lines
         return [*lines, *(f"Left out: {why}." for why in unread)]

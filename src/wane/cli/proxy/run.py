@@ -35,7 +35,6 @@ _ANY_PORT: Final = "127.0.0.1:0"
 
 
 def run_agent(options: RunOptions) -> int:
-    """Run an agent, and return its exit code."""
     need_proxy("wane run")
     if options.listen is not None and not Address.parse(options.listen).is_loopback:
         raise UsageError(
@@ -57,18 +56,20 @@ def run_agent(options: RunOptions) -> int:
         say(f"{command.program} is not installed, or not on the PATH{how}")
         return failure.NOT_FOUND
     # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.
-    stored = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
+    environ = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
     treatment = options.treatment
-    per = treatment.max_cost_per or (None if treatment.max_cost is None else "run")
-    # Any agent may compact its context by the usage that a reply reports.
-    treatment = replace(treatment, usage=treatment.usage or "last", max_cost_per=per)
+    if treatment.usage is None and not treatment.shadow:
+        # Any agent may compact its context by the usage that a reply reports.
+        treatment = replace(treatment, usage="last")
+    if treatment.max_cost_per is None and treatment.max_cost is not None:
+        treatment = replace(treatment, max_cost_per="run")
     proxy = ProxyCommandOptions(
         upstream=command.upstream or agent.upstream(command),
         listen=options.listen or _ANY_PORT,
         context=options.context,
         treatment=treatment,
     )
-    return _run(agent, command, path, proxy_options(proxy, stored), options)
+    return _run(agent, command, path, proxy_options(proxy, environ), options)
 
 
 def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
@@ -90,7 +91,7 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
         environ.pop(TOKEN_VARIABLE, None)
         code = run_child((path, *start.before, *command.arguments), environ)
         proxy.finish()
-        # The proxy's end takes the sessions from memory.
+        # When the proxy ends, its sessions leave memory.
         sessions = proxy.sessions.status()
     if options.predict is not None and sessions:
         for line in options.predict([status.facts.session for status in sessions]):
@@ -117,7 +118,7 @@ _ENDED: Final = {
 
 
 def where_to_look(sessions: Sequence[SessionStatus], store: str | None) -> str:
-    """Return the id of the run's longest session, and the commands that show it; empty if it is not kept in a file."""
+    """Return the id of the run's longest session and the commands that show it; empty if it is not in a file."""
     if not sessions or store is None or scheme_of(store) is not None:
         return ""
     outer = [status for status in sessions if not status.facts.parent] or sessions
@@ -129,7 +130,7 @@ def where_to_look(sessions: Sequence[SessionStatus], store: str | None) -> str:
 
 
 def advice_on(sessions: Sequence[SessionStatus]) -> str:
-    """Return which budget would help the session that lacks most; empty if none lacks any."""
+    """Return the advice for the session whose budget is too small by most; empty if no budget is too small."""
     facts = [status.facts for status in sessions if status.facts.advice]
     worst = max(facts, key=lambda fact: (fact.thrashing is not None, fact.room.fixed if fact.room else 0), default=None)
     return "" if worst is None else worst.advice
@@ -143,7 +144,9 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     if not every:
         return f"no request reached the proxy: the agent sent none, or sent them elsewhere{warned}"
     others = [f"{outcomes[name]:,} {how}" for name, how in _ENDED.items() if outcomes.get(name)]
-    line = counted(every, "request") + (f" ({', '.join(others)})" if others else "")
+    line = counted(every, "request")
+    if others:
+        line += f" ({', '.join(others)})"
     if not proxy.traffic.peak:
         return f"{line}; none had a history and tools to manage{warned}"
     peak = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
@@ -153,8 +156,10 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     total = sum((status.money for status in sessions), Money())
     agents = [status for status in sessions if status.facts.parent]
     if total.account.priced:
-        than = f"{dollars(abs(total.saved))} {'less' if total.saved >= 0 else 'more'} than without eviction"
-        line += f"; {total.account.describe()} spent" + (f", about {than}" if evicted else "")
+        line += f"; {total.account.describe()} spent"
+        if evicted:
+            compared = "less" if total.saved >= 0 else "more"
+            line += f", about {dollars(abs(total.saved))} {compared} than without eviction"
     elif total.account.calls:
         line += f"; {total.account.describe()}"
     if agents:

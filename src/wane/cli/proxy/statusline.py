@@ -40,7 +40,7 @@ def print_statusline(options: StatuslineOptions) -> int:
 
 
 def chosen(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, Any] | None:
-    """Return the session that an agent has under an id, or the one used last if no agent tells its ids; None for none.
+    """Return the session with an agent's own id, or, if no id is known, the one used last; None if there is none.
 
     The sessions are those of `/wane/status`, the one used last first.
     """
@@ -58,7 +58,7 @@ def proxy_status(base: str) -> dict[str, Any]:
     """
     if not base.startswith(("http://", "https://")):
         raise ValueError("not an HTTP URL")
-    # The URL may hold the proxy's token: none that is for this machine goes to a proxy that the environment names.
+    # The URL may hold a token. One for a proxy on this machine must not go through an HTTP proxy of the environment.
     host = urlsplit(base).hostname or ""
     with suppress(OSError):
         host = inet_ntoa(inet_aton(host))  # in any spelling that the system takes, such as `127.1`
@@ -70,7 +70,6 @@ def proxy_status(base: str) -> dict[str, Any]:
 
 
 def line_of(session: Mapping[str, Any]) -> str:
-    """Return the line about a session of `/wane/status`."""
     view, budget = session["view"], session["budget"]
     parts = [f"wane {short(view)}/{short(budget)}"]
     if view > budget:
@@ -84,9 +83,10 @@ def line_of(session: Mapping[str, Any]) -> str:
     if session["evicted"]:
         parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
-        saved = money["unmanaged"] - money["spent"]
-        saving = f", about ${saved:.2f} less than unevicted" if saved >= 0.005 else ""
-        parts.append(f"{_spent(money)}{saving}")
+        spent, saved = _spent(money), money["unmanaged"] - money["spent"]
+        if saved >= 0.005:
+            spent += f", about ${saved:.2f} less than unevicted"
+        parts.append(spent)
     if agents := session["agents"]:
         cost = f" {_spent(agents['money'])} more" if agents["money"] else ""
         parts.append(f"{counted(agents['sessions'], 'sub-agent')}{cost}")

@@ -1,4 +1,4 @@
-"""`wane proxy status`, `tokens`, `forget` and `log`: the processes of a store, and a team's names and deeds."""
+"""`wane proxy status`, `tokens`, `forget` and `log`: the processes of a store, and the names and log of a team."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ _MOST_LISTED: Final = 40
 
 
 def show_status(options: StatusOptions) -> int:
-    """Show the proxies that share a store; return the exit code."""
-
     async def read(store: Store) -> list[dict[str, Any]]:
         from wane.proxy.server.workers import published
 
@@ -88,8 +86,6 @@ def show_status(options: StatusOptions) -> int:
 
 
 def list_tokens(options: TokensOptions) -> int:
-    """List the names of a store; return the exit code."""
-
     async def read(store: Store) -> Sequence[tuple[Member, Ledger]]:
         members, ledgers = await Team(store).members(), await store.documents(LEDGER)
         now = datetime.now(UTC)
@@ -97,36 +93,35 @@ def list_tokens(options: TokensOptions) -> int:
 
     rows = _with_store(options.store, read)
     if options.as_json:
-        write_json(
-            [
-                {
-                    "name": member.name,
-                    "revoked": not member.digest,
-                    "since": member.since.isoformat(),
-                    "spent": {"day": ledger.day / 1e6, "month": ledger.month / 1e6, "total": ledger.total / 1e6},
-                    "limits": asdict(member.limits),
-                }
-                for member, ledger in rows
-            ]
-        )
+        write_json([_member_dict(member, ledger) for member, ledger in rows])
         return failure.OK
     if not rows:
         say("no name has a token; make one with: wane proxy tokens add NAME")
         return failure.OK
     table = plain_table("*name", "token", ">today", ">in all", "cost limit", ">req/min")
     for member, ledger in rows:
-        state = ("made " if member.digest else "revoked ") + f"{member.since.astimezone():%Y-%m-%d}"
+        state = f"{'made' if member.digest else 'revoked'} {member.since.astimezone():%Y-%m-%d}"
         spent = [dollars(amount / 1e6) for amount in (ledger.day, ledger.total)]
         table.add_row(member.name, state, *spent, _cost_limit(member.limits), f"{member.limits.requests or '-'}")
     plain_console().print(table)
     return failure.OK
 
 
-def add_token(options: AddTokenOptions) -> int:
-    """Make a token for a name and print it; return the exit code."""
+def _member_dict(member: Member, ledger: Ledger) -> dict[str, Any]:
+    return {
+        "name": member.name,
+        "revoked": not member.digest,
+        "since": member.since.isoformat(),
+        "spent": {"day": ledger.day / 1e6, "month": ledger.month / 1e6, "total": ledger.total / 1e6},
+        "limits": asdict(member.limits),
+    }
 
+
+def add_token(options: AddTokenOptions) -> int:
     async def add(store: Store) -> str:
-        limits = None if options.limits == LimitOptions() else _changed(Limits(), options.limits)
+        limits = None
+        if options.limits != LimitOptions():
+            limits = _changed(Limits(), options.limits)
         token = await Team(store).add(options.name, limits)
         await AuditLog(store).write(_operator(), "token made", options.name)
         return token
@@ -138,7 +133,6 @@ def add_token(options: AddTokenOptions) -> int:
 
 
 def limit_token(options: LimitTokenOptions) -> int:
-    """Change the limits of a name; return the exit code."""
     if options.limits == LimitOptions():
         raise UsageError("give a limit, such as: wane proxy tokens limit alice --max-cost 20")
 
@@ -159,8 +153,6 @@ def limit_token(options: LimitTokenOptions) -> int:
 
 
 def revoke_token(options: RevokeTokenOptions) -> int:
-    """Revoke the token of a name; return the exit code."""
-
     async def revoke(store: Store) -> None:
         await Team(store).revoke(options.name)
         await AuditLog(store).write(_operator(), "token revoked", options.name)
@@ -171,17 +163,16 @@ def revoke_token(options: RevokeTokenOptions) -> int:
 
 
 def forget_name(options: ForgetOptions) -> int:
-    """Delete all that belongs to a name; return the exit code."""
-
     async def forget(store: Store) -> tuple[int, int, int]:
         from wane.proxy.team.deletion import delete_name, delete_sessions
 
         deleted, busy = await delete_sessions(store, options.name)
         if not busy:
             await delete_name(store, options.name)
-        kept = f", {counted(busy, 'open session')} left" if busy else ""
-        done = f"{options.name}: {counted(len(deleted), 'session')}{kept}"
-        await AuditLog(store).write(_operator(), "deletion", done)
+        note = f"{options.name}: {counted(len(deleted), 'session')}"
+        if busy:
+            note += f", {counted(busy, 'open session')} left"
+        await AuditLog(store).write(_operator(), "deletion", note)
         return len(deleted), sum(session.size for session in deleted), busy
 
     count, freed, busy = _with_store(options.store, forget)
@@ -194,8 +185,6 @@ def forget_name(options: ForgetOptions) -> int:
 
 
 def show_log(options: LogOptions) -> int:
-    """Show the log of who did what; return the exit code."""
-
     async def read(store: Store) -> Sequence[Event]:
         return await AuditLog(store).since(datetime.now(UTC) - timedelta(seconds=options.since))
 
@@ -209,7 +198,7 @@ def show_log(options: LogOptions) -> int:
         line = f"{local_time(event.at)}  {event.by:<16}  {event.action:<14}  {short_id(event.of)}"
         sys.stdout.write(f"{printable(line)}\n")
     if not events:
-        say("nothing is in the log for this time; proxies with --team write it")
+        say("the log has nothing from this time; proxies with --team write to it")
     return failure.OK
 
 
@@ -218,7 +207,7 @@ def _with_store(where: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
 
 
 def _operator() -> str:
-    """Who runs this command."""
+    """Return who runs this command, as `user@host`."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -227,7 +216,7 @@ def _operator() -> str:
 
 
 def _changed(limits: Limits, options: LimitOptions) -> Limits:
-    """Return limits with those that the options give."""
+    """Return limits, changed as the options say."""
     if options.max_cost is not None:
         limits = replace(limits, max_cost=options.max_cost or None)
     if options.requests is not None:

@@ -15,7 +15,7 @@ _Name: TypeAlias = Annotated[str, Flag("NAME", "The name of a person or a progra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitOptions:
-    """Limits of a name; None for what is not given, 0 for none."""
+    """Limits of a name. None is an option that is not given, 0 is no limit."""
 
     max_cost: Annotated[
         float | None,
@@ -107,17 +107,17 @@ class RevokeTokenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetOptions:
-    """Delete all that belongs to a name: its sessions, its spend and its limits.
+    """Delete everything that belongs to a name: its sessions, its spend and its limits.
 
-    Its token must be revoked first. The log of who did what stays: it has names, ids of sessions and times, and nothing
-    of what was said.
+    Its token must be revoked first. The log of who did what stays: it has names, session ids and times, and nothing of
+    what was said.
 
     Examples:
       wane proxy tokens revoke alice
       wane proxy forget alice
 
     Exit codes:
-      0  all was deleted
+      0  everything was deleted
       1  a proxy has sessions open, or the store cannot be reached: run it again
       2  there is no such name, or it has a token
     """
@@ -130,8 +130,8 @@ class ForgetOptions:
 class LogOptions:
     """Show who did what: tokens made and revoked, sessions begun and shown on the page, deletions, refused requests.
 
-    Proxies with --team and the commands for a team append to this log, and no command changes it. Of refusals of one
-    kind, one a minute is noted.
+    Proxies with --team and the commands for a team append to this log, and no command changes it. It has at most one
+    refusal of each kind a minute.
 
     Examples:
       wane proxy log
@@ -151,8 +151,8 @@ class LogOptions:
 class StatusOptions:
     """Show the proxies that share a store: their requests, and the sessions that they have in memory.
 
-    Every two seconds, each proxy with a database or with --team publishes its status in the store. Any other shows it
-    only at /wane/.
+    Every two seconds, each proxy with a database or with --team publishes its status in the store. Other proxies show
+    theirs only at /wane/.
 
     Examples:
       wane proxy status

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from wane.lab.discover import SessionFile, find_sessions, look_into, short_ids
 from wane.proxy.store.base import is_session_id
 
 SHOWN: Final = 20
-"""Number of sessions to show for each agent; JSON holds all of them."""
+"""Sessions to show of each other agent; JSON holds all of them."""
 
 _AGENTS: Final = {
     "claude-code": "Claude Code",
@@ -42,24 +41,22 @@ _APIS: Final = {
 
 
 def list_sessions(options: SessionsOptions) -> int:
-    """Print the sessions of this directory, or all on this machine, and return the exit code."""
     store = SessionStore(default_root(os.environ))
     infos = store.sessions(None if options.every else Path.cwd())
     others = find_sessions(os.environ, Path.home()) if options.every else []
     if options.as_json:
-        write_json([*map(info_dict, infos), *map(found_dict, others)])
+        write_json([info_dict(info) for info in infos] + [file_dict(file) for file in others])
         return failure.OK
     if infos:
         _print_table(infos, options.every)
     elif not others:
         scope = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
         sys.stdout.write(f"There are no sessions{scope}.\n")
-    _print_found(others)
+    _print_others(others)
     return failure.OK
 
 
 def info_dict(info: SessionInfo) -> dict[str, Any]:
-    """Return the summary of a session as JSON-able data."""
     return {
         "agent": agent_of(info.id),
         "id": info.id,
@@ -76,7 +73,7 @@ def info_dict(info: SessionInfo) -> dict[str, Any]:
     }
 
 
-def found_dict(file: SessionFile) -> dict[str, Any]:
+def file_dict(file: SessionFile) -> dict[str, Any]:
     """Return a session of another agent as JSON-able data, with the same keys as Wane's own."""
     head = look_into(file)
     return {
@@ -96,12 +93,12 @@ def found_dict(file: SessionFile) -> dict[str, Any]:
 
 
 def agent_of(session_id: str) -> str:
-    """Return whose a session is: `proxy` for a session of a proxy's client, else `wane`."""
+    """Return who recorded a session of Wane's: `proxy` or, for the agent, `wane`."""
     return "proxy" if is_session_id(session_id) else "wane"
 
 
 def described(session_id: str, message_format: str | None) -> str | None:
-    """Describe whose a session is; None for one of the agent's, or if its header cannot be read."""
+    """Describe who recorded a session; None for the agent, or if the header cannot be read."""
     if message_format is None or message_format == AGENT_FORMAT:
         return None
     api = _APIS.get(message_format, message_format)
@@ -109,20 +106,22 @@ def described(session_id: str, message_format: str | None) -> str | None:
 
 
 def of_the_agent(infos: Sequence[SessionInfo]) -> list[SessionInfo]:
-    """Return the sessions that the agent can resume, and those that may be."""
+    """Return the sessions that the agent can resume, as far as their headers can be read."""
     return [info for info in infos if info.format in (AGENT_FORMAT, None) and not is_session_id(info.id)]
 
 
 def short_id(session_id: str) -> str:
     """Return a short form of an id, by which the session is also found.
 
-    It is the end of a proxy's id: sessions that begin alike have ids that begin alike.
+    Of a proxy's id it is the end, because sessions that begin alike have ids that begin alike.
     """
-    return session_id.rpartition("-")[2][:_SHORT_ID] if is_session_id(session_id) else session_id
+    if is_session_id(session_id):
+        return session_id.rpartition("-")[2][:_SHORT_ID]
+    return session_id
 
 
 def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, SessionInfo]]:
-    """Yield sessions in order, each followed by those of its sub-agents, with how deep they are nested."""
+    """Yield sessions in order, each followed by those of its sub-agents, with the depth of the nesting."""
     ids = {info.id for info in infos}
 
     def below(info: SessionInfo, depth: int) -> Iterator[tuple[int, SessionInfo]]:
@@ -140,9 +139,10 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
     table = plain_table("id", "last written", ">messages", ">size", "*title")
     for depth, info in below_their_parents(infos):
         title = Text(printable(info.title or ""))
-        if (whose := described(info.id, info.format)) is not None:
-            of = ", a sub-agent of a session that is not known" if info.parent and not depth else ""
-            title.append(f"\n{printable(whose)}{of}", style="dim")
+        if (recorder := described(info.id, info.format)) is not None:
+            if info.parent and not depth:
+                recorder += ", a sub-agent of an unknown session"
+            title.append(f"\n{printable(recorder)}", style="dim")
         if every and info.cwd is not None:
             title.append(f"\n{printable(str(info.cwd))}", style="dim")
         if info.problem is not None:
@@ -152,17 +152,18 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
     plain_console().print(table)
 
 
-def _print_found(files: Sequence[SessionFile]) -> None:
+def _print_others(files: Sequence[SessionFile]) -> None:
     """Print other agents' sessions by agent, each with a short id, ready for another command."""
     console = plain_console()
 
     def line(*parts: str | tuple[str, str]) -> None:
-        # Not folded, because a path that is broken in two cannot be copied.
+        # Not wrapped, because a path that is broken in two cannot be copied.
         console.print(Text.assemble(*parts), soft_wrap=True)
 
-    named = zip(files, short_ids(files), strict=True)
-    for agent, group in groupby(named, key=lambda entry: entry[0].agent):
-        of_agent = list(group)
+    by_agent: dict[str, list[tuple[SessionFile, str]]] = {}
+    for file, short in zip(files, short_ids(files), strict=True):
+        by_agent.setdefault(file.agent, []).append((file, short))
+    for agent, of_agent in by_agent.items():
         line("")
         line((f"{_AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
         for file, short in of_agent[:SHOWN]:

@@ -1,4 +1,4 @@
-"""`wane show --at` and `wane verify`: the requests of a session as they were sent, and the proof of it."""
+"""`wane show --at` and `wane verify`: shows the requests of a session as they were sent, and proves it."""
 
 from __future__ import annotations
 
@@ -44,43 +44,41 @@ class _Session(NamedTuple):
 
 
 def show_request(options: ShowOptions, number: int) -> int:
-    """Print a request, or how it differs from another one, and return the exit code.
-
-    Raises:
-        SessionNotFoundError: if there is no such session.
-        JournalError: if it cannot be read.
-        InputError: if it has no such request.
-    """
+    """Print a request, or how it differs from another one, and return the exit code."""
     requests = list(sent_requests(_session(options.name, options.store).records))
     request = _numbered(requests, number)
-    before = None if options.diff is None else _numbered(requests, options.diff)
-    lines = list(_lines(request))
-    if before is not None:
+    lines, data = list(_lines(request)), request_dict(request)
+    headings = [_heading(request, len(requests))]
+    is_wrong = request.state == "wrong"
+    if options.diff is not None:
+        before = _numbered(requests, options.diff)
         names = (f"request {before.number}", f"request {request.number}")
         lines = list(difflib.unified_diff(list(_lines(before)), lines, *names, lineterm="", n=2))
+        data = {"before": request_dict(before), "after": data, "diff": lines}
+        headings.insert(0, _heading(before, len(requests)))
+        is_wrong = is_wrong or before.state == "wrong"
+        if not lines:
+            headings.append("# no difference")
     if options.as_json:
-        data = request_dict(request)
-        write_json(data if before is None else {"before": request_dict(before), "after": data, "diff": lines})
+        write_json(data)
     else:
-        for shown in (request,) if before is None else (before, request):
-            record = shown.record
-            when = "" if record.at is None else f", {local_time(record.at)}"
-            where = f" to {record.url}" if record.url else ""
-            size = f"{record.size:,} bytes, {_LAYERS[record.layer]}"
-            _write(
-                f"# request {shown.number} of {len(requests)}{when}{where}: {size}; "
-                f"{shown.problem or _STATES[shown.state]}"
-            )
-        if before is not None and not lines:
-            _write("# no difference")
-        for line in lines:
+        for line in (*headings, *lines):
             _write(line)
-    return failure.FAILED if "wrong" in (request.state, before and before.state) else failure.OK
+    return failure.FAILED if is_wrong else failure.OK
+
+
+def _heading(request: SentRequest, requests: int) -> str:
+    """Return a line about a request; `requests` is the number of them in the session."""
+    record = request.record
+    when = "" if record.at is None else f", {local_time(record.at)}"
+    where = f" to {record.url}" if record.url else ""
+    size = f"{record.size:,} bytes, {_LAYERS[record.layer]}"
+    state = request.problem or _STATES[request.state]
+    return f"# request {request.number} of {requests}{when}{where}: {size}; {state}"
 
 
 def verify_session(options: VerifyOptions) -> int:
-    """Verify the requests of a session, and return the exit code."""
-    # The beginning of a link would prove little: two hexadecimal digits are in most chains.
+    # The beginning of a link would prove little: most chains have a link that begins with the same two digits.
     if options.chain is not None and not _LINK.fullmatch(options.chain):
         raise InputError(f"--chain is {options.chain!r}; it must be a whole link, 64 hexadecimal digits")
     try:
@@ -111,12 +109,11 @@ def verify_session(options: VerifyOptions) -> int:
         return failure.OK if sound else failure.FAILED
     _tell(session, requests, states)
     if not noted:
-        _write(f"The link {options.chain} is not in it: the chain was cut, or made anew.")
+        _write(f"The link {options.chain} is not in it: the chain was cut, or made again.")
     return failure.OK if sound else failure.FAILED
 
 
 def request_dict(request: SentRequest) -> dict[str, Any]:
-    """Return a request as JSON-able data."""
     record = request.record
     return {
         "number": request.number,
@@ -165,7 +162,7 @@ def _tell_deleted(deleted: Deleted, options: VerifyOptions) -> int:
         _write(f"session {deleted.id} was deleted at {deleted.at}. It had {counted(deleted.requests, 'request')}.")
         _write(f"Its chain ended in {deleted.chain or '(none)'}")
         if not noted:
-            _write(f"Whether the link {options.chain} was in it is not known: only the last one is left.")
+            _write(f"It is not known if the link {options.chain} was in it: only the last link is left.")
     return failure.OK if noted else failure.FAILED
 
 
@@ -178,7 +175,7 @@ def _numbered(requests: Sequence[SentRequest], number: int) -> SentRequest:
 
 
 def _copied(records: Sequence[Record]) -> int:
-    """How many requests were sent in the session that this one branches off from."""
+    """Return the number of requests that were sent in the session that this one branches off from."""
     requests = copied = 0
     for record in records:
         if record.kind == "request":
@@ -209,7 +206,7 @@ def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[st
 
 
 def _lines(request: SentRequest) -> Iterator[str]:
-    """A request for people: all that it holds, with its texts as they read."""
+    """Yield a request as an outline for people: everything in it, with its texts unquoted."""
     if request.body is None:
         return
     try:
@@ -221,12 +218,12 @@ def _lines(request: SentRequest) -> Iterator[str]:
 
 
 def _outlined(value: Any, indent: str) -> Iterator[str]:
-    entries: Iterable[tuple[str, Any]]
     if isinstance(value, dict):
         entries = [(f"{key}:", entry) for key, entry in value.items()]
+    elif isinstance(value, list):
+        entries = [("-", entry) for entry in value]
     else:
-        values = value if isinstance(value, list) else [value]
-        entries = [("-", entry) for entry in values]
+        entries = [("-", value)]
     for name, entry in entries:
         if isinstance(entry, dict | list) and entry:
             yield f"{indent}{name}"
@@ -235,7 +232,8 @@ def _outlined(value: Any, indent: str) -> Iterator[str]:
             yield f"{indent}{name} |"
             yield from (f"{indent}  {line}" for line in entry.split("\n"))
         else:
-            yield f"{indent}{name} {entry if isinstance(entry, str) else json.dumps(entry)}"
+            text = entry if isinstance(entry, str) else json.dumps(entry)
+            yield f"{indent}{name} {text}"
 
 
 def _write(line: str) -> None:

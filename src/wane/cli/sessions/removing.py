@@ -25,7 +25,6 @@ from wane.rebuilding import rebuild
 
 
 def prune_sessions(options: PruneOptions) -> int:
-    """Delete the sessions that nobody has written to for some time, and return the exit code."""
     if options.older_than is None:
         raise UsageError("say how old sessions must be to be deleted, such as: wane sessions prune --older-than 30d")
     seconds, dry, where = options.older_than, options.dry_run, where_of(options.store)
@@ -37,30 +36,28 @@ def prune_sessions(options: PruneOptions) -> int:
             for session in sessions:
                 if not dry:
                     await store.delete(session.id)
-                _line(session.id, session.written, session.size)
+                _print_session(session.id, session.written, session.size)
             return sessions
 
-        sessions = with_store(where, prune)
-        return _sum(len(sessions), sum(session.size for session in sessions), dry=dry)
-    store, deleted, freed = SessionStore(directory), list[Path](), 0
+        return _print_total([session.size for session in with_store(where, prune)], dry=dry)
+    store, deleted, freed = SessionStore(directory), list[Path](), list[int]()
     for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
         try:
             status = path.stat()
-            freed += store.delete(path, dry=dry)
+            freed.append(store.delete(path, dry=dry))
         except SessionLockedError as error:
             say(str(error))
             continue
         except (FileNotFoundError, SessionNotFoundError):
             continue  # another process has deleted it since it was listed
         deleted.append(path)
-        _line(id_of(path), datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
+        _print_session(id_of(path), datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
     if not dry:
         _drop_marks(directory, deleted)
-    return _sum(len(deleted), freed, dry=dry)
+    return _print_total(freed, dry=dry)
 
 
 def delete_sessions(options: DeleteOptions) -> int:
-    """Delete the sessions of these names, and return the exit code."""
     where = where_of(options.store)
     directory = directory_of(where)
     if options.turn is not None:
@@ -79,20 +76,19 @@ def delete_sessions(options: DeleteOptions) -> int:
                 await store.delete(session_id)
             return [stored[session_id] for session_id in chosen]
 
-        sessions = with_store(where, delete)
-        return _sum(len(sessions), sum(session.size for session in sessions), dry=False)
+        return _print_total([session.size for session in with_store(where, delete)], dry=False)
     store = SessionStore(directory)
     paths = dict.fromkeys(store.find(name) for name in options.names)
-    freed = sum(store.delete(path) for path in paths)
+    freed = [store.delete(path) for path in paths]
     _drop_marks(directory, paths)
-    return _sum(len(paths), freed, dry=False)
+    return _print_total(freed, dry=False)
 
 
 def _drop_marks(directory: Path, paths: Iterable[Path]) -> None:
-    """Drop the digests of what was said by which a proxy finds these sessions; it makes them anew if need be."""
-    ids = [session_id for path in paths if is_session_id(session_id := id_of(path))]
+    """Drop the digests of messages by which a proxy finds these sessions; it makes them again if needed."""
+    ids = [id_of(path) for path in paths]
     index = DiskIndex(directory)
-    asyncio.run(index.drop(ids))
+    asyncio.run(index.drop([session_id for session_id in ids if is_session_id(session_id)]))
     index.close()
 
 
@@ -101,31 +97,32 @@ def _delete_turn(path: Path, number: int) -> None:
 
     with Journal.open(path) as journal:
         session = load_session(path)
-        first_items = [turn.item for turn in session.turns]
-        if number > len(first_items):
-            raise UsageError(f"there is no turn {number}: the session has {len(first_items):,}")
-        firsts = [session.rebuilt.transcript.message_of(item) for item in first_items]
-        messages = range(firsts[number - 1], [*firsts, len(session.rebuilt.messages)][number])
+        if number > len(session.turns):
+            raise UsageError(f"there is no turn {number}: the session has {len(session.turns):,}")
+        starts = [session.rebuilt.transcript.message_of(turn.item) for turn in session.turns]
+        ends = [*starts[1:], len(session.rebuilt.messages)]
+        messages = range(starts[number - 1], ends[number - 1])
         records = without_messages(session.file.records, messages, datetime.now(UTC))
         try:
             rebuild(records, get_format(journal.header.format))
         except (WaneError, ValueError) as error:
             raise JournalError(
-                f"nothing was changed, as without turn {number} the session would not replay: {error}. Delete all of it"
+                f"nothing was deleted: without turn {number} the session would not replay: {error}. Delete all of it"
             ) from error
         rewrite(journal, records)
-    shown = sum(isinstance(record, RequestRecord) and record.deleted is not None for record in records)
+    hidden = sum(isinstance(record, RequestRecord) and record.deleted is not None for record in records)
     sys.stdout.write(
         f"the texts of turn {number} were deleted, {counted(len(messages), 'message')}; "
-        f"{counted(shown, 'request')} can no longer be shown as sent\n"
+        f"{counted(hidden, 'request')} can no longer be shown as sent\n"
     )
 
 
-def _line(session_id: str, written: datetime, size: int) -> None:
+def _print_session(session_id: str, written: datetime, size: int) -> None:
     sys.stdout.write(f"{short_id(session_id):<16}  {local_time(written)}  {human_bytes(size):>8}\n")
 
 
-def _sum(sessions: int, freed: int, *, dry: bool) -> int:
-    did = "would be deleted, which would free" if dry else "deleted, which freed"
-    sys.stdout.write(f"{counted(sessions, 'session')} {did} {human_bytes(freed)}\n")
+def _print_total(freed: Sequence[int], *, dry: bool) -> int:
+    """Print the number of sessions and the bytes that they freed, and return the exit code."""
+    result = "would be deleted, which would free" if dry else "deleted, which freed"
+    sys.stdout.write(f"{counted(len(freed), 'session')} {result} {human_bytes(sum(freed))}\n")
     return failure.OK

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from wane.cli.sessions.receipts import show_request
 from wane.cli.terminal import layout, picture
 from wane.cli.terminal.picture import Band, Role, Row, elided, plain_table
 from wane.cli.terminal.text import counted, cut, local_time, plain_console, printable, write_json
-from wane.core import Episode, Item, Kind, Pinned
+from wane.core import Episode, Item, Kind, Pinned, Step
 from wane.core.errors import JournalError
 from wane.formats import get_format
 from wane.formats.detection import is_journal, recording_agent
@@ -43,23 +42,6 @@ _NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class NextView:
-    """The view of the next request.
-
-    Attributes:
-        tokens: tokens of the view, by the provider's count as far as known.
-        evicted: tokens of the history that it does not hold, by our own count.
-        visible: indexes of the items that it holds unchanged.
-        instead: by item, the tokens of its substitute.
-    """
-
-    tokens: int
-    evicted: int
-    visible: Sequence[int]
-    instead: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """A user turn: the index of its item, and its beginning."""
 
@@ -68,63 +50,65 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedAgent:
-    """A session of a sub-agent that a saved session, or another sub-agent of it, started.
+class Session:
+    """A saved session, loaded.
 
     Attributes:
-        usage: of its model calls; None if it cannot be read.
+        file: its records.
+        rebuilt: the session as it stands after them.
+        turns: the user's turns.
+        agents: by the id of each sub-agent's session, the usage of its model calls; None if it cannot be read.
     """
-
-    id: str
-    usage: Account | None
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A saved session, loaded, with its sub-agents."""
 
     file: SessionFile
     rebuilt: Rebuilt
     turns: tuple[Turn, ...]
-    view: NextView
-    agents: tuple[SavedAgent, ...]
+    agents: Mapping[str, Account | None]
 
     @property
     def usage_of_agents(self) -> Account:
-        """The usage of its sub-agents' model calls, without those of sub-agents that cannot be read."""
-        return sum((agent.usage for agent in self.agents if agent.usage is not None), NOTHING)
+        """The usage of its sub-agents' model calls, as far as they can be read."""
+        return sum((usage for usage in self.agents.values() if usage is not None), NOTHING)
 
     @property
     def items(self) -> list[Item]:
-        """The items of its history."""
         return [item for item, _ in self.rebuilt.items]
 
     @property
     def blocks(self) -> list[Band]:
-        """Its history as blocks; those in the view are kept."""
+        """Its history as blocks; those in the view stay."""
         items = self.items
         kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
-        view = self.view
-        parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, view.visible, view.instead)
-        # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
+        parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, self.visible, self.instead)
         parts += layout.index_block(self.rebuilt.window)
-        besides = view.tokens - sum(part.tokens for part in parts if part.stays)
-        return [Band(Role.SYSTEM, max(0, besides)), *parts]
+        # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
+        overhead = self.rebuilt.engine.tokens - sum(part.tokens for part in parts if part.stays)
+        return [Band(Role.SYSTEM, max(0, overhead)), *parts]
+
+    @property
+    def visible(self) -> list[int]:
+        """Indexes of the items that the view holds unchanged."""
+        return [slot for slot in self.rebuilt.engine.view if isinstance(slot, int)]
+
+    @property
+    def instead(self) -> dict[int, int]:
+        """By item, the tokens of its substitute in the view."""
+        substitutes = [slot for slot in self.rebuilt.engine.view if isinstance(slot, Substitute)]
+        return {slot.index: slot.tokens for slot in substitutes if slot.index is not None}
 
     @property
     def history_tokens(self) -> int:
-        """Tokens of the view with everything that was evicted."""
-        return self.view.tokens + self.view.evicted
+        """Tokens of the view if nothing had been evicted."""
+        return self.rebuilt.engine.tokens + self.rebuilt.engine.evicted
 
     @property
     def passes(self) -> list[tuple[PassRecord, Pinned | None]]:
-        """Its passes, in order, with what held the tokens if one could not meet the budget."""
+        """Its passes, in order, each with what held the tokens if it could not meet the budget."""
         records = [record for record in self.file.records if isinstance(record, PassRecord)]
         return list(zip(records, self.rebuilt.shortfalls, strict=True))
 
     @property
     def usage(self) -> Account:
-        """The usage of its model calls."""
         return Account.of(self.file.records)
 
     @property
@@ -134,8 +118,9 @@ class Session:
 
     def turn_of(self, episode: Episode) -> int:
         """Number of the user turn in which an episode began, from 0; -1 before the first."""
-        within = (one for one in self.rebuilt.episodes if one.spans and episode in one.lineage())
-        first = min((one.spans[0][0] for one in within), default=0)  # a task that was not a call has no items
+        # A task that was not a call has no items, so what it holds counts too.
+        held = [other for other in self.rebuilt.episodes if other.spans and episode in other.lineage()]
+        first = min((other.spans[0][0] for other in held), default=0)
         return bisect_right(self.turns, first, key=lambda turn: turn.item) - 1
 
 
@@ -144,32 +129,25 @@ def load_session(path: Path) -> Session:
 
     Raises:
         JournalError: if it cannot be read, or does not replay.
-        FormatError: if a message is not in its format.
-        MissingExtraError: if its message format or its strategy needs an extra that is not installed.
     """
     file = read(path)
     rebuilt = rebuild(file.records, get_format(file.header.format))
     messages = [record.message for record in file.records if isinstance(record, MessageRecord)]
-    turns: dict[int, Turn] = {}  # by message
+    turns: dict[int, Turn] = {}  # by the number of their message
     for index, (item, part) in enumerate(rebuilt.items):
         if item.kind is Kind.USER and (number := rebuilt.transcript.message_of(index)) not in turns:
-            # A turn that an agent wrote for its user, in tags, is better than nothing.
+            # Without a title, a turn that an agent wrote for its user, in tags, is better than nothing.
             turns[number] = Turn(index, title_of(messages[number]) or part.text[:TITLE_LENGTH])
-    agents: list[SavedAgent] = []
+    agents: dict[str, Account | None] = {}
     for child in descendants(path):
         try:
-            usage = Account.of(read(child).records)
+            agents[id_of(child)] = Account.of(read(child).records)
         except JournalError:
-            usage = None
-        agents.append(SavedAgent(id_of(child), usage))
-    engine, slots = rebuilt.engine, rebuilt.engine.view
-    instead = {slot.index: slot.tokens for slot in slots if isinstance(slot, Substitute) and slot.index is not None}
-    view = NextView(engine.tokens, engine.evicted, [slot for slot in slots if isinstance(slot, int)], instead)
-    return Session(file, rebuilt, tuple(turns.values()), view, tuple(agents))
+            agents[id_of(child)] = None
+    return Session(file, rebuilt, tuple(turns.values()), agents)
 
 
 def show_session(options: ShowOptions) -> int:
-    """Print a session, and return the exit code."""
     if options.at is not None:
         return show_request(options, options.at)
     if options.diff is not None or options.store is not None:
@@ -210,62 +188,66 @@ def session_dict(session: Session) -> dict[str, Any]:
         "messages": len(session.rebuilt.messages),
         "torn_bytes": session.file.torn_bytes,
         "budget": window.budget,
-        "tokens": {"history": session.history_tokens, "view": session.view.tokens},
+        "tokens": {"history": session.history_tokens, "view": session.rebuilt.engine.tokens},
         "usage": session.usage.to_dict() | {"models": session.models},
         "parent": header.parent,
-        "agents": [agent.id for agent in session.agents],
+        "agents": list(session.agents),
         "usage_of_agents": session.usage_of_agents.to_dict(),
         "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
         "episodes": [
-            {
-                "number": episode.number,
-                "name": episode.name,
-                "type": episode.type.value,
-                "implicit": episode.implicit,
-                "inferred": episode.inferred,
-                "closed": episode.closed,
-                "removed": episode.removed,
-                "level": episode.level.value,
-                "dependencies": list(episode.dependencies),
-                "task": episode.task and episode.task.name,
-                "abandoned": episode.abandoned,
-                "description": episode.description,
-                "turn": session.turn_of(episode),
-                "tokens": dict(zip(("history", "view"), tokens.get(episode.number, (0, 0)), strict=True)),
-            }
+            _episode_dict(episode, session.turn_of(episode), *tokens.get(episode.number, (0, 0)))
             for episode in session.rebuilt.episodes
         ],
         "passes": [_pass_dict(record, pinned) for record, pinned in session.passes],
-        "index": None if (index := session.rebuilt.window.index) is None else asdict(index),
+        "index": None if window.index is None else asdict(window.index),
+    }
+
+
+def _episode_dict(episode: Episode, turn: int, history_tokens: int, view_tokens: int) -> dict[str, Any]:
+    return {
+        "number": episode.number,
+        "name": episode.name,
+        "type": episode.type.value,
+        "implicit": episode.implicit,
+        "inferred": episode.inferred,
+        "closed": episode.closed,
+        "removed": episode.removed,
+        "level": episode.level.value,
+        "dependencies": list(episode.dependencies),
+        "task": None if episode.task is None else episode.task.name,
+        "abandoned": episode.abandoned,
+        "description": episode.description,
+        "turn": turn,
+        "tokens": {"history": history_tokens, "view": view_tokens},
     }
 
 
 def tree(session: Session, *, full: bool) -> list[Row]:
-    """Return a session as rows: what opens it, then each user's turn with the episodes and tasks that began in it."""
+    """Return a session as rows: what opens it, then each user turn with the episodes and tasks that began in it."""
     episodes = layout.in_tasks(session.rebuilt.episodes)
     below: dict[int, list[Row]] = {}
     policy = session.rebuilt.window.policy
     for episode, row in zip(episodes, layout.episode_rows(session.blocks, episodes, policy), strict=True):
         note = _one_line(episode.description or ("(inferred)" if episode.inferred else ""), full)
-        if layout.is_told(row):
+        if layout.is_visible(row):
             *_, outermost = episode.lineage()
             below.setdefault(session.turn_of(outermost), []).append(replace(row, note=note, depth=row.depth + 1))
     top = [row for row in layout.fixed_rows(session.blocks) if row.role is not Role.USER]
     rows = top + below.get(-1, [])
     items = session.items
-    for number, (turn, following) in enumerate(zip_longest(session.turns, session.turns[1:])):
-        own = items[turn.item : following.item if following else None]
+    ends = [turn.item for turn in session.turns[1:]] + [len(items)]
+    for number, turn in enumerate(session.turns):
+        own = items[turn.item : ends[number]]
         tokens = sum(item.tokens for item in own if item.kind is Kind.USER)
         rows.append(Row(Role.USER, _one_line(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
-    # Other strategies spare nothing for the reasons that eviction by episode has.
     if session.rebuilt.by_episode and session.rebuilt.bounded:
         return rows
+    # Levels and reasons are those of eviction by episode; other strategies have none.
     return [replace(row, level="", why="") for row in rows]
 
 
 def describe_usage(usage: Account) -> str:
-    """Return in a line what model calls took."""
     if not usage.calls:
         return "no model call was reported"
     cache = f"{usage.cache_read_tokens:,} read from the cache, {usage.cache_write_tokens:,} written to it"
@@ -283,17 +265,13 @@ def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
         "satisfied": record.satisfied,
         "overflowed": record.overflowed,
         "pinned": None if pinned is None else dict(pinned.holders()),
-        "steps": [
-            {
-                "episode": step.episode,
-                "number": step.number,
-                "level": step.level.value,
-                "tokens_before": step.tokens_before,
-                "tokens_after": step.tokens_after,
-            }
-            for step in record.steps
-        ],
+        "steps": [_step_dict(step) for step in record.steps],
     }
+
+
+def _step_dict(step: Step) -> dict[str, Any]:
+    tokens = {"tokens_before": step.tokens_before, "tokens_after": step.tokens_after}
+    return {"episode": step.episode, "number": step.number, "level": step.level.value, **tokens}
 
 
 def _print(session: Session, full: bool) -> None:
@@ -311,7 +289,8 @@ def _print(session: Session, full: bool) -> None:
 
 
 def _summary(session: Session) -> RenderableType:
-    header, rebuilt, view = session.file.header, session.rebuilt, session.view
+    header, rebuilt = session.file.header, session.rebuilt
+    tokens, excess = rebuilt.engine.tokens, rebuilt.engine.tokens - rebuilt.window.budget
     table = plain_table("", "*")
     table.show_header = False
     table.add_row("session", Text(header.id, style="bold"))
@@ -319,29 +298,30 @@ def _summary(session: Session) -> RenderableType:
     table.add_row(
         "began", f"{local_time(header.created)}, {counted(len(rebuilt.messages), 'message')} ({header.format})"
     )
-    whose = described(header.id, header.format) if agent_of(header.id) == "proxy" else None
-    if keeper := ", ".join(filter(None, (whose, rebuilt.strategy))):
+    keepers = []
+    if agent_of(header.id) == "proxy":
+        keepers.append(described(header.id, header.format))
+    keepers.append(rebuilt.strategy)
+    if keeper := ", ".join(name for name in keepers if name):
         table.add_row("kept by", printable(keeper))
     if session.models:
         table.add_row("model", printable(", ".join(session.models)))
     table.add_row("usage", describe_usage(session.usage))
     if header.parent:
         known = header.parent != UNKNOWN_PARENT
-        table.add_row("sub-agent", f"of session {header.parent}" if known else "of a session that is not known")
-    if agents := session.agents:
-        names = ", ".join(short_id(agent.id) for agent in agents[:_NAMES])
-        more = f" and {len(agents) - _NAMES} more" if len(agents) > _NAMES else ""
-        unread = sum(agent.usage is None for agent in agents)
-        without = f"; without {unread:,} that cannot be read" if unread else ""
-        table.add_row("sub-agents", f"{names}{more}: {describe_usage(session.usage_of_agents)}{without}")
+        table.add_row("sub-agent", f"of session {header.parent}" if known else "of an unknown session")
+    if session.agents:
+        unread = sum(usage is None for usage in session.agents.values())
+        usage = describe_usage(session.usage_of_agents)
+        if unread:
+            usage += f"; without {unread:,} that cannot be read"
+        table.add_row("sub-agents", f"{_first_names([short_id(agent) for agent in session.agents])}: {usage}")
         table.add_row("with them", describe_usage(session.usage + session.usage_of_agents))
     budget = f" of {rebuilt.window.budget:,}" if rebuilt.bounded else ""
-    table.add_row("window", f"{view.tokens:,}{budget} tokens; with all that was evicted {session.history_tokens:,}")
-    if rebuilt.by_episode and rebuilt.bounded and view.tokens > rebuilt.window.budget:
-        excess, holders = view.tokens - rebuilt.window.budget, rebuilt.window.pinned.explain()
-        table.add_row(
-            "over", Text(printable(f"by {counted(excess, 'token')}; no pass may take: {holders}"), style="red")
-        )
+    table.add_row("window", f"{tokens:,}{budget} tokens; {session.history_tokens:,} with all that was evicted")
+    if rebuilt.by_episode and rebuilt.bounded and excess > 0:
+        over = f"by {counted(excess, 'token')}; no pass may take: {rebuilt.window.pinned.explain()}"
+        table.add_row("over", Text(printable(over), style="red"))
     if session.file.torn:
         lost = counted(session.file.torn_bytes, "byte")
         cut = f"the last record was cut short ({lost}); resuming the session repairs it"
@@ -357,15 +337,18 @@ def _pass_table(session: Session, limit: int | None) -> RenderableType:
             continue
         number, (record, pinned) = row
         names = list(dict.fromkeys(layout.name_of(step.number, step.episode) for step in record.steps))
-        took = ", ".join(names[:_NAMES]) or "nothing"
-        if len(names) > _NAMES:
-            took += f" and {len(names) - _NAMES} more"
+        took = _first_names(names) or "nothing"
         if pinned is not None:
             took += f"; {record.tokens_after - record.budget:,} over the budget: {pinned.explain()}"
         when = "" if record.at is None else f"{record.at.astimezone():%H:%M:%S}"
         figures = [f"{tokens:,}" for tokens in (record.tokens_before, record.tokens_after, record.budget)]
         table.add_row(f"{number}", when, *figures, printable(took))
     return table
+
+
+def _first_names(names: Sequence[str]) -> str:
+    text = ", ".join(names[:_NAMES])
+    return f"{text} and {len(names) - _NAMES} more" if len(names) > _NAMES else text
 
 
 def _one_line(text: str, full: bool) -> str:

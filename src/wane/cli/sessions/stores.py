@@ -34,11 +34,7 @@ def directory_of(where: str) -> Path | None:
 
 
 def with_store(where: str, work: Callable[[Store], Awaitable[T]], *, part: str = "a store of the proxy") -> T:
-    """Do something with a store of the proxy, and return its result; `part` says what needs the store.
-
-    Raises:
-        WaneError: if the store cannot be used.
-    """
+    """Run `work` with a store of the proxy, and return its result; `part` says what needs the store."""
     need_proxy(part)
 
     async def main() -> T:
@@ -52,11 +48,7 @@ def with_store(where: str, work: Callable[[Store], Awaitable[T]], *, part: str =
 
 
 def id_in_store(name: str, ids: Iterable[str]) -> str:
-    """Return the id of a stored session for the beginning of it.
-
-    Raises:
-        SessionNotFoundError: if no id begins so, or several do.
-    """
+    """Return the id of a stored session by its beginning."""
     matches = matching_ids(name, ids)
     if len(matches) != 1:
         raise SessionNotFoundError(f"{len(matches) or 'no'} sessions have an id that begins with {name!r}")

@@ -1,4 +1,4 @@
-"""A model's answer as Markdown, block by block, as it comes; and lines that go on under their own words."""
+"""A model's answer as Markdown, block by block, as it arrives; and lines that wrap with a hanging indent."""
 
 from __future__ import annotations
 
@@ -91,17 +91,20 @@ def _split(text: str) -> list[str]:
     ended = last.type in _ENDED_BY_A_GAP and end_line < len(lines)
     if last.type == "fence":
         ended = end_line > first_line + 1 and lines[end_line - 1].strip().startswith(last.markup)
-    starts = [start for _, (start, _) in blocks[1:]] + ([len(lines)] if ended else [])
-    parts, position = [], 0
+    starts = [start for _, (start, _) in blocks[1:]]
+    if ended:
+        starts.append(len(lines))
+    parts: list[str] = []
+    position = 0
     for start in starts:
         parts.append("".join(f"{line}\n" for line in lines[position:start]))
         position = start
-    return [*parts, text[sum(map(len, parts)) :]]
+    return [*parts, text[len("".join(parts)) :]]
 
 
 # Spaces, and a mark or the first cell of a row: `  └ `, `    +    `, `  y  `.
 _HEAD: Final = re.compile(r" *(?:[^\w\s] +|\S+ {2,})?")
-_WIDEST: Final = 3  # the head takes no more than one in so many columns
+_WIDEST: Final = 3  # the head takes at most this part of the columns: a third
 
 
 def hanging(renderable: RenderableType) -> RenderableType:
@@ -110,7 +113,7 @@ def hanging(renderable: RenderableType) -> RenderableType:
 
 
 class HangingText:
-    """A text whose broken lines go on under the first word after its mark."""
+    """A text whose wrapped lines continue under the first word after its mark."""
 
     def __init__(self, text: Text) -> None:
         self.text = text
@@ -122,9 +125,11 @@ class HangingText:
                 yield line
                 continue
             head = _HEAD.match(line.plain)
-            length = head.end() if head and head.end() <= options.max_width // _WIDEST else 0
-            first, rest = line.divide([length])
-            for broken in rest.wrap(console, options.max_width - length):
-                broken.rstrip()
-                yield first + broken
-                first = Text(" " * length)
+            indent = head.end() if head else 0
+            if indent > options.max_width // _WIDEST:
+                indent = 0
+            first, words = line.divide([indent])
+            for wrapped in words.wrap(console, options.max_width - indent):
+                wrapped.rstrip()
+                yield first + wrapped
+                first = Text(" " * indent)

@@ -18,6 +18,16 @@ _FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER, Kind.NOTICE: Ro
 _KeyT = TypeVar("_KeyT")
 _NEVER: Final = "never evicted"
 
+# Rows of tokens in no episode's row: their role, whether they are outside episodes, their name, and why they stay.
+_FIXED_ROWS: Final = (
+    (Role.SYSTEM, True, "(system)", _NEVER),
+    (Role.NOTICE, True, "(opening and standing notices)", _NEVER),
+    (Role.USER, True, "(user turns)", _NEVER),
+    (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
+    (Role.NOTICE, False, "(notices)", "evicted with their episodes"),
+    (Role.INDEX, True, "(index of what has left)", "written by each pass"),
+)
+
 
 def name_of(number: int, name: str | None) -> str:
     """Return what an episode is called: its name in brief, or its number if it has none (R5)."""
@@ -25,7 +35,6 @@ def name_of(number: int, name: str | None) -> str:
 
 
 def role_of(episode: Episode) -> Role:
-    """Return the role of an episode."""
     if episode.implicit:
         return Role.PROLOGUE if episode.prologue else Role.IMPLICIT
     return Role(episode.type.value)
@@ -40,7 +49,7 @@ def blocks(
 ) -> list[Band]:
     """Return a history as blocks, in order, from the kind and the tokens of each item.
 
-    Visible are the items that stay; `instead` has, by evicted item, the tokens of its substitute.
+    The visible items stay; `instead` has, by evicted item, the tokens of its substitute.
     """
     owners: list[Episode | None] = [None] * len(kinds)
     for episode in episodes:
@@ -49,109 +58,109 @@ def blocks(
     in_view = bytearray(len(kinds))
     for index in visible:
         in_view[index] = 1
+    keys: list[tuple[Role, bool, int | None]] = []
+    sizes: list[int] = []
 
-    bands: list[Band] = []
-
-    def add(role: Role, size: int, stays: bool, number: int | None) -> None:
-        last = bands[-1] if bands else None
-        if last is not None and (last.role, last.stays, last.episode) == (role, stays, number):
-            size += bands.pop().tokens
-        bands.append(Band(role, size, stays, number))
+    def append(role: Role, size: int, stays: bool, number: int | None) -> None:
+        if keys and keys[-1] == (role, stays, number):
+            sizes[-1] += size
+        else:
+            keys.append((role, stays, number))
+            sizes.append(size)
 
     for index, owner in enumerate(owners):
-        role, number = Role.IMPLICIT, None
-        if owner is not None:
-            role, number = role_of(owner), owner.number
+        role = Role.IMPLICIT if owner is None else role_of(owner)
         role = _FIXED.get(kinds[index], role)
+        number = None if owner is None else owner.number
         substitute = instead.get(index, 0) if instead else 0
         if substitute:
-            add(role, substitute, True, number)
-        add(role, tokens[index] - substitute, bool(in_view[index]), number)
-    return bands
+            append(role, substitute, True, number)
+        append(role, tokens[index] - substitute, bool(in_view[index]), number)
+    return [Band(role, size, stays, number) for (role, stays, number), size in zip(keys, sizes, strict=True)]
 
 
 def view_blocks(
     items: Sequence[Item], episodes: Iterable[Episode], window: ContextWindow, removed: Collection[int], *, done: bool
 ) -> list[Band]:
-    """Return a window's view as blocks, with what a pass removes; the rest is kept."""
+    """Return a window's view as blocks, including what a pass removes; `done` says that it has already run."""
     visible = set(window.visible)
-    before, after = (visible.union(removed), visible) if done else (visible, visible.difference(removed))
+    if done:
+        before, after = visible.union(removed), visible
+    else:
+        before, after = visible, visible.difference(removed)
     tokens = [0] * len(items)
-    for number in before:
-        tokens[number] = items[number].tokens
-    parts = blocks([item.kind for item in items], tokens, episodes, after)
+    for index in before:
+        tokens[index] = items[index].tokens
+    history = blocks([item.kind for item in items], tokens, episodes, after)
+    parts = [block for block in history if block.tokens] + index_block(window)
+    index_tokens = sum(block.tokens for block in index_block(window))
     # What every request carries in addition, so that the picture adds up to the window's total.
-    index = index_block(window)
-    besides = window.tokens - sum(items[number].tokens for number in visible) - sum(block.tokens for block in index)
-    return [Band(Role.SYSTEM, max(0, besides)), *(block for block in parts if block.tokens), *index]
+    overhead = window.tokens - sum(items[index].tokens for index in visible) - index_tokens
+    return [Band(Role.SYSTEM, max(0, overhead)), *parts]
 
 
 def index_block(window: ContextWindow) -> list[Band]:
-    """Return the block of the index of evicted content (R20), in a list that is empty if there is none."""
-    return [] if window.index is None else [Band(Role.INDEX, window.accounting.scaled(window.index.tokens))]
+    """Return the block of the index of evicted content (R20); no block if there is no index."""
+    if window.index is None:
+        return []
+    return [Band(Role.INDEX, window.accounting.scaled(window.index.tokens))]
 
 
 def rows(parts: Sequence[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
     """Return the table of a window: what belongs to no episode, then the episodes in order of start, under their tasks.
 
-    The episodes are as they are after the pass; it has run, unless `done` says that it would be the next one.
+    The episodes are as they are after the pass; without `done`, the pass is only the next one and has not run.
     """
-    told = episode_rows(parts, in_tasks(episodes), policy, done=done)
-    return fixed_rows(parts) + [row for row in told if is_told(row)]
+    of_episodes = episode_rows(parts, in_tasks(episodes), policy, done=done)
+    return fixed_rows(parts) + [row for row in of_episodes if is_visible(row)]
 
 
 def in_tasks(episodes: Iterable[Episode]) -> list[Episode]:
     """Return episodes in order of start, but each task with what it holds right behind it (R17)."""
-    return sorted(episodes, key=lambda episode: [around.number for around in episode.lineage()][::-1])
+
+    def path(episode: Episode) -> list[int]:
+        return [around.number for around in reversed(list(episode.lineage()))]
+
+    return sorted(episodes, key=path)
 
 
-def is_told(row: Row) -> bool:
-    """Return whether to show an episode's row; unannotated work of notices alone is in the row of the notices."""
+def is_visible(row: Row) -> bool:
+    """Return whether a table shows an episode's row; the tokens of unmarked notices are in the notices' row."""
     return bool(row.before) or row.role not in (Role.IMPLICIT, Role.PROLOGUE)
 
 
 def fixed_rows(parts: Iterable[Band]) -> list[Row]:
     """Return the rows of system items and user turns (R13), of notices (R15), and of work in no episode."""
     tokens_by_key = _before_after(((part.role, part.episode is None), part) for part in parts)
-    fixed = [
-        (Role.SYSTEM, True, "(system)", _NEVER),
-        (Role.NOTICE, True, "(opening and standing notices)", _NEVER),
-        (Role.USER, True, "(user turns)", _NEVER),
-        (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
-        (Role.NOTICE, False, "(notices)", "evicted with their episodes"),
-        (Role.INDEX, True, "(index of what has left)", "written by each pass"),
-    ]
-    sizes = [(role, name, tokens_by_key.get((role, alone), (0, 0)), why) for role, alone, name, why in fixed]
-    return [Row(role, name, *tokens, why=why) for role, name, tokens, why in sizes if any(tokens)]
+    fixed = []
+    for role, outside, name, reason in _FIXED_ROWS:
+        before, after = tokens_by_key.get((role, outside), (0, 0))
+        if before or after:
+            fixed.append(Row(role, name, before, after, why=reason))
+    return fixed
 
 
 def episode_rows(parts: Iterable[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:
     """Return the rows of episodes, in their order, without the notices in them, which have a row of their own."""
-    tokens_by_key = _before_after(
-        (part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE
-    )
+    tokens = held_by(part for part in parts if part.role is not Role.NOTICE)
     needed = dependents(episodes)
     rows = []
     for episode in episodes:
-        before, after = tokens_by_key.get(episode.number, (0, 0))
+        before, after = tokens.get(episode.number, (0, 0))
+        name, reason = name_of(episode.number, episode.name), why(episode, needed, policy)
+        if episode.given_up:
+            name += " (abandoned)"
         # Overflow evicts without an episode reaching a level (R16).
-        is_cut = done and after < before and not episode.removed and episode.level is Level.NONE
-        row = Row(
-            role_of(episode),
-            f"{name_of(episode.number, episode.name)}{' (abandoned)' if episode.given_up else ''}",
-            before,
-            after,
-            level=episode.level.value,
-            why=f"{why(episode, needed, policy)}{', partly evicted' if is_cut else ''}",
-            builds_on=tuple(map(brief, episode.dependencies)),
-            depth=episode.depth,
-        )
-        rows.append(row)
+        if done and after < before and not episode.removed and episode.level is Level.NONE:
+            reason += ", partly evicted"
+        builds_on = tuple(map(brief, episode.dependencies))
+        level, depth = episode.level.value, episode.depth
+        rows.append(Row(role_of(episode), name, before, after, level, reason, builds_on, depth=depth))
     return rows
 
 
 def held_by(parts: Iterable[Band]) -> dict[int, tuple[int, int]]:
-    """Return the tokens of each episode before and after, its notices included, by its number."""
+    """Return the tokens of each episode before and after a pass, by its number, its notices included."""
     return _before_after((part.episode, part) for part in parts if part.episode is not None)
 
 
@@ -189,18 +198,19 @@ def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -
     if episode.removed:
         if not episode.tokens:
             return "gone"
-        annotated = not episode.implicit and episode.type is not EpisodeType.ACT
-        return "description stays" if annotated and episode.level is Level.REMOVE else "held by what needs it"
+        if episode.level is Level.REMOVE and not episode.implicit and episode.type is not EpisodeType.ACT:
+            return "description stays"
+        return "held by what needs it"
     if episode.prologue and policy.prologue == "whole":
         return _NEVER
     if episode.is_task:
-        return "until what it holds has left" if episode.closed else "open"
+        return "until its episodes have left" if episode.closed else "open"
     if not episode.closed:
         return "not finished" if episode.implicit else "active"
     if episode.open_calls:
         return "waits for a result"
     if not episode.settled:
-        return "not yet seen whole by the model"
+        return "not yet fully seen by the model"
     if acts := needed.get(episode.name or ""):
         return f"needed by {', '.join(acts)}"
     if episode.abandoned:
@@ -209,9 +219,13 @@ def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -
 
 
 def _before_after(parts: Iterable[tuple[_KeyT, Band]]) -> dict[_KeyT, tuple[int, int]]:
-    """Return tokens before and after, by key."""
+    """Return the tokens before and after a pass, by key."""
     totals: dict[_KeyT, tuple[int, int]] = {}
     for key, part in parts:
         before, after = totals.get(key, (0, 0))
-        totals[key] = before + part.tokens * (not part.new), after + part.tokens * part.stays
+        if not part.new:
+            before += part.tokens
+        if part.stays:
+            after += part.tokens
+        totals[key] = before, after
     return totals

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -100,7 +100,6 @@ _WHY_WIDTH: Final = 22
 _NARROW_TABLE: Final = 56
 # Up to this multiple of the window's size, the history is drawn on the window's scale.
 _ONE_SCALE: Final = 3
-_DETAILS: Final = ("level", "*why")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +133,8 @@ def plain_table(*columns: str) -> Table:
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
     for column in columns:
-        wide, right = column.startswith("*"), column.startswith(">")
-        table.add_column(column.lstrip("*>"), overflow="fold", justify="right" if right else "left", no_wrap=not wide)
+        side: JustifyMethod = "right" if column.startswith(">") else "left"
+        table.add_column(column.lstrip("*>"), overflow="fold", justify=side, no_wrap=not column.startswith("*"))
     return table
 
 
@@ -165,9 +164,12 @@ class EpisodeTable:
     labels: tuple[str, str] = BEFORE_AFTER
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        narrow = options.max_width < _NARROW_TABLE
-        table = plain_table("", "*episode", *(f">{label}" for label in self.labels), *(() if narrow else _DETAILS))
-        if not narrow:
+        columns = ["", "*episode", f">{self.labels[0]}", f">{self.labels[1]}"]
+        wide = options.max_width >= _NARROW_TABLE
+        if wide:
+            columns += ["level", "*why"]
+        table = plain_table(*columns)
+        if wide:
             # The names and their notes get the room.
             table.columns[-1].max_width = _WHY_WIDTH
         for row in elided(self.rows, self.limit):
@@ -212,35 +214,42 @@ class WindowPicture:
             if not shared:
                 yield _line("", Text("(above on a scale of its own)", style="dim"), None, tape)
         label = self.labels[1] if before != after else "window"
-        over = after > self.budget
-        yield _line(label, _letters(_cells(visible, tape, scale), cases), after, tape, "bold red" if over else "")
+        style = "bold red" if after > self.budget else ""
+        yield _line(label, _letters(_cells(visible, tape, scale), cases), after, tape, style)
         yield _ruler(self.budget, scale, tape, glyphs)
         yield _legend(self.blocks, glyphs)
 
 
 def _row_cells(row: Row) -> list[RenderableType]:
-    gone = "" if row.after else "dim"
-    lines = [Padding(Text(printable(row.name), style=gone), (0, 0, 0, 2 * row.depth))]
-    below = [f"on {', '.join(map(printable, row.builds_on))}"] if row.builds_on else []
-    below += [printable(row.note)] if row.note else []
-    lines += [Padding(Text(line, style="dim"), (0, 0, 0, 2 * row.depth + 2)) for line in below]
+    look, style = _LOOKS[row.role], "" if row.after else "dim"
+    notes = []
+    if row.builds_on:
+        notes.append(f"on {', '.join(row.builds_on)}")
+    if row.note:
+        notes.append(row.note)
+    lines = [Padding(Text(printable(row.name), style=style), (0, 0, 0, 2 * row.depth))]
+    lines += [Padding(Text(printable(note), style="dim"), (0, 0, 0, 2 * row.depth + 2)) for note in notes]
     return [
-        Text(_LOOKS[row.role].letter, style=_LOOKS[row.role].style),
+        Text(look.letter, style=look.style),
         Group(*lines),
         f"{row.before:,}",
-        Text(f"{row.after:,}", style=gone),
+        Text(f"{row.after:,}", style=style),
         row.level,
         printable(row.why),
     ]
 
 
 def _cases(blocks: Iterable[Band]) -> dict[int, bool]:
-    """Return whether each episode's letter is upper case; neighbours of one role alternate."""
+    """Return whether each episode's letter is upper case: it alternates among the episodes of a role."""
     numbers: dict[Role, set[int]] = {}
     for block in blocks:
         if block.episode is not None:
             numbers.setdefault(block.role, set()).add(block.episode)
-    return {number: index % 2 == 0 for role in numbers for index, number in enumerate(sorted(numbers[role]))}
+    upper: dict[int, bool] = {}
+    for episodes in numbers.values():
+        for index, number in enumerate(sorted(episodes)):
+            upper[number] = index % 2 == 0
+    return upper
 
 
 def _cells(blocks: Sequence[Band], width: int, scale: int) -> list[Band]:
@@ -248,7 +257,7 @@ def _cells(blocks: Sequence[Band], width: int, scale: int) -> list[Band]:
     total = sum(block.tokens for block in blocks)
     if not total:
         return []
-    # In units where a cell is `total` wide and a token `count`, all numbers are whole.
+    # In units in which a cell is `total` wide and a token `count`, all numbers are whole.
     count = max(1, round(total * width / scale))
     best: list[tuple[int, Band]] = [(0, blocks[0])] * count
     stop = 0

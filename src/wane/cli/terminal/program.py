@@ -23,10 +23,14 @@ def program(started_as: str | None = None, environ: Mapping[str, str] | None = N
     if started.stem != "wane" or not started.exists():
         return "wane"
     on_path = None if "UV" in environ else shutil.which("wane", path=environ.get("PATH"))
-    return "wane" if on_path and Path(on_path).resolve() == started.resolve() else _typed(started)
+    if on_path is not None and Path(on_path).resolve() == started.resolve():
+        return "wane"
+    return _typed(started)
 
 
 def _typed(path: Path) -> str:
     """Return a path as one would type it here: relative if the current directory is above it."""
-    cwd = Path.cwd()
-    return shlex.quote(str(path.absolute().relative_to(cwd) if path.absolute().is_relative_to(cwd) else path))
+    cwd, absolute = Path.cwd(), path.absolute()
+    if absolute.is_relative_to(cwd):
+        path = absolute.relative_to(cwd)
+    return shlex.quote(str(path))

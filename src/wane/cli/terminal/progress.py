@@ -20,7 +20,7 @@ _SECONDS: Final = 0.1
 class Bar:
     """A bar for several stages of work, which disappears at the end. Use it as a context manager.
 
-    It draws only when it is told of progress, and has no thread: processes are forked while it is shown.
+    It draws only when progress is reported, and has no thread, because processes are forked while it is shown.
     """
 
     def __init__(self) -> None:
@@ -39,15 +39,15 @@ class Bar:
     ) -> None:
         self._progress.stop()
 
-    def over(self, name: str, things: Sequence[_T]) -> Iterator[_T]:
-        """Yield things as a stage; each one counts as done when the next one is requested."""
+    def over(self, name: str, items: Sequence[_T]) -> Iterator[_T]:
+        """Yield items as a stage; each one counts as done when the next one is requested."""
         advance = self.stage(name)
-        for number, item in enumerate(things):
-            advance(number, len(things))
+        for number, item in enumerate(items):
+            advance(number, len(items))
             yield item
 
     def stage(self, name: str) -> Callable[[int, int], None]:
-        """Begin a stage, and return a function that takes the number of things done, and of all things."""
+        """Begin a stage, and return a function that takes the number of items done and the number of all items."""
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
         task = self._progress.add_task(name, total=None)

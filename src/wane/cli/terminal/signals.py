@@ -11,10 +11,20 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+
+def _available(*names: str) -> tuple[signal.Signals, ...]:
+    """Return the signals of these names that this system has; Windows has few."""
+    return tuple(signal.Signals[name] for name in names if name in signal.Signals.__members__)
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
+
+
 INTERRUPT: Final = (signal.SIGINT,)
 """Ctrl-C, and `kill -INT`."""
 
-END: Final = tuple(number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None)
+END: Final = _available("SIGTERM", "SIGHUP")
 """`kill`, and a closed terminal."""
 
 
@@ -25,8 +35,7 @@ def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -
     A signal to end that is ignored, as under `nohup`, stays ignored.
     """
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in numbers}
-    before = {number: was for number, was in before.items() if number in INTERRUPT or was is not signal.SIG_IGN}
+    before = {number: signal.getsignal(number) for number in numbers if number in INTERRUPT or not _is_ignored(number)}
     try:
         for number in before:
             loop.add_signal_handler(number, handle)
@@ -36,14 +45,14 @@ def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -
     try:
         yield
     finally:
-        for number, was in before.items():
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
             # Removing restores the default, not the handler of asyncio or the caller.
-            signal.signal(number, was)
+            signal.signal(number, handler)
 
 
-_PASSED_ON: Final = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
-_FROM_KEYS: Final = ("SIGINT", "SIGQUIT")
+_PASSED_ON: Final = _available("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_FROM_KEYS: Final = _available("SIGINT", "SIGQUIT")
 """Signals that a terminal sends to all programs in its foreground, so also to the child."""
 
 _BY_SIGNAL: Final = 128
@@ -54,9 +63,6 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a program with this one's input, output and terminal, and return its exit code.
 
     Signals are passed on to the program, which decides whether to end; this one ends after it.
-
-    Raises:
-        OSError: if it cannot be started.
     """
     running: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
@@ -64,12 +70,11 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     def handle(number: int, _: FrameType | None) -> None:
         if not running:
             early.append(number)
-        elif signal.Signals(number).name not in _FROM_KEYS or not _in_foreground():
+        elif number not in _FROM_KEYS or not _in_foreground():
             _send(running[0], number)
 
     # Handlers instead of ignored signals, because a program inherits those that are ignored.
-    numbers = [number for name in _PASSED_ON if (number := getattr(signal, name, None)) is not None]
-    with caught(numbers, handle):
+    with caught(_PASSED_ON, handle):
         child = subprocess.Popen(command, env=dict(environ))  # noqa: S603 - what the user asks to run
         running.append(child)
         for number in early:
@@ -104,15 +109,15 @@ def _in_foreground() -> bool:
 def caught(
     numbers: Iterable[signal.Signals], handle: Callable[[int, FrameType | None], object]
 ) -> Iterator[Callable[[], None]]:
-    """Let signals call a function instead of their usual handlers, and yield what restores these, for a fork.
+    """Let signals call a function instead of their usual handlers; yield a function that restores these, for a fork.
 
     A signal that is ignored, as under `nohup`, stays ignored.
     """
-    before = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
+    before = {number: signal.getsignal(number) for number in numbers if not _is_ignored(number)}
 
     def restore() -> None:
-        for number, was in before.items():
-            signal.signal(number, was)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     for number in before:
         signal.signal(number, handle)

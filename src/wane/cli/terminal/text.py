@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -54,8 +55,13 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-
-    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+    parts = []
+    for character in text:
+        if character.isprintable() or character in keep:
+            parts.append(character)
+        else:
+            parts.append(ascii(character)[1:-1])
+    return "".join(parts)
 
 
 def short(tokens: int) -> str:
@@ -68,13 +74,23 @@ def short(tokens: int) -> str:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun, in the plural if needed; this one ends in `s` by default."""
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+    """Return a number with its noun, in the plural if needed: by default the noun with an `s`."""
+    if number != 1:
+        noun = plural or f"{noun}s"
+    return f"{number:,} {noun}"
 
 
 def cut(text: str, length: int) -> str:
     """Return text of at most this length; an ellipsis stands for the rest."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """Return the first names, safe to show and separated by commas; an ellipsis stands for the rest."""
+    entries = [printable(name) for name in names[:most]]
+    if len(names) > most:
+        entries.append("…")
+    return ", ".join(entries)
 
 
 def is_unicode(encoding: str | None) -> bool:
@@ -88,7 +104,6 @@ def local_time(moment: datetime) -> str:
 
 
 def human_bytes(size: int) -> str:
-    """Return a number of bytes in a suitable unit."""
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"

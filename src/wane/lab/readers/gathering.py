@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -49,11 +50,13 @@ class Gathered:
         recordings: the sessions, in the order of the paths and of the files in each.
         idle: sessions without a model call, which leave nothing to replay.
         unread: files that were skipped.
+        repeated: files that several paths name; each was read once.
     """
 
     recordings: tuple[Recording, ...]
     idle: tuple[Recording, ...] = ()
     unread: tuple[Unread, ...] = ()
+    repeated: tuple[str, ...] = ()
 
 
 def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
@@ -73,7 +76,7 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
         FormatError: if a file is of an unknown format, or not of the one asked for.
         MissingExtraError: if the format of a single file needs an extra that is not installed.
     """
-    recordings, _ = _read_all([path], format)
+    recordings, _, _ = _read_all([path], format)
     return [recording.session for recording in recordings]
 
 
@@ -102,7 +105,7 @@ def gather(
         FormatError: if a file given by name is in an unknown format, or all files of a folder or pattern are.
         MissingExtraError: if the format of a file given by name needs an extra that is not installed.
     """
-    recordings, unread = _read_all(paths, format, progress)
+    recordings, unread, repeated = _read_all(paths, format, progress)
     if not joined:
         recordings = _branched(recordings)
     if sidechains:
@@ -112,14 +115,14 @@ def gather(
     if joined and active:
         name = f"{len(active)} sessions joined"
         active = [Recording(join([recording.session for recording in active], name), "")]
-    return Gathered(tuple(active), idle, tuple(unread))
+    return Gathered(tuple(active), idle, tuple(unread), tuple(repeated))
 
 
 def _read_all(
     paths: Iterable[str | Path], format_: str, progress: Progress | None = None
-) -> tuple[list[Recording], list[Unread]]:
-    """Return the sessions of some paths, without those of sub-agents, and the files that were skipped."""
-    files, named = _files(paths)
+) -> tuple[list[Recording], list[Unread], list[str]]:
+    """Return the sessions of some paths, without those of sub-agents, the files skipped, and those named repeatedly."""
+    files, named, repeated = _files(paths)
     recordings: list[Recording] = []
     unread: list[Unread] = []
     for number, file in enumerate(files):
@@ -138,7 +141,7 @@ def _read_all(
     recordings = [recording for position, recording in enumerate(recordings) if position not in inner]
     sides = {(side.source, side.name) for recording in recordings for side in recording.session.sidechains}
     outer = [recording for recording in recordings if (recording.session.source, recording.session.name) not in sides]
-    return outer, unread
+    return outer, unread, repeated
 
 
 def _branched(recordings: Sequence[Recording]) -> list[Recording]:
@@ -157,12 +160,14 @@ def _branched(recordings: Sequence[Recording]) -> list[Recording]:
     return marked
 
 
-def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:
-    """Return all files once, in order, and those of them that were given by name."""
+def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path], list[str]]:
+    """Return all files once, in order; those of them that were given by name; and those that several paths name."""
     files: dict[Path, Path] = {}
     named: set[Path] = set()
+    meant: Counter[Path] = Counter()
     for path in paths:
         means = find_files(path)
+        meant.update(file.resolve() for file in means)
         if len(means) == 1 and means[0] == Path(path):
             named.add(files.setdefault(means[0].resolve(), means[0]))
             means = descendants(means[0]) if means[0].is_file() else []
@@ -170,7 +175,8 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:
             files.setdefault(file.resolve(), file)
     if not files:
         raise SessionNotFoundError("no session was given; give a file, a folder, a pattern, or - for standard input")
-    return list(files.values()), named
+    repeated = [str(file) for resolved, file in files.items() if meant[resolved] > 1]
+    return list(files.values()), named, repeated
 
 
 def _with_sidechains(recordings: Iterable[Recording]) -> list[Recording]:

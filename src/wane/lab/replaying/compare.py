@@ -127,15 +127,18 @@ def parse_strategies(text: str) -> tuple[str, ...]:
     """Return the strategies named in a text such as `all,peers` or `cwl,truncate`, in the order of reports.
 
     Raises:
-        ConfigError: for an unknown name; it lists the known ones.
+        ConfigError: for an unknown name; it lists the known ones. Also for a strategy that is named twice.
         MissingResearchError: for a strategy of a library that is not installed.
     """
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not words:
         raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names separated by commas")
-    names = set[str]()
+    names: set[str] = set()
     for word in words:
-        names.update(GROUPS[word]() if word in GROUPS else [word])
+        for name in GROUPS[word]() if word in GROUPS else (word,):
+            if name in names:
+                raise ConfigError(f"{text!r} names the strategy {name} twice; name each once, alone or in a group")
+            names.add(name)
     for name in sorted(names):
         # Made once, so that an unknown or missing strategy shows before anything is read.
         get_strategy(name, Settings())
