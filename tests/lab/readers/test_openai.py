@@ -86,7 +86,7 @@ def test_a_list_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
     text = json.dumps(CHAT)
     (session,) = read_text(tmp_path, text[: text.index("one: a.py")])
     assert kinds(session) == KINDS[:6]
-    assert "after 4 whole entries" in session.problems[0].what
+    assert "after 4 complete entries" in session.problems[0].what
     (session,) = read_text(tmp_path, json.dumps({"model": "m", "messages": CHAT})[:-30])
     assert kinds(session) == KINDS[:6]
 

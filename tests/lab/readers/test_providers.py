@@ -50,6 +50,7 @@ RESPONSES: list[dict[str, Any]] = [
     {"type": "function_call_output", "call_id": "c2", "output": ". .. a.py"},
     {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "one: a.py"}]},
 ]
+MESSAGES_OF_ITEMS = [RESPONSES[:1], RESPONSES[1:4], *([item] for item in RESPONSES[4:])]
 GEMINI: list[dict[str, Any]] = [
     {"role": "user", "parts": [{"text": "list the files"}]},
     {
@@ -94,10 +95,7 @@ def read_text(folder: Path, text: str, format: str = "auto") -> list[RecordedSes
         ("openai_responses", json.dumps(RESPONSES, indent=1)),
         ("openai_responses", json.dumps({"model": "gpt-x", "input": RESPONSES})),
         ("openai_responses", "\n".join(map(json.dumps, RESPONSES))),
-        (
-            "openai_responses",
-            json.dumps([{"items": items} for items in (RESPONSES[:1], RESPONSES[1:4], *([r] for r in RESPONSES[4:]))]),
-        ),
+        ("openai_responses", json.dumps([{"items": items} for items in MESSAGES_OF_ITEMS])),
         ("gemini", json.dumps(GEMINI)),
         ("gemini", json.dumps({"contents": GEMINI})),
         ("gemini", "\n".join(map(json.dumps, GEMINI))),

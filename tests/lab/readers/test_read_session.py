@@ -62,7 +62,7 @@ def test_messages_that_break_off_are_read_up_to_there(tmp_path: Path) -> None:
     (problem,) = session.problems
     assert (problem.line, problem.what) == (
         9,
-        "broken JSON (it breaks off) after 2 whole entries; the rest was left out",
+        "broken JSON (it breaks off) after 2 complete entries; the rest was left out",
     )
 
 

@@ -24,7 +24,7 @@ _NAMES: Final = ("opencode", "goose")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A session of a database, with the time of its last change (seconds since 1970 UTC) and its size (characters)."""
+    """A session of a database, with its last change in seconds since 1970 UTC, and its size in characters."""
 
     id: str
     title: str
@@ -34,7 +34,7 @@ class Listed:
 
 
 class DatabaseReader(Protocol):
-    """Reads the sessions of one agent's database; a module with these names."""
+    """Reads the sessions of one agent's database; a module."""
 
     NAME: str
     TABLES: frozenset[str]
@@ -44,7 +44,7 @@ class DatabaseReader(Protocol):
         ...
 
     def exported(self, database: sqlite3.Connection, session: str) -> Mapping[str, Any] | None:
-        """Return a session as the agent itself exports it; None if there is none with this id."""
+        """Return a session as the agent itself exports it; None if there is no session with this id."""
         ...
 
     def session(self, exported: Mapping[str, Any], name: str, problems: Problems) -> RecordedSession:
@@ -80,9 +80,11 @@ def read(path: Path) -> list[RecordedSession]:
     Raises:
         FormatError: if the database is of no known agent, damaged, or without this session.
     """
-    file, chosen = (path.parent, path.name) if is_session(path) else (path, None)
-    with _opened(file) as (reader, database):
-        names = [chosen] if chosen else [listed.id for listed in reader.listed(database)]
+    chosen = is_session(path)
+    with _opened(path.parent if chosen else path) as (reader, database):
+        names = [path.name]
+        if not chosen:
+            names = [listed.id for listed in reader.listed(database)]
         sessions: list[RecordedSession] = []
         for name in names:
             exported = reader.exported(database, name)
@@ -112,7 +114,7 @@ def _opened(path: Path) -> Iterator[tuple[DatabaseReader, sqlite3.Connection]]:
             if reader is None:
                 raise FormatError("it is a database, but of no known agent; expected one of OpenCode or Goose")
             yield reader, database
-    except (sqlite3.Error, RecursionError) as error:  # recursion: sessions that name each other as their parents
+    except (sqlite3.Error, RecursionError) as error:  # recursion: sessions that name each other as their parent
         raise FormatError(f"the database cannot be read: {error}") from error
 
 
@@ -123,7 +125,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     try:
         database.execute("SELECT 1 FROM sqlite_master")
     except sqlite3.OperationalError:
-        # In a directory that cannot be written to, the log of changes cannot be opened; the rest is whole.
+        # In a read-only directory SQLite cannot open the write-ahead log; without it the database is still consistent.
         database.close()
         database = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
     database.row_factory = sqlite3.Row

@@ -28,15 +28,15 @@ def shown_path(path: str | Path) -> str:
 
 
 def find_files(path: str | Path) -> list[Path]:
-    """Return the files that a path means, sorted.
+    """Return the files that a path stands for, sorted.
 
     Args:
         path: a file, a folder (all `.json`, `.jsonl`, `.ndjson` and `.db` files in and below it, also with `.gz` or
-            `.zst`, but none that are hidden), a pattern with `*`, `?` or `**`, one session of a database
+            `.zst`, without hidden ones), a pattern with `*`, `?` or `**`, one session of a database
             (`opencode.db/ses_1a2b`), or `-` for standard input.
 
     Raises:
-        SessionNotFoundError: if there are none.
+        SessionNotFoundError: if there is no such file.
     """
     target = Path(path)
     if str(path) == STDIN or target.is_file():
@@ -57,18 +57,17 @@ def find_files(path: str | Path) -> list[Path]:
 
 
 def _is_session_file(path: Path, folder: Path) -> bool:
-    names = path.relative_to(folder).parts
-    if is_compressed_copy(path):
+    if any(name.startswith(".") for name in path.relative_to(folder).parts):
         return False
-    return plain_path(path).suffix in _SUFFIXES and not any(name.startswith(".") for name in names) and path.is_file()
+    return plain_path(path).suffix in _SUFFIXES and path.is_file() and not is_compressed_copy(path)
 
 
 @contextmanager
 def plain_file(path: Path) -> Iterator[Path]:
-    """Give a readable, uncompressed file for as long as the context lasts.
+    """Yield the path of an uncompressed file with the same content, which exists as long as the context lasts.
 
-    Standard input and compressed files are copied to a temporary file of the same name. A compressed session of Codex
-    is not: its reader unpacks it itself, and may need the files beside it.
+    Standard input and compressed files are copied to a temporary file of the same name. Compressed sessions of Codex
+    are not: their reader decompresses them, and may need the files beside them.
 
     Raises:
         FormatError: if it is damaged.
@@ -79,18 +78,18 @@ def plain_file(path: Path) -> Iterator[Path]:
         with TemporaryDirectory(prefix="wane-") as folder:
             copy = Path(folder) / "stdin"
             _copy(sys.stdin.buffer, copy)
-            with _unzipped(copy) as plain:
+            with _decompressed(copy) as plain:
                 yield plain
         return
     if is_session(path):
         yield path
         return
-    with _unzipped(path) as plain:
+    with _decompressed(path) as plain:
         yield plain
 
 
 @contextmanager
-def _unzipped(path: Path) -> Iterator[Path]:
+def _decompressed(path: Path) -> Iterator[Path]:
     try:
         packed = is_packed(path)
     except OSError as error:
