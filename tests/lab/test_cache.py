@@ -211,10 +211,9 @@ class Naive:
 
     def request(self, view: list[Slot], tokens: list[int], at: float) -> CacheUse:
         self.now = max(self.now, at)
-        size = [
-            self.overhead + sum(tokens[slot] if isinstance(slot, int) else slot.tokens for slot in view[:end])
-            for end in range(len(view) + 1)
-        ]
+        size = [self.overhead]
+        for slot in view:
+            size.append(size[-1] + (tokens[slot] if isinstance(slot, int) else slot.tokens))
         return self.marked(view, size) if self.rules.breakpoints else self.gridded(view, size)
 
     def gridded(self, view: list[Slot], size: list[int]) -> CacheUse:
@@ -234,8 +233,8 @@ class Naive:
     def marked(self, view: list[Slot], size: list[int]) -> CacheUse:
         last = len(view)
         marks = [mark for mark in sorted({0, last}) if size[mark] >= self.rules.minimum]
-        ends = {end for mark in marks for end in self.positions(view, mark) if self.alive(view[:end])}
-        hit = max(ends, default=None)
+        reached = [end for mark in marks for end in self.positions(view, mark)]
+        hit = max((end for end in reached if self.alive(view[:end])), default=None)
         for mark in [*marks, *([] if hit is None else [hit])]:
             self.entries[tuple(view[:mark])] = self.now + self.rules.lifetime
         read = 0 if hit is None else size[hit]
@@ -246,7 +245,7 @@ class Naive:
         return self.entries.get(tuple(prefix), -1.0) >= self.now
 
     def positions(self, view: list[Slot], mark: int) -> list[int]:
-        kinds = [self.kinds[slot] if isinstance(slot, int) else Kind.USER for slot in view]
+        kinds = [Kind.USER if isinstance(slot, Substitute) else self.kinds[slot] for slot in view]
         found: list[int] = []
         for end in range(mark, -1, -1):
             if end in (mark, 0) or self.rules.step == "block":

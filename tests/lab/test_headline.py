@@ -33,10 +33,8 @@ def simulated(studied: Studied, budget: int, strategy: str = "cwl", pricing: Pri
 
 def recorded(material: Material, usage: Usage, unreported: int = 0) -> Material:
     """The session with one usage at every call, without any at the first `unreported` of them."""
-    calls = [
-        replace(call, usage=None if number < unreported else usage)
-        for number, call in enumerate(material.session.calls)
-    ]
+    calls = [replace(call, usage=usage) for call in material.session.calls]
+    calls[:unreported] = [replace(call, usage=None) for call in calls[:unreported]]
     return replace(material, session=replace(material.session, calls=calls))
 
 
@@ -49,7 +47,7 @@ def test_without_recorded_usage_it_says_that_both_sides_are_simulated() -> None:
         f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} with Wane at 1,500 tokens, simulated: "
         f"{share(1 - after / before)} less. "
     )
-    assert headline.detail.startswith("The recording does not tell what it cost; ")
+    assert headline.detail.startswith("The recorded cost is not known; ")
 
 
 def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs() -> None:
@@ -124,7 +122,7 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str,
     data = row.to_dict(other.baseline.totals)
     assert (data["cost_usd"], data["cost_at_least_usd"]) == (None, pytest.approx(cost))
     silent = replace(studied.subject.material, session=replace(studied.recording.session, **left))
-    assert f"The recording does not tell what it cost (without {words}); " in headline_of(silent, other).detail
+    assert f"The recorded cost is not known (without {words}); " in headline_of(silent, other).detail
 
 
 class TestUnknownPrices:
@@ -147,7 +145,7 @@ class TestUnknownPrices:
         headline = headline_of(studied.subject.material, simulated(studied, 1_500, pricing=studied.pricing))
         assert "as recorded" not in headline.text
         why = f"no prices are known for the {calls} calls of nobody-knows-it"
-        assert headline.detail.startswith(f"The recording does not tell what it cost ({why}); ")
+        assert headline.detail.startswith(f"The recorded cost is not known ({why}); ")
         whose = "anthropic:claude-sonnet-4-5"
         assert f" By prices of {whose}; {why}, so those of {whose} are used. " in headline.detail
 
@@ -304,6 +302,6 @@ def test_what_wane_managed_stands_against_never_evicting() -> None:
     assert lowest.label == "if nothing is evicted, simulated", "its recorded cost is one with Wane"
     material.session.evictions.append(Eviction(30, (6, 7), 1_500, 900))
     silent = replace(material, session=replace(material.session, calls=studied.recording.session.calls))
-    assert headline_of(silent, other).text.startswith("Wane ran 2 passes; its usage is not recorded whole. ")
+    assert headline_of(silent, other).text.startswith("Wane ran 2 passes; no usage with a known price was recorded. ")
     some = recorded(material, Usage(10, 500, 0, 5), unreported=1)
     assert headline_of(some, other).text.startswith("Wane ran 2 passes, at least $")

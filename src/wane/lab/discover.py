@@ -162,15 +162,15 @@ def matching(prefix: str, files: Iterable[SessionFile]) -> list[SessionFile]:
 
 def short_ids(files: Sequence[SessionFile]) -> list[str]:
     """Return a short form of each session's id that no other of these sessions begins with."""
-    bare = sorted({_bare(file.id) for file in files})
-    lengths = dict.fromkeys(bare, SHORT)
-    for name, following in pairwise(bare):
+    names = [_bare(file.id) for file in files]
+    lengths = dict.fromkeys(names, SHORT)
+    for name, following in pairwise(sorted(lengths)):
         length = SHORT
         while name[:length] == following[:length]:
             length += 1
         lengths[name] = max(lengths[name], length)
         lengths[following] = length
-    return [name[: lengths[name]] for name in (_bare(file.id) for file in files)]
+    return [name[: lengths[name]] for name in names]
 
 
 def _bare(name: str) -> str:

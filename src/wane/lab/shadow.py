@@ -1,4 +1,4 @@
-"""What Wane would have done in sessions that it only watched: a replay of them, in words."""
+"""What Wane would have done in sessions that it only watched: their replay, in words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Prediction:
 
     @property
     def lines(self) -> list[str]:
-        """Sentences: what would have been evicted, what that saves, and what the agent then needed of it."""
+        """Sentences: what would have been evicted, what that saves, and what the agent would have needed of it."""
         totals = self.comparison.totals(self.strategy)
         before = self.comparison.totals(BASELINE)
         who = f"{self.strategy} at {self.comparison.budget:,} tokens"

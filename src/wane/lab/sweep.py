@@ -20,7 +20,7 @@ STEPS: Final = 5
 """Default number of budgets in a range."""
 
 MOST_STEPS: Final = 100
-"""Greatest number of budgets in a range."""
+"""Largest number of budgets in a range."""
 
 _T = TypeVar("_T")
 
@@ -84,19 +84,15 @@ class Sweep:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
         best = self.frontier
+        points: list[dict[str, Any]] = []
+        for point in self.points:
+            named = {"strategy": point.strategy, "budget": point.budget}
+            points.append({**named, **self.figures(point), "on_frontier": point in best})
         return {
             "budgets": list(self.budgets),
             **prices_of(self.studied),
             "sessions": [prepared.to_dict() for prepared in self.studied],
-            "points": [
-                {
-                    "strategy": point.strategy,
-                    "budget": point.budget,
-                    **self.figures(point),
-                    "on_frontier": point in best,
-                }
-                for point in self.points
-            ],
+            "points": points,
             "frontier": [{"strategy": point.strategy, "budget": point.budget} for point in best],
         }
 
@@ -104,8 +100,8 @@ class Sweep:
 def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[[_T], float]) -> list[_T]:
     """Return the points that no other point beats, cheapest first.
 
-    A point beats another if it is as cheap and worth more, or worth as much and cheaper. Of equal points the first
-    counts.
+    A point beats another if it is as cheap and worth more, or cheaper and worth as much. Of equal points only the first
+    is returned.
     """
     best: list[_T] = []
     for point in sorted(points, key=lambda point: (cost(point), -value(point))):
@@ -131,7 +127,10 @@ def sweep(
     if not budgets:
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
     order = sorted(set(budgets))
-    cells = [(BASELINE, order[-1]), *((name, budget) for name in names if name != BASELINE for budget in order)]
+    cells = [(BASELINE, order[-1])]
+    for name in names:
+        if name != BASELINE:
+            cells += [(name, budget) for budget in order]
     strategies = [(name, replace(settings, budget=budget)) for name, budget in cells]
     baseline, *figures = map(total, run_each(engine, studied, strategies, progress))
     points = [Point(*cell, totals) for cell, totals in zip(cells[1:], figures, strict=True)]
@@ -155,7 +154,7 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
     ends = _RANGE.fullmatch(text.strip())
     if not ends:
         if steps is not None:
-            raise ConfigError(f"the number of steps is for a range such as 30k..150k; {text!r} is none")
+            raise ConfigError(f"a number of steps needs a range such as 30k..150k, not {text!r}")
         return tuple(sorted({parse_budget(word) for word in text.split(",") if word.strip()}))
     low, high = parse_budget(ends[1]), parse_budget(ends[2])
     count = STEPS if steps is None else steps
@@ -164,6 +163,6 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
     if low >= high:
         raise ConfigError(f"the range {text!r} does not ascend; write the smaller budget first, as in 30k..150k")
     exact = [low + (high - low) * at / (count - 1) for at in range(count)]
-    # Rounded, as people would write them, if they stay apart.
+    # Rounded to thousands, unless that makes budgets equal.
     grain = 1000 if high - low >= 2000 * (count - 1) else 1
     return tuple(sorted({low, high, *(round(budget / grain) * grain for budget in exact[1:-1])}))

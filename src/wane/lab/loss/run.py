@@ -227,7 +227,7 @@ class Loss:
         sums: dict[str, Any] = {}
         for field in fields(CallLoss):
             values = [getattr(loss, field.name) for loss in judged]
-            sums[field.name] = sum(values, field.default)
+            sums[field.name] = sum(values, getattr(CallLoss(), field.name))
         sums["user_turns"] = judged[-1].user_turns if judged else 0
         best = sums["in_view"] + self._summaries.held_at_best()
         return LossTotals(**sums, in_view_at_best=best, user_turns_lost=len(self._contents.lost_users))
