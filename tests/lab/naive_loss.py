@@ -99,19 +99,16 @@ class Naive:
 
     def fetch(self, before: int, gone: list[int], missing: dict[str, list[int]], whole: list[int]) -> tuple[int, int]:
         back = self.back
-        results = [item for item, part in enumerate(self.session.parts) if part.kind is Kind.RESULT]
+        results = {item for item, part in enumerate(self.session.parts) if part.kind is Kind.RESULT}
         for item, since in list(back.items()):
-            companion = next((result for result in results if result >= since), before)
+            companion = min((result for result in results if result >= since), default=before)
             if companion < before and companion not in whole:
                 del back[item]
         fetched = []
-        sources: list[list[int]] = []
-        for items in missing.values():
-            if held := [item for item in items if item in results]:
-                sources.append(held)
+        sources = [sorted(results.intersection(items)) for items in missing.values()]
         # The needs whose latest result is oldest come first.
-        sources.sort(key=lambda items: items[-1])
-        for items in [[read] for read in gone] + sources:
+        sources.sort(key=lambda items: items[-1:])
+        for items in [[read] for read in gone] + [items for items in sources if items]:
             if not any(item in back for item in items):
                 back[items[-1]] = before
                 fetched.append(items[-1])

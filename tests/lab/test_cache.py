@@ -244,8 +244,11 @@ class Naive:
     def alive(self, prefix: list[Slot]) -> bool:
         return self.entries.get(tuple(prefix), -1.0) >= self.now
 
+    def kind(self, slot: Slot) -> Kind:
+        return Kind.USER if isinstance(slot, Substitute) else self.kinds[slot]
+
     def positions(self, view: list[Slot], mark: int) -> list[int]:
-        kinds = [Kind.USER if isinstance(slot, Substitute) else self.kinds[slot] for slot in view]
+        kinds = [self.kind(slot) for slot in view]
         found: list[int] = []
         for end in range(mark, -1, -1):
             if end in (mark, 0) or self.rules.step == "block":

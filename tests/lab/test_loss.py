@@ -328,7 +328,8 @@ def views(draw: st.DrawFn, before: int, last: list[Slot]) -> list[Slot]:
     slots: list[Slot] = []
     for item in range(before):
         if draw(st.booleans()):
-            slots.append(Substitute(draw(TEXTS), 3, item) if draw(st.integers(0, 4)) == 0 else item)
+            shortened = draw(st.integers(0, 4)) == 0
+            slots.append(Substitute(draw(TEXTS), 3, item) if shortened else item)
     if draw(st.booleans()):
         slots.insert(draw(st.integers(0, len(slots))), Substitute(draw(st.one_of(TEXTS, st.just(""))), 5))
     return slots

@@ -206,7 +206,6 @@ def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter,
 
 
 def _output(call: ModelCall, items: Sequence[Item]) -> int:
-    """Return the tokens of a call's output: as reported, or else of its parts."""
     if call.usage is not None and call.usage.output is not None:
         return call.usage.output
     return sum(item.tokens for item in items[call.first : call.stop] if item.kind in _OUTPUT)

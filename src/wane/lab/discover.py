@@ -224,7 +224,6 @@ def _directory(value: str, home: Path) -> Path | None:
 
 
 def _beginning(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects on the first lines."""
     remaining = LOOKED_AT
     with unpacked(path) as file:
         while remaining > 0 and (raw := file.readline(remaining)):

@@ -115,8 +115,6 @@ def _results(session: RecordedSession) -> Iterator[_Result]:
 
 
 class _Known:
-    """Results, by what their calls read and by the calls."""
-
     def __init__(self, results: Iterable[_Result]) -> None:
         self._by_file: FileMap[list[_Result]] = FileMap()
         self._by_call: dict[str, list[_Result]] = {}
@@ -129,7 +127,6 @@ class _Known:
             self._by_call.setdefault(result.call, []).append(result)
 
     def counted(self, result: _Result) -> Rereads:
-        """Return the counts of one result."""
         same: list[_Result] = [*self._by_call.get(result.call, ())]
         for path in result.reads:
             same += self._by_file.get(path) or ()

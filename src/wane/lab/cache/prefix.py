@@ -310,7 +310,6 @@ class PrefixCache:
         return kind in (Kind.USER, Kind.NOTICE) or (kind is Kind.RESULT and self._kind(position) is not Kind.RESULT)
 
     def _kind(self, position: int) -> Kind:
-        """Return the kind of the slot at a position."""
         slot = self._lineage.current.view[position]
         index = slot if isinstance(slot, int) else slot.index
         return Kind.USER if index is None else self._kinds[index]

@@ -6,7 +6,7 @@ recorded between two requests, or what the end of the read implies; `Certainty` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -126,30 +126,24 @@ def examine(session: RecordedSession) -> Examination:
 
     Requests without recorded usage are left out. If no cache reads or writes were recorded, nothing can be compared.
     """
-    comparison = Comparison.of(session)
-    own = [request for request in comparison.sent if not request.call.inherited]
+    requests = Requests(session)
+    own = [request for request in requests.sent if not request.call.inherited]
     without = sum(not call.inherited for call in session.calls) - len(own)
     written = sum(request.usage.cache_write for request in own)
-    if not any(request.usage.cache_read or request.usage.cache_write for request in comparison.sent):
+    if not any(request.usage.cache_read or request.usage.cache_write for request in requests.sent):
         return Examination(session, (), 0, 0, without)
-    compared = sum(1 for _ in comparison.pairs())
-    return Examination(session, tuple(comparison.rewrites()), written, compared, without)
+    compared = sum(1 for _ in requests.pairs())
+    return Examination(session, tuple(requests.rewrites()), written, compared, without)
 
 
 @dataclass(frozen=True, slots=True)
-class SentRequest:
-    """A request that was sent: its number, call, usage, and the rules of its cache."""
+class ReportedRequest:
+    """A request with reported usage: the number of its call, the call, the usage, and the rules of its cache."""
 
     number: int
     call: ModelCall
     usage: Usage
     rules: CacheRules
-
-    @classmethod
-    def of(cls, number: int, call: ModelCall, session: RecordedSession) -> SentRequest:
-        """Return the request of a session's call."""
-        rules = rules_for(call.provider, call.model or "", hour=session.cached_for_hour)
-        return cls(number, call, call.usage or Usage(0), rules)
 
     @property
     def cached(self) -> int:
@@ -159,32 +153,30 @@ class SentRequest:
         grid, hidden = self.rules.grid, self.rules.hidden
         return max(0, (self.usage.total_input + hidden) // grid * grid - hidden)
 
-    def seconds_since(self, earlier: SentRequest) -> float | None:
+    def seconds_since(self, earlier: ReportedRequest) -> float | None:
         """Return the time between two answers; None if it is not known, or the clock went back."""
         if self.call.at is None or earlier.call.at is None or self.call.at < earlier.call.at:
             return None
         return self.call.at - earlier.call.at
 
 
-class Comparison:
-    """Compares the requests of a session that have usage, each with the one before."""
+class Requests:
+    """The requests of a session with reported usage, each to be compared with the one before."""
 
-    def __init__(self, session: RecordedSession, sent: Sequence[SentRequest]) -> None:
-        self.sent = sent
+    def __init__(self, session: RecordedSession) -> None:
+        self.sent: list[ReportedRequest] = []
         self._session = session
-        reads = [request.usage.cache_read for request in sent if request.usage.cache_read]
+        for number, call in enumerate(session.calls):
+            if call.usage and call.usage.total_input:
+                rules = rules_for(call.provider, call.model or "", hour=session.cached_for_hour)
+                self.sent.append(ReportedRequest(number, call, call.usage, rules))
+        reads = [request.usage.cache_read for request in self.sent if request.usage.cache_read]
         # The most tokens that can be ahead of the conversation.
         self._head = SMALLEST
         if reads:
-            self._head += min(sent[0].usage.total_input, *reads)
+            self._head += min(self.sent[0].usage.total_input, *reads)
 
-    @classmethod
-    def of(cls, session: RecordedSession) -> Comparison:
-        """Compare the requests of a session."""
-        sent = [SentRequest.of(number, call, session) for number, call in enumerate(session.calls)]
-        return cls(session, [request for request in sent if request.usage.total_input])
-
-    def pairs(self) -> Iterator[tuple[int, SentRequest, SentRequest]]:
+    def pairs(self) -> Iterator[tuple[int, ReportedRequest, ReportedRequest]]:
         """Yield each request but the first, with its position in `sent` and the request to compare it with.
 
         Requests from before the session branched off count for another session; the first own request follows them.
@@ -205,7 +197,7 @@ class Comparison:
             why = self._explain(position, before)
             yield Rewrite(sent.number, sent.call.at, model, *sizes, _dollars(sent, tokens), why)
 
-    def _before(self, position: int) -> SentRequest:
+    def _before(self, position: int) -> ReportedRequest:
         """Return the request to compare with: the last one of the same model, or the last one."""
         model = self.sent[position].call.model
         for earlier in reversed(self.sent[:position]):
@@ -213,7 +205,7 @@ class Comparison:
                 return earlier
         return self.sent[position - 1]
 
-    def _explain(self, position: int, before: SentRequest) -> Explanation:
+    def _explain(self, position: int, before: ReportedRequest) -> Explanation:
         """Return the first known cause: a report, the time passed, an event, or what the end of the read implies."""
         sent = self.sent[position]
         event = self._event(sent, before)
@@ -229,7 +221,7 @@ class Comparison:
             or self._end_of_read(position, before)
         )
 
-    def _event(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
+    def _event(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
         """Return an event between two requests that explains it; None if none was recorded."""
         if before.call.model != sent.call.model:
             what = f"the model was {before.call.model}, and is {sent.call.model}"
@@ -245,7 +237,7 @@ class Comparison:
             return Explanation(Cause.EVICTION, Certainty.RECORDED, "a pass evicted content from the view")
         return None
 
-    def _expired(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
+    def _expired(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
         """Return whether the cache had expired; then at most a head that other sessions share was read."""
         seconds, lifetime = sent.seconds_since(before), sent.rules.lifetime
         if seconds is None or seconds < lifetime or sent.usage.cache_read > self._head:
@@ -253,7 +245,7 @@ class Comparison:
         what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
         return Explanation(Cause.IDLE, Certainty.RECORDED, what)
 
-    def _left_out_reasoning(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
+    def _left_out_reasoning(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
         """Return whether the request left out reasoning of earlier turns, as some models' APIs do.
 
         Then the read ends with the request whose answer holds the first of this reasoning.
@@ -271,7 +263,7 @@ class Comparison:
         what = "the user spoke, and the API leaves out the reasoning of earlier turns"
         return Explanation(Cause.REASONING, Certainty.INFERRED, what)
 
-    def _end_of_read(self, position: int, before: SentRequest) -> Explanation:
+    def _end_of_read(self, position: int, before: ReportedRequest) -> Explanation:
         """Return what the end of the read implies if nothing was recorded but new messages."""
         sent = self.sent[position]
         read, seconds = sent.usage.cache_read, sent.seconds_since(before)
@@ -305,7 +297,7 @@ class Comparison:
             return Explanation(Cause.IDLE, Certainty.INFERRED, what)
         return Explanation(Cause.HEAD if read <= self._head else Cause.UNEXPLAINED, Certainty.UNKNOWN, what)
 
-    def client_event(self, before: SentRequest, sent: SentRequest) -> str:
+    def client_event(self, before: ReportedRequest, sent: ReportedRequest) -> str:
         """Return the event between two requests at which Claude Code may have changed its messages; empty if none."""
         first, last = before.call.first, sent.call.first
         versions = {before.call.version, sent.call.version} - {""}
@@ -320,7 +312,7 @@ class Comparison:
     def _loads_skill(self, first: int, last: int) -> bool:
         return any(part.text.startswith(_SKILL) for part in self._session.parts[first:last])
 
-    def _read_again(self, position: int, before: SentRequest) -> int:
+    def _read_again(self, position: int, before: ReportedRequest) -> int:
         """Return how much the next request read from an entry that a request should have read; 0 if it did not.
 
         Then the entry was not lost, and nothing before its end had changed.
@@ -345,11 +337,11 @@ class Comparison:
                     return distance
         return 0
 
-    def _user_spoke(self, before: SentRequest, sent: SentRequest) -> bool:
+    def _user_spoke(self, before: ReportedRequest, sent: ReportedRequest) -> bool:
         return any(before.call.first < turn <= sent.call.first for turn in self._session.user_turns)
 
 
-def _dollars(sent: SentRequest, tokens: int) -> float | None:
+def _dollars(sent: ReportedRequest, tokens: int) -> float | None:
     """Return what a request paid for tokens on top of the price of reading them."""
     name = sent.call.priced_as
     prices = prices_of(name) if name else None

@@ -53,9 +53,6 @@ def read(path: Path) -> list[RecordedSession]:
     """Return the sessions of a file: each start of aider begins one, and so does each command that clears the history.
 
     Sessions without a model call are left out; if there are only such, the last one is returned.
-
-    Raises:
-        OSError: if the file cannot be read.
     """
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         blocks = list(_blocks(file))
@@ -68,7 +65,6 @@ def read(path: Path) -> list[RecordedSession]:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[_Passage]:
-    """Yield the blocks of a history, in order."""
     kind, first, body = "", 0, list[str]()
     printing = False  # whether the printed text goes on in the next line
     for number, raw in enumerate(lines, start=1):
@@ -149,7 +145,6 @@ def _usage(printed: str) -> Usage | None:
 
 
 def _cost(printed: str) -> float | None:
-    """Return the dollars that aider printed."""
     match = _COST.search(printed)
     try:
         return float(match[1].replace(",", "")) if match else None

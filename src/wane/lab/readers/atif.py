@@ -71,8 +71,6 @@ def _session(trajectory: Mapping[str, Any], builder: SessionBuilder) -> Recorded
 
 
 class _StepReader:
-    """Adds one step to a session."""
-
     def __init__(self, builder: SessionBuilder, step: Mapping[str, Any], number: int, model: str | None) -> None:
         self._builder = builder
         self._step = step
@@ -163,7 +161,6 @@ class _StepReader:
 
 
 def _content(content: object) -> Content:
-    """Return the content of a message or result."""
     if content is None or isinstance(content, str):
         return Content(content or "")
     if not isinstance(content, list):

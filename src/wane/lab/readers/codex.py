@@ -120,11 +120,7 @@ class _RolloutLine:
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a rollout file; none if the file holds nothing of Codex.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return the session of a rollout file (see `LineReader`); none if the file holds nothing of Codex."""
     builder = SessionBuilder(plain_path(path).stem, NAME)
     collected = _Collected(builder)
     for line, data in records(path, builder.problems):

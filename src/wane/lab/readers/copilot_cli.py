@@ -32,11 +32,7 @@ _Event = tuple[int, Mapping[str, Any]]
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a file; none if the file holds nothing of Copilot.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return the session of a file (see `LineReader`); none if the file holds nothing of Copilot."""
     name = path.parent.name if path.stem == "events" else path.stem
     builder = SessionBuilder(name, NAME)
     events = _events(records(path, builder.problems), builder)
@@ -96,8 +92,6 @@ def _is_harness_made(data: Mapping[str, Any]) -> bool:
 
 
 class _Assembly:
-    """Assembles the events of one agent into a session."""
-
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._answer: list[_Event] = []  # the messages of one model call

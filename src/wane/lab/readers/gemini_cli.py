@@ -124,8 +124,6 @@ class _Log:
 
 
 class _Assembly:
-    """Assembles the messages into a session."""
-
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._positions: dict[_Message | None, int] = {}  # by message, its first part

@@ -104,8 +104,6 @@ def _is_export(value: object) -> bool:
 
 
 class _Assembly:
-    """Assembles the messages into a session."""
-
     def __init__(self, builder: SessionBuilder, model: str | None) -> None:
         self._builder = builder
         self._model = model

@@ -165,7 +165,6 @@ def session_of(header: Header, records: Sequence[Record]) -> RecordedSession:
 
 
 def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], problems: Problems) -> RecordedSession:
-    """Return the session of some records, each with its line."""
     fold = _Fold(SessionBuilder(name, NAME, problems), get_format(header.format))
     for number, record in records:
         fold.take(record, number)
@@ -214,12 +213,10 @@ class _Call:
 
     @property
     def at(self) -> float | None:
-        """When the provider reported it."""
         return _time(self.record)
 
     @property
     def usage(self) -> Usage | None:
-        """Its usage; None if the provider reported none."""
         usage = _usage(self.record)
         return None if usage is None else replace(usage, rewritten=self.rewritten)
 
@@ -266,8 +263,6 @@ class _PendingUsage:
 
 
 class _Fold:
-    """Adds records to a session, in order."""
-
     def __init__(self, builder: SessionBuilder, message_format: StoredFormat[Any]) -> None:
         self.builder = builder
         self.evictions: list[Eviction] = []
@@ -311,7 +306,6 @@ class _Fold:
             self.builder.aside(_usage(call), at=_time(record), model=model, provider=provider, cost=call.cost)
 
     def finish(self) -> None:
-        """Note that no record follows."""
         self._lost(self._usages.unanswered(), None)
 
     def _take_message(self, record: MessageRecord, line: int) -> None:
@@ -408,7 +402,6 @@ class _Fold:
 
 
 def _model(call: UsageRecord) -> tuple[str | None, str]:
-    """Return the model of a call and its provider."""
     provider, colon, model = split_tier(call.model)[0].partition(":")
     return (model, provider) if colon else (provider or None, "")
 

@@ -68,7 +68,6 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
 
 
 def _id_of(data: _Data) -> str:
-    """Return the id of a session or message."""
     return text(mapping(data.get("info")).get("id"))
 
 
@@ -173,8 +172,6 @@ def _is_export(value: object) -> bool:
 
 
 class _Assembly:
-    """Assembles the messages into a session."""
-
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._positions: dict[str, int] = {}  # by message, its first part

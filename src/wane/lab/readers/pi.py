@@ -40,11 +40,7 @@ class _TreeLine:
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a file; none if the file holds nothing of pi.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return the session of a file (see `LineReader`); none if the file holds nothing of pi."""
     builder = SessionBuilder(path.stem, NAME)
     entries = _entries(path, builder)
     if not entries and builder.cwd is None:
@@ -106,8 +102,6 @@ def _trimmed(data: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]
 
 
 class _Assembly:
-    """Assembles the entries of one path into a session."""
-
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._positions: dict[str, int] = {}  # by entry, its first part

@@ -90,7 +90,6 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _begin(work: Callable[[Any], Any]) -> None:
-    """Make this process a worker."""
     # Ctrl-C goes to all processes of a terminal; the process that waits for this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -221,8 +221,6 @@ def _run(replay: Replay, material: Material, outline: Outline, texts: Texts) -> 
 
 
 class _Page:
-    """Collects the data of a page."""
-
     def __init__(self, kind: str, contents: bool) -> None:
         self.data: dict[str, Any] = {"report": kind, "contents": contents, "levels": list(LEVELS)}
         self._sessions: list[dict[str, Any]] = []

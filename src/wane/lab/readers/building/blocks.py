@@ -173,12 +173,9 @@ class Answer:
             self.parts.append(content.part(Kind.TEXT))
 
     def reasoning(self, words: str, seal: object = None, *, signed: bool = False) -> None:
-        """Append the model's reasoning.
+        """Append the model's reasoning; `seal` is its encrypted form, which gives the size of reasoning without text.
 
-        Args:
-            words: its text.
-            seal: its encrypted form, which gives the size of reasoning without text.
-            signed: whether the provider recognises it by a signature.
+        Providers recognise `signed` reasoning by its signature.
         """
         extra = 0 if words else sealed_tokens(seal, SEAL)
         if words or extra:

@@ -52,8 +52,6 @@ def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
 
 
 class _Joined:
-    """Builds a joined session."""
-
     def __init__(self, name: str, first: RecordedSession) -> None:
         self.session = RecordedSession(name, first.source, title=first.title)
         self._prompts = {part.text for part in _prompts(first)}
@@ -123,7 +121,6 @@ class _Joined:
 
 
 def _prompts(session: RecordedSession) -> Iterable[Part]:
-    """Return the system prompts at the head of a session."""
     return takewhile(lambda part: part.kind is Kind.SYSTEM, session.parts)
 
 

@@ -41,13 +41,9 @@ class Problems:
         self._seen: Counter[str] = Counter()
 
     def add(self, line: int | None, what: str, kind: str = "", *, unread: bool = False) -> None:
-        """Note a problem.
+        """Note a problem and its line, from 1; `unread` if the line may have held a model call.
 
-        Args:
-            line: its line, from 1; None if the file has no lines of its own.
-            what: the problem.
-            kind: problems of one kind are counted together; `what` if empty.
-            unread: whether the line may have held a model call.
+        Problems of one `kind` are counted together; without a kind, those with the same words are.
         """
         if unread:
             self.unread += 1
@@ -109,8 +105,6 @@ def _compression(path: Path) -> str | None:
 
 
 class _Zstd(io.RawIOBase):
-    """The content of a file of zstd frames."""
-
     def __init__(self, path: Path) -> None:
         try:
             import zstandard

@@ -72,11 +72,7 @@ _ASIDE: Final = frozenset(
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a transcript with those of its sub-agents; none if the file holds no transcript.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return the session of a transcript with those of its sub-agents (see `LineReader`); none if the file holds no transcript."""
     transcript = _Transcript(path)
     if not transcript.recognised:
         return []
