@@ -31,7 +31,6 @@ from wane.lab.tune import (
     RIVALS,
     Candidate,
     choose,
-    departures,
     grid,
     knee,
     tune,
@@ -370,7 +369,7 @@ class TestTune:
         assert choose([candidate(100, 0.9), candidate(101, 0.95, other)]).policy == other
         assert choose([candidate(100, 0.9), candidate(101, 0.901, other)]).policy == Policy()
         assert choose([candidate(100, 0.9), candidate(110, 0.99, other)]).policy == Policy()
-        assert departures(other) == {"evict_when_cold": False}
+        assert candidate(100, 0.9, other).departures == {"evict_when_cold": False}
 
     def test_no_budget(self) -> None:
         with pytest.raises(ConfigError, match="no budget to try"):

@@ -80,7 +80,9 @@ class Candidate:
     @property
     def departures(self) -> dict[str, Any]:
         """Fields of the policy that differ from the defaults, with their values."""
-        return departures(self.policy)
+        default = Policy()
+        values = {field.name: getattr(self.policy, field.name) for field in fields(default)}
+        return {name: value for name, value in values.items() if value != getattr(default, name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,13 +296,6 @@ def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> lis
     start = base or Policy()
     tried = [dict.fromkeys([*choices, getattr(start, name)]) for name, choices in values.items()]
     return [replace(start, **dict(zip(values, chosen, strict=True))) for chosen in product(*tried)]
-
-
-def departures(policy: Policy) -> dict[str, Any]:
-    """Return the fields of a policy that differ from the defaults, with their values."""
-    default = Policy()
-    values = {field.name: getattr(policy, field.name) for field in fields(policy)}
-    return {name: value for name, value in values.items() if value != getattr(default, name)}
 
 
 class _Trial:

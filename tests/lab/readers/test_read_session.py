@@ -71,6 +71,9 @@ def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         (session,) = read_session("-")
         assert (session.name, len(session.calls)) == ("stdin", 1)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(CHAT.encode())[:-9])))
+    with pytest.raises(FormatError, match=r"^standard input is damaged and cannot be decompressed"):
+        read_session("-")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x")))
     with pytest.raises(FormatError, match="standard input: it is not JSON"):
         read_session("-")

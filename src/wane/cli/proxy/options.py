@@ -176,7 +176,7 @@ class Shadow:
     def tell(self, sessions: Iterable[str]) -> list[str]:
         """Return sentences on what Wane would have done in sessions, given by their ids. It needs no event loop."""
         from wane.lab.readers.journal import session_of
-        from wane.lab.shadow import predict
+        from wane.lab.shadow import predict, sentences
 
         recorded: list[RecordedSession] = []
         unread: list[str] = []
@@ -196,5 +196,5 @@ class Shadow:
             prediction = predict(recorded, self.context.strategy, settings, PRICE)
         except WaneError as error:
             return [f"What Wane would have done cannot be told: {error}."]
-        lines = ["No model has answered yet."] if prediction is None else prediction.lines
+        lines = ["No model has answered yet."] if prediction is None else sentences(prediction)
         return [*lines, *(f"Left out: {why}." for why in unread)]

@@ -82,21 +82,13 @@ class Branch:
             if self.entries[at].expires >= now:
                 yield self.entries[at]
 
-    def expiry(self, end: int) -> float:
-        """Return when the entry that ends at a slot expires; negative infinity if there is none."""
-        entry = self._ending_at(end)
-        return float("-inf") if entry is None else entry.expires
-
     def keep(self, end: int, expires: float) -> None:
         """Add an entry that ends at a slot, or renew the one that there is."""
-        if entry := self._ending_at(end):
-            entry.expires = expires
-        else:
-            self.entries.insert(bisect_right(self.entries, end, key=_end), CachedPrefix(end, expires))
-
-    def _ending_at(self, end: int) -> CachedPrefix | None:
         at = bisect_right(self.entries, end, key=_end)
-        return self.entries[at - 1] if at and self.entries[at - 1].end == end else None
+        if at and self.entries[at - 1].end == end:
+            self.entries[at - 1].expires = max(self.entries[at - 1].expires, expires)
+        else:
+            self.entries.insert(at, CachedPrefix(end, expires))
 
 
 class Lineage:
@@ -138,7 +130,7 @@ class Lineage:
             current.sums += base.sums[first + 1 : stop + 1]
             at = bisect_right(base.entries, base.shared, key=_end)
             for entry in base.entries[:at]:
-                current.keep(entry.end, max(entry.expires, current.expiry(entry.end)))
+                current.keep(entry.end, entry.expires)
             del base.entries[:at]
         current.extend(slots[len(current.view) :], tokens_of)
         self._forget(now)
@@ -255,18 +247,15 @@ class PrefixCache:
         last = len(current.sums) - 1
         # A prefix that is too short is not cached.
         marks = [mark for mark in sorted({min(self._system, last), last}) if current.sums[mark] >= self.rules.minimum]
-        read = 0
-        longest: CachedPrefix | None = None
-        for mark in marks:
-            hit = self._look_back(mark)
-            if hit and (longest is None or hit.end > longest.end):
-                longest = hit
+        if not marks:
+            return self._use(0, 0)
+        hits = [hit for hit in map(self._look_back, marks) if hit]
+        longest = max(hits, key=_end, default=None)
         if longest:
             longest.expires = expires
-            read = current.sums[longest.end]
         for mark in marks:
             current.keep(mark, expires)
-        return self._use(read, current.sums[marks[-1]] if marks else 0)
+        return self._use(current.sums[longest.end] if longest else 0, current.sums[marks[-1]])
 
     def _use(self, read: int, cached: int) -> CacheUse:
         total = self._lineage.current.sums[-1]

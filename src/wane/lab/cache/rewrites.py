@@ -166,9 +166,10 @@ class Requests:
     def __init__(self, session: RecordedSession) -> None:
         self.sent: list[ReportedRequest] = []
         self._session = session
+        hour = session.cached_for_hour
         for number, call in enumerate(session.calls):
             if call.usage and call.usage.total_input:
-                rules = rules_for(call.provider, call.model or "", hour=session.cached_for_hour)
+                rules = rules_for(call.provider, call.model or "", hour=hour)
                 self.sent.append(ReportedRequest(number, call, call.usage, rules))
         reads = [request.usage.cache_read for request in self.sent if request.usage.cache_read]
         # The most tokens that can be ahead of the conversation.

@@ -18,7 +18,7 @@ from wane.formats.openai import NON_TEXT_TOKENS
 from wane.lab.readers.building.blocks import Answer, Content
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
+from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
 
@@ -61,8 +61,8 @@ def _session(trajectory: Mapping[str, Any], builder: SessionBuilder) -> Recorded
     agent = mapping(trajectory.get("agent"))
     if tools := agent.get("tool_definitions"):
         builder.system_tokens = chars(json.dumps(tools, ensure_ascii=False, separators=(",", ":")))
-    for number, step in enumerate(items(trajectory.get("steps")), start=1):
-        _StepReader(builder, mapping(step), number, text(agent.get("model_name")) or None).take()
+    for number, step in enumerate(objects(trajectory.get("steps")), start=1):
+        _StepReader(builder, step, number, text(agent.get("model_name")) or None).take()
     embedded = [entry for entry in items(trajectory.get("subagent_trajectories")) if isinstance(entry, dict)]
     for number, sub in enumerate(embedded, start=1):
         name = text(sub.get("trajectory_id")) or f"sub-agent {number}"
@@ -77,7 +77,7 @@ class _StepReader:
         self._number = number
         self._model = text(step.get("model_name")) or model
         self._at = seconds(step.get("timestamp"))
-        self._results = [mapping(result) for result in items(mapping(step.get("observation")).get("results"))]
+        self._results = objects(mapping(step.get("observation")).get("results"))
 
     def take(self) -> None:
         source = self._step.get("source")
@@ -125,7 +125,7 @@ class _StepReader:
 
     def _calls(self) -> list[Part]:
         parts: list[Part] = []
-        for call in map(mapping, items(self._step.get("tool_calls"))):
+        for call in objects(self._step.get("tool_calls")):
             name, arguments = text(call.get("function_name")), call.get("arguments")
             if not name:
                 self._problem(f"a tool call without a name: {str(call)[:60]}", "a tool call without a name")

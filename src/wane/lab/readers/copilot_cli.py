@@ -15,7 +15,7 @@ from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, records
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text
 from wane.lab.session import RecordedSession
 
 NAME: Final = "copilot-cli"
@@ -153,7 +153,7 @@ class _Assembly:
             seal = data.get("reasoningOpaque")
             answer.reasoning(text(data.get("reasoningText")), seal or data.get("encryptedContent"), signed=bool(seal))
             answer.text(Content(text(data.get("content"))))
-            for call in map(mapping, items(data.get("toolRequests"))):
+            for call in objects(data.get("toolRequests")):
                 answer.call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
         at, model = seconds(first.get("timestamp")), text(mapping(first.get("data")).get("model")) or None
         self._builder.answer(answer.coupled(), at=at, model=model, line=line)

@@ -54,8 +54,8 @@ class DatabaseReader(Protocol):
 
 def is_database(path: Path) -> bool:
     """Return whether a path is a SQLite database, or one session of it."""
-    file = path if is_file(path) else path.parent
-    if not is_file(file):
+    file = path if path.is_file() else path.parent
+    if not file.is_file():
         return False
     with file.open("rb") as opened:
         return opened.read(len(_MAGIC)) == _MAGIC
@@ -63,15 +63,7 @@ def is_database(path: Path) -> bool:
 
 def is_session(path: Path) -> bool:
     """Return whether a path names one session of a database."""
-    return not is_file(path) and is_file(path.parent) and is_database(path)
-
-
-def is_file(path: Path) -> bool:
-    """Return whether a path is a file; False too for a path below a file."""
-    try:
-        return path.is_file()
-    except NotADirectoryError:
-        return False
+    return not path.is_file() and path.parent.is_file() and is_database(path)
 
 
 def read(path: Path) -> list[RecordedSession]:

@@ -19,6 +19,7 @@ from wane.lab.readers.building.lines import Problems, placed_reason, reason
 Value = tuple[int | None, object]
 """A JSON value with its line; None for a document without lines of its own."""
 
+_JSONError = ValueError | RecursionError
 _LISTS: Final = re.compile(r'"(messages|contents|input|steps)"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
@@ -44,10 +45,15 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
     try:
         return [(None, json.loads(text))]
     except json.JSONDecodeError as error:
-        row, stop = _in_a_row(text)
+        row, stop, unexpected = _in_a_row(text)
         if row and stop == len(text):
             return row
-        return _by_lines(text, problems) or _row_part(text, row, stop, problems) or _whole_part(text, error, problems)
+        if by_lines := _by_lines(text, problems):
+            return by_lines
+        if len(row) < 2:
+            return _whole_part(text, error, problems)
+        _add_broken(text.count("\n", 0, stop) + 1, unexpected, len(row), problems)
+        return row
     except RecursionError:
         raise FormatError("it is nested too deeply") from None
     except ValueError:
@@ -55,33 +61,22 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
         raise FormatError("it holds a number of too many digits") from None
 
 
-def _in_a_row(text: str) -> tuple[list[Value], int]:
-    """Return values that follow each other, each with its first line, and the position at which no value follows.
+def _in_a_row(text: str) -> tuple[list[Value], int, _JSONError]:
+    """Return values that follow each other, each with its first line; where they end, and why no other follows.
 
     The list is empty unless all of them are lists or objects.
     """
-    entries, stop = _entries(text, 0)
+    entries, stop, error = _entries(text, 0)
     line = 1
     counted_to = 0
     values: list[Value] = []
     for start, value in entries:
         if not isinstance(value, dict | list):
-            return [], stop
+            return [], stop, error
         line += text.count("\n", counted_to, start)
         counted_to = start
         values.append((line, value))
-    return values, stop
-
-
-def _row_part(text: str, row: list[Value], stop: int, problems: Problems) -> list[Value]:
-    """Return values that follow each other, if there are several, up to where they break off."""
-    if len(row) < 2:
-        return []
-    try:
-        json.JSONDecoder().raw_decode(text, stop)
-    except (ValueError, RecursionError) as error:
-        _add_broken(text.count("\n", 0, stop) + 1, error, len(row), problems)
-    return row
+    return values, stop, error
 
 
 def _by_lines(text: str, problems: Problems) -> list[Value]:
@@ -109,7 +104,7 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     wrapping = None if text.startswith("[", start) else _LISTS.search(text)
     entries: list[object] = []
     if wrapping or text.startswith("[", start):
-        positioned, _ = _entries(text, wrapping.end() if wrapping else start + 1)
+        positioned, _, _ = _entries(text, wrapping.end() if wrapping else start + 1)
         entries = [entry for _, entry in positioned]
     if not entries:
         if "\0" in text or text.startswith("\ufffd", error.pos):
@@ -119,13 +114,13 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     return [(None, {wrapping[1]: entries} if wrapping else entries)]
 
 
-def _add_broken(line: int, error: ValueError | RecursionError, count: int, problems: Problems) -> None:
+def _add_broken(line: int, error: _JSONError, count: int, problems: Problems) -> None:
     what = f"broken JSON ({reason(error)}) after {count} complete entries; the rest was left out"
     problems.add(line, what, "broken", unread=True)
 
 
-def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:
-    """Return the values from a position on, each with its own, and the position at which no value follows."""
+def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int, _JSONError]:
+    """Return the values from a position on, each with its own; where they end, and why no other follows."""
     decoder = json.JSONDecoder()
     entries: list[tuple[int, object]] = []
     while True:
@@ -133,8 +128,8 @@ def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:
         position = between.end() if between else position
         try:
             entry, stop = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            return entries, position
+        except (ValueError, RecursionError) as error:
+            return entries, position, error
         entries.append((position, entry))
         position = stop
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,46 +74,34 @@ def plain_file(path: Path) -> Iterator[Path]:
         JournalError: if it cannot be read.
         MissingExtraError: if it is compressed with zstd, without the extra `lab`.
     """
-    if str(path) == STDIN:
-        with TemporaryDirectory(prefix="wane-") as folder:
-            copy = Path(folder) / "stdin"
-            _copy(sys.stdin.buffer, copy)
-            with _decompressed(copy) as plain:
-                yield plain
-        return
-    if is_session(path):
-        yield path
-        return
-    with _decompressed(path) as plain:
+    with ExitStack() as context:
+        plain = path
+        if str(path) == STDIN:
+            plain = _copied(sys.stdin.buffer, "stdin", context)
+        if not is_session(plain) and _must_be_unpacked(plain):
+            try:
+                with unpacked(plain) as content:
+                    plain = _copied(content, plain_path(plain).name, context)
+            except DAMAGED as error:
+                raise FormatError(f"{shown_path(path)} is damaged and cannot be decompressed: {error}") from error
         yield plain
 
 
-@contextmanager
-def _decompressed(path: Path) -> Iterator[Path]:
+def _must_be_unpacked(path: Path) -> bool:
     try:
-        packed = is_packed(path)
+        if not is_packed(path):
+            return False
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
-    if not packed or _is_codex(path):
-        yield path
-        return
-    with TemporaryDirectory(prefix="wane-") as folder:
-        copy = Path(folder) / plain_path(path).name
-        try:
-            with unpacked(path) as content:
-                _copy(content, copy)
-        except DAMAGED as error:
-            raise FormatError(f"{path} is damaged and cannot be decompressed: {error}") from error
-        yield copy
-
-
-def _is_codex(path: Path) -> bool:
     try:
-        return recording_agent(head(path)) == "Codex"
+        return recording_agent(head(path)) != "Codex"
     except DAMAGED:
-        return False
+        return True
 
 
-def _copy(source: BinaryIO, target: Path) -> None:
-    with target.open("wb") as file:
+def _copied(source: BinaryIO, name: str, context: ExitStack) -> Path:
+    """Return a temporary copy of a file, which exists as long as the context lasts."""
+    copy = Path(context.enter_context(TemporaryDirectory(prefix="wane-"))) / name
+    with copy.open("wb") as file:
         shutil.copyfileobj(source, file, 1 << 20)
+    return copy

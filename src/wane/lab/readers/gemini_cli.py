@@ -13,7 +13,7 @@ from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, count_abandoned
-from wane.lab.readers.building.values import items, mapping, seconds, text, usage_of
+from wane.lab.readers.building.values import mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
 
@@ -41,14 +41,14 @@ def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[Rec
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
     """Return the user's first turn; the working directory is recorded only as a hash."""
     for record in lines:
-        for message in (record, *_messages_in(record), *_messages_in(mapping(record.get("$set")))):
+        for message in (
+            record,
+            *objects(record.get("messages")),
+            *objects(mapping(record.get("$set")).get("messages")),
+        ):
             if message.get("type") == "user" and (turn := _text_of(message)) and not turn.startswith(_CONTEXT):
                 return turn, None
     return "", None
-
-
-def _messages_in(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [mapping(message) for message in items(record.get("messages"))]
 
 
 def _text_of(message: Mapping[str, Any]) -> str:
@@ -81,8 +81,8 @@ class _Log:
         elif text(record.get("id")):
             self._message(line, record)
         elif isinstance(change.get("messages"), list):
-            self._checkpoint(line, _messages_in(change))
-        for message in _messages_in(record):  # older versions write one object
+            self._checkpoint(line, objects(change["messages"]))
+        for message in objects(record.get("messages")):  # older versions write one object
             self._message(line, message)
 
     def _message(self, line: int | None, data: Mapping[str, Any]) -> None:
@@ -155,8 +155,8 @@ class _Assembly:
 
     def _answer(self, message: _Message) -> None:
         data = message.data
-        calls = [mapping(call) for call in items(data.get("toolCalls"))]
-        thoughts = [mapping(thought) for thought in items(data.get("thoughts"))]
+        calls = objects(data.get("toolCalls"))
+        thoughts = objects(data.get("thoughts"))
         texts = [f"{text(thought.get('subject'))}\n{text(thought.get('description'))}" for thought in thoughts]
         reasoning = "\n".join(words.strip() for words in texts)
         answer = Answer()

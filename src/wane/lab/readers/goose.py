@@ -14,7 +14,7 @@ from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.values import count, decoded, items, mapping, seconds, text, usage_of
+from wane.lab.readers.building.values import count, decoded, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
@@ -51,8 +51,8 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     builder = SessionBuilder(name, NAME, problems)
     builder.cwd = text(exported.get("working_dir")) or None
     model = text(mapping(exported.get("model_config")).get("model_name")) or None
-    _Assembly(builder, model).run([mapping(message) for message in items(exported.get("conversation"))])
-    for child in map(mapping, items(exported.get("children"))):
+    _Assembly(builder, model).run(objects(exported.get("conversation")))
+    for child in objects(exported.get("children")):
         builder.sidechain(session(child, text(child.get("id")), Problems()))
     return builder.build()
 
@@ -130,15 +130,14 @@ class _Assembly:
         self._flush()
 
     def _add(self, message: _Data) -> None:
-        blocks = [mapping(block) for block in items(message.get("content"))]
+        blocks = objects(message.get("content"))
         position = count(mapping(blocks[0].get("_meta")).get(_CALL_INDEX)) if blocks else None
         if not (self._answer and position):
             self._flush()
         self._answer.append(message)
 
     def _add_turn(self, message: _Data) -> None:
-        blocks = [mapping(block) for block in items(message.get("content"))]
-        self._results += [block for block in blocks if block.get("type") == "toolResponse"]
+        self._results += [block for block in objects(message.get("content")) if block.get("type") == "toolResponse"]
         if turn := content(_blocks(message)):
             self._flush()
             self._builder.settle()
@@ -150,8 +149,8 @@ class _Assembly:
             first = self._answer[0]
             answer = Answer()
             for message in self._answer:
-                for block in items(message.get("content")):
-                    _add(answer, mapping(block))
+                for block in objects(message.get("content")):
+                    _add(answer, block)
             about = mapping(first.get("metadata"))
             tokens = mapping(about.get("usage"))
             usage = usage_of(
@@ -184,7 +183,7 @@ def _is_summary(messages: Sequence[_Data], number: int) -> bool:
 
 def _blocks(message: _Data) -> list[_Data]:
     """Return the blocks of a message that its sender wrote."""
-    blocks = [mapping(block) for block in items(message.get("content"))]
+    blocks = objects(message.get("content"))
     return [block for block in blocks if block and text(block.get("type")) not in _NOT_WRITTEN]
 
 

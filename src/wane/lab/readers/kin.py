@@ -27,7 +27,7 @@ def ids_of(line: Mapping[str, Any]) -> tuple[str, str]:
 
 def descendants(path: Path) -> list[Path]:
     """Return the files of the sub-agents that a file's session started, of theirs, and so on, if they are beside it."""
-    first = _first(path)
+    first = first_record(path)
     own, _ = ids_of(first)
     if not own:
         return []
@@ -38,7 +38,7 @@ def descendants(path: Path) -> list[Path]:
     for file in sorted(beside):
         if plain_path(file).suffix != ".jsonl" or is_compressed_copy(file):
             continue
-        child, parent = ids_of(_first(file))
+        child, parent = ids_of(first_record(file))
         if parent and file != path:
             children.setdefault(parent, []).append((child, file))
     files: list[Path] = []
@@ -81,7 +81,8 @@ def _ancestors(session: RecordedSession, by_id: Mapping[tuple[str, str], Recorde
         current = by_id.get((current.source, current.parent)) if current.parent else None
 
 
-def _first(path: Path) -> Mapping[str, Any]:
+def first_record(path: Path) -> Mapping[str, Any]:
+    """Return the JSON object on the first line of a file; an empty one if there is none or it cannot be read."""
     try:
         return mapping(next(iter(head(path, 1)), None))
     except (*DAMAGED, MissingExtraError):

@@ -15,7 +15,7 @@ from typing import Any, Final
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, count_abandoned
-from wane.lab.readers.building.values import decoded, items, mapping, seconds, text, usage_of
+from wane.lab.readers.building.values import decoded, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
@@ -53,7 +53,7 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     builder = SessionBuilder(name, NAME, problems)
     info = mapping(exported.get("info"))
     builder.cwd = text(info.get("directory")) or None
-    messages = [mapping(message) for message in items(exported.get("messages"))]
+    messages = objects(exported.get("messages"))
     back = text(mapping(info.get("revert")).get("messageID"))
     ids = [_id_of(message) for message in messages]
     if back in ids:
@@ -62,7 +62,7 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
         count_abandoned(len(undone), problems, calls)
         messages = messages[: ids.index(back)]
     _Assembly(builder).run(messages)
-    for child in map(mapping, items(exported.get("children"))):
+    for child in objects(exported.get("children")):
         builder.sidechain(session(child, _id_of(child), Problems()))
     return builder.build()
 
@@ -127,7 +127,7 @@ def _as_first(name: str, kind: str, data: _Data) -> list[_Data]:
     words = {"type": "text", "text": data.get("text")}
     match kind:
         case "user":
-            files = _objects(data, "files")
+            files = objects(data.get("files"))
             parts: list[_Data] = [{"type": "file", **file, "url": file.get("uri", file.get("data"))} for file in files]
             return [{"info": info, "parts": [words, *parts]}]
         case "synthetic" | "system" | "skill":
@@ -145,7 +145,7 @@ def _as_first(name: str, kind: str, data: _Data) -> list[_Data]:
             ]
         case "assistant":
             info |= {"role": "assistant", "modelID": mapping(data.get("model")).get("id"), "error": data.get("error")}
-            parts = [_part_of_first(part) for part in _objects(data, "content")]
+            parts = [_part_of_first(part) for part in objects(data.get("content"))]
             return [{"info": info, "parts": [*parts, {"type": "step-finish", "tokens": data.get("tokens")}]}]
     return [] if kind in _NOT_SENT else [{"info": {**info, "role": kind}, "parts": []}]
 
@@ -154,16 +154,12 @@ def _part_of_first(part: _Data) -> _Data:
     if part.get("type") != "tool":
         return {**part, "metadata": part.get("native", part.get("state"))}
     state = mapping(part.get("state"))
-    blocks = _objects(state, "content")
+    blocks = objects(state.get("content"))
     texts = [text(block.get("text")) for block in blocks if block.get("type") == "text"]
     files = [{**block, "url": block.get("uri")} for block in blocks if block.get("type") == "file"]
     error = text(mapping(state.get("error")).get("message"))
     state = {**state, "output": "\n".join(texts), "attachments": files, "error": error}
     return {"type": "tool", "callID": part.get("id"), "tool": part.get("name"), "state": state}
-
-
-def _objects(data: _Data, key: str) -> list[_Data]:
-    return [mapping(entry) for entry in items(data.get(key))]
 
 
 def _is_export(value: object) -> bool:
@@ -180,7 +176,7 @@ class _Assembly:
     def run(self, messages: Sequence[_Data]) -> None:
         for message in messages:
             info = mapping(message.get("info"))
-            parts = [mapping(part) for part in items(message.get("parts"))]
+            parts = objects(message.get("parts"))
             self._positions[_id_of(message)] = self._builder.position
             if info.get("role") == "user":
                 self._user(parts)
@@ -254,7 +250,7 @@ class _Assembly:
 
 def _output(state: _Data) -> Content:
     if state.get("status") == "completed":
-        return content([text(state.get("output")), *_blocks(_objects(state, "attachments"))])
+        return content([text(state.get("output")), *_blocks(objects(state.get("attachments")))])
     if state.get("status") == "error":
         # An interrupted tool has the output so far.
         output = mapping(state.get("metadata")).get("output")

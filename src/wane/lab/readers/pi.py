@@ -16,7 +16,7 @@ from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Answer, Content, content, couple_items
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, path_to, records
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.values import count, mapping, objects, seconds, text
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "pi"
@@ -151,7 +151,7 @@ class _Assembly:
         value = message.get("content")
         if isinstance(value, str):
             value = [{"type": "text", "text": value}]
-        blocks = [mapping(block) for block in items(value)]
+        blocks = objects(value)
         if broken_off:
             # The calls were cut off while they were written: none ran, and no later request held them.
             complete = [block for block in blocks if block.get("type") != "toolCall"]

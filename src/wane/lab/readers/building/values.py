@@ -26,6 +26,11 @@ def items(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def objects(value: object) -> list[Mapping[str, Any]]:
+    """Return the entries of a JSON list as objects, see `mapping`; an empty list for anything else."""
+    return [mapping(entry) for entry in items(value)]
+
+
 def decoded(value: object) -> object:
     """Return the value of a string of JSON; None for anything else."""
     if isinstance(value, str):

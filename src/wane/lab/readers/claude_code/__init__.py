@@ -19,7 +19,7 @@ from wane.formats.base import Part
 from wane.formats.detection import is_claude_code_line
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems, head, records
+from wane.lab.readers.building.lines import Problems, records
 from wane.lab.readers.building.values import mapping, text
 from wane.lab.readers.claude_code.assembly import assemble, command_of
 from wane.lab.readers.claude_code.entries import (
@@ -31,6 +31,7 @@ from wane.lab.readers.claude_code.entries import (
     is_prompt_command,
     queued,
 )
+from wane.lab.readers.kin import first_record
 from wane.lab.session import RecordedSession
 
 NAME: Final = "claude-code"
@@ -72,7 +73,7 @@ _ASIDE: Final = frozenset(
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a transcript with those of its sub-agents (see `LineReader`); none if the file holds no transcript."""
+    """Return the session of a transcript with those of its sub-agents (see `LineReader`); none if it holds none."""
     transcript = _Transcript(path)
     if not transcript.recognised:
         return []
@@ -221,13 +222,8 @@ def _agent_files(path: Path, session_ids: set[str]) -> list[tuple[str, Path]]:
     """Return the files of a session's sub-agents, each with its agent: those in its own folder, and those beside it."""
     if path.name.startswith(SUB_AGENT):
         return []
-    own = sorted(path.with_suffix("").glob(f"subagents/**/{SUB_AGENT}*.jsonl"))
-    beside = [file for file in sorted(path.parent.glob(f"{SUB_AGENT}*.jsonl")) if _session_of(file) in session_ids]
-    return [(file.stem.removeprefix(SUB_AGENT), file) for file in own + beside]
-
-
-def _session_of(file: Path) -> str:
-    try:
-        return text(mapping(next(iter(head(file, 1)), None)).get("sessionId"))
-    except OSError:
-        return ""
+    files = sorted(path.with_suffix("").glob(f"subagents/**/{SUB_AGENT}*.jsonl"))
+    for file in sorted(path.parent.glob(f"{SUB_AGENT}*.jsonl")):
+        if text(first_record(file).get("sessionId")) in session_ids:
+            files.append(file)
+    return [(file.stem.removeprefix(SUB_AGENT), file) for file in files]
