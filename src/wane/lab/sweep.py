@@ -29,7 +29,7 @@ _RANGE: Final = re.compile(r"(.+?)\.\.(.+)")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One strategy at one budget over all sessions; without a budget if the strategy ignores it."""
+    """A strategy at one budget over all sessions; without a budget if the strategy ignores it."""
 
     strategy: str
     budget: int | None
@@ -39,11 +39,6 @@ class Point:
     def recall(self) -> float:
         """Reference recall, the value of a point."""
         return self.totals.loss.reference_recall
-
-    @property
-    def rereads_per_100(self) -> float:
-        """Fetches of evicted content per 100 model calls: the calls, and so the time, that eviction adds."""
-        return 100 * self.totals.loss.reread.results / max(1, self.totals.calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +66,14 @@ class Sweep:
         """Points that no other point beats at cost and recall, cheapest first."""
         return tuple(frontier(self.points, lambda point: point.totals.dollars, lambda point: point.recall))
 
-    def cost_to_largest(self, point: Point) -> float | None:
-        """Return a point's cost relative to the same strategy at the largest budget, as section 6.4 compares it."""
-        largest = self.of(point.strategy)[-1].totals.dollars
-        return point.totals.dollars / largest if largest else None
-
     def figures(self, point: Point) -> dict[str, Any]:
         """Return a point's figures by column, as JSON-able data."""
-        own = {"of_last": self.cost_to_largest(point), "fetches_per_100": point.rereads_per_100}
-        return point.totals.to_dict(self.baseline) | own
+        totals = point.totals
+        largest = self.of(point.strategy)[-1].totals.dollars
+        return totals.to_dict(self.baseline) | {
+            "of_last": totals.dollars / largest if largest else None,  # as section 6.4 compares it
+            "fetches_per_100": 100 * totals.loss.reread.results / max(1, totals.calls),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""

@@ -227,9 +227,9 @@ def tune(
         chosen = unbeaten(chosen, candidates)
         if chosen.policy == policy:
             break
-    rivals = trial.rivals(chosen.budget)
-    unevicted = rivals.pop(BASELINE)
-    strategies = [Alternative("strategy", name, total(replays)) for name, replays in rivals.items()]
+    at_budget = replace(settings, budget=chosen.budget)
+    unevicted, *rivals = trial.run([(name, at_budget) for name in (BASELINE, *RIVALS)])
+    strategies = [Alternative("strategy", name, total(rival)) for name, rival in zip(RIVALS, rivals, strict=True)]
     return Tuning(
         tuple(studied),
         chosen,
@@ -238,7 +238,7 @@ def tune(
         (*_neighbours(chosen, candidates), *strategies),
         total(unevicted),
         baselines_of(studied, unevicted),
-        tuple(tight_sessions(studied, replace(settings, budget=chosen.budget, policy=chosen.policy), engine)),
+        tuple(tight_sessions(studied, replace(at_budget, policy=chosen.policy), engine)),
     )
 
 
@@ -323,7 +323,7 @@ class _Trial:
             if (budget, policy) not in self._known:
                 settings = replace(self._settings, budget=budget, policy=policy, low_water=None)
                 fresh[budget, policy] = (OURS, settings)
-        for cell, replays in zip(fresh, self._run(list(fresh.values())), strict=True):
+        for cell, replays in zip(fresh, self.run(list(fresh.values())), strict=True):
             self._known[cell] = Candidate(*cell, total(replays))
         return [self._known[cell] for cell in cells]
 
@@ -332,12 +332,7 @@ class _Trial:
         """All candidates so far, in order of their budgets."""
         return tuple(sorted(self._known.values(), key=lambda candidate: (candidate.budget, len(candidate.departures))))
 
-    def rivals(self, budget: int) -> dict[str, tuple[Replay, ...]]:
-        names = (BASELINE, *RIVALS)
-        settings = replace(self._settings, budget=budget)
-        return dict(zip(names, self._run([(name, settings) for name in names]), strict=True))
-
-    def _run(self, cells: Sequence[tuple[str, Settings]]) -> list[tuple[Replay, ...]]:
+    def run(self, cells: Sequence[tuple[str, Settings]]) -> list[tuple[Replay, ...]]:
         before = self._done
 
         def on_replay(done: int, _: int) -> None:

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
 from wane.formats.detection import recording_agent
-from wane.lab.readers.building.lines import DAMAGED, head, is_compressed_copy, is_packed, plain_path, unpacked
+from wane.lab.readers.building.lines import DAMAGED, compression, head, is_compressed_copy, plain_path, unpacked
 from wane.lab.readers.databases import is_session
 
 STDIN: Final = "-"
@@ -43,17 +43,16 @@ def find_files(path: str | Path) -> list[Path]:
         return [target]
     if target.is_dir():
         files = [entry for entry in target.rglob("*") if _is_session_file(entry, target)]
-        if not files:
-            raise SessionNotFoundError(f"the folder {path} holds no {', '.join(_SUFFIXES)} file")
-        return sorted(files)
-    if has_magic(str(path)):
+        problem = f"the folder {path} holds no {', '.join(_SUFFIXES)} file"
+    elif has_magic(str(path)):
         files = [Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file()]
-        if not files:
-            raise SessionNotFoundError(f"no file matches {path}")
-        return sorted(files)
-    if target.exists() or is_session(target):
-        return [target]
-    raise SessionNotFoundError(f"there is no file {path}")
+        problem = f"no file matches {path}"
+    else:
+        files = [target] if target.exists() or is_session(target) else []
+        problem = f"there is no file {path}"
+    if not files:
+        raise SessionNotFoundError(problem)
+    return sorted(files)
 
 
 def _is_session_file(path: Path, folder: Path) -> bool:
@@ -89,7 +88,7 @@ def plain_file(path: Path) -> Iterator[Path]:
 
 def _must_be_unpacked(path: Path) -> bool:
     try:
-        if not is_packed(path):
+        if compression(path) is None:
             return False
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error

@@ -7,6 +7,7 @@ earlier one), `$set` with new metadata, and `$rewindTo`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.formats.values import compact
@@ -55,14 +56,14 @@ def _text_of(message: Mapping[str, Any]) -> str:
     return content(_blocks(message.get("content"))).text.strip()
 
 
+@dataclass(slots=True, eq=False)
 class _Message:
     """A message with its line, and the compression right before it, if there was one."""
 
-    def __init__(self, line: int | None, data: Mapping[str, Any]) -> None:
-        self.line = line
-        self.data = data
-        self.summary: list[_Message] | None = None  # what the compression put in place of earlier messages
-        self.first_kept: _Message | None = None  # the first message that it kept
+    line: int | None
+    data: Mapping[str, Any]
+    summary: list[_Message] | None = None  # what the compression put in place of earlier messages
+    first_kept: _Message | None = None  # the first message that it kept
 
 
 class _Log:

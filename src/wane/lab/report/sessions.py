@@ -301,37 +301,34 @@ class _RecordedRun:
     def _take(self, call: int, event: _Event) -> int:
         """Note the items that an event removed, and return their tokens."""
         position, _, what = event
+        placed: Substitute | None = None
+        withdrawn: Substitute | None = None
         if isinstance(what, Eviction):
-            owners = self._outline.owners
-            for step in what.steps:
-                owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
-                if owner is not None:
-                    self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))
-            old = self._index
-            self._index = None if what.index is None else Substitute(what.index.text, what.index.tokens)
-            placed, withdrawn = (None, None) if old == self._index else (self._index, old)
-            return self._leave(call, what.removed, "episode", placed, withdrawn, what.tokens_before)
-        if isinstance(what, Compaction):
-            old = self._summary
-            text = what.summary or "(The summary was not recorded.)"
-            self._summary = Substitute(text, -(-len(what.summary) // 4))
-            removed = [index for index in range(what.first_kept) if self._kinds[index] is not Kind.SYSTEM]
-            return self._leave(call, removed, "summary", self._summary, old, what.tokens_before)
-        reasoning = [index for index in range(position) if self._kinds[index] is Kind.REASONING]
-        return self._leave(call, reasoning, "reasoning")
-
-    def _leave(
-        self,
-        call: int,
-        indexes: Sequence[int],
-        how: str,
-        placed: Substitute | None = None,
-        withdrawn: Substitute | None = None,
-        before: int | None = None,
-    ) -> int:
-        leaving = tuple(sorted(set(indexes) - self._gone))
+            how, removed = "episode", set(what.removed)
+            self._take_steps(call, what)
+            index = None if what.index is None else Substitute(what.index.text, what.index.tokens)
+            if index != self._index:
+                placed, withdrawn = index, self._index
+                self._index = index
+        elif isinstance(what, Compaction):
+            how = "summary"
+            removed = {index for index in range(what.first_kept) if self._kinds[index] is not Kind.SYSTEM}
+            placed = Substitute(what.summary or "(The summary was not recorded.)", -(-len(what.summary) // 4))
+            withdrawn = self._summary
+            self._summary = placed
+        else:
+            how = "reasoning"
+            removed = {index for index in range(position) if self._kinds[index] is Kind.REASONING}
+        leaving = tuple(sorted(removed - self._gone))
         self._gone.update(leaving)
         if leaving or placed:
-            new, old = (placed,) if placed else (), (withdrawn,) if withdrawn else ()
-            self.changes.append((Change(call, leaving, (), new, old), how, before))
+            change = Change(call, leaving, (), (placed,) if placed else (), (withdrawn,) if withdrawn else ())
+            self.changes.append((change, how, None if what is None else what.tokens_before))
         return sum(self._tokens[index] for index in leaving)
+
+    def _take_steps(self, call: int, eviction: Eviction) -> None:
+        owners = self._outline.owners
+        for step in eviction.steps:
+            owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
+            if owner is not None:
+                self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))

@@ -70,7 +70,7 @@ def unpacked(path: Path) -> BinaryIO:
         OSError: if it cannot be read.
         MissingExtraError: for zstd, without the extra `lab`.
     """
-    match _compression(path):
+    match compression(path):
         case "gzip":
             return cast(BinaryIO, gzip.open(path))
         case "zstd":
@@ -89,16 +89,12 @@ def is_compressed_copy(path: Path) -> bool:
     return plain != path and plain.exists()
 
 
-def is_packed(path: Path) -> bool:
-    """Return whether a file is compressed with gzip or zstd.
+def compression(path: Path) -> str | None:
+    """Return how a file is compressed, gzip or zstd; None if it is not.
 
     Raises:
         OSError: if it cannot be read.
     """
-    return _compression(path) is not None
-
-
-def _compression(path: Path) -> str | None:
     with path.open("rb") as file:
         magic = file.read(4)
     return next((name for name, beginning in _PACKED.items() if magic.startswith(beginning)), None)

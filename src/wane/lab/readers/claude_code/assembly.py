@@ -96,8 +96,6 @@ class _Assembly:
                     self._boundary = entry
                 case What.SUMMARY:
                     self._end_compaction(entry)
-                case What.LINK:
-                    pass
         self._end_compaction(None)
         for entry in self._entries:
             self._builder.title = self._builder.title or command_of(entry)
