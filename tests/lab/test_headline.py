@@ -25,6 +25,11 @@ from wane.prices import CacheUse, Prices
 from wane.strategies.base import Settings
 
 
+@pytest.fixture
+def studied() -> Studied:
+    return working(40, 100).studied()
+
+
 def simulated(studied: Studied, budget: int, strategy: str = "cwl", pricing: Pricing = AUTOMATIC) -> Simulated:
     settings = Settings(budget=budget, annotate=studied.annotate)
     replay, baseline = (Job(0, name, settings, pricing).run(studied.subject) for name in (strategy, "none"))
@@ -38,8 +43,7 @@ def recorded(material: Material, usage: Usage, unreported: int = 0) -> Material:
     return replace(material, session=replace(material.session, calls=calls))
 
 
-def test_without_recorded_usage_it_says_that_both_sides_are_simulated() -> None:
-    studied = working(40, 100).studied()
+def test_without_recorded_usage_it_says_that_both_sides_are_simulated(studied: Studied) -> None:
     other = simulated(studied, 1_500)
     before, after = other.baseline.totals.dollars, other.replay.totals.full_cost
     headline = headline_of(studied.subject.material, other)
@@ -50,8 +54,7 @@ def test_without_recorded_usage_it_says_that_both_sides_are_simulated() -> None:
     assert headline.detail.startswith("The recorded cost is not known; ")
 
 
-def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs() -> None:
-    studied = working(40, 100).studied()
+def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs(studied: Studied) -> None:
     other = simulated(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=1_000.0)
     loss = replace(totals.loss, uses=10, in_view=7, in_view_at_best=7, reread=Reread(3, 100))
@@ -64,8 +67,7 @@ def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs() -> N
     assert "Calls used 10 earlier names, 3 of them not in view, for 3 fetches." in detail
 
 
-def test_a_lost_turn_is_not_passed_over() -> None:
-    studied = working(40, 100).studied()
+def test_a_lost_turn_is_not_passed_over(studied: Studied) -> None:
     other = simulated(studied, 1_500, "truncate")
     loss = other.replay.totals.loss
     detail = headline_of(studied.subject.material, other).detail
@@ -77,8 +79,9 @@ def test_a_lost_turn_is_not_passed_over() -> None:
     assert "turns" not in text  # nobody said anything
 
 
-def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_not_another_baseline() -> None:
-    studied = working(40, 100).studied()
+def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_not_another_baseline(
+    studied: Studied,
+) -> None:
     other = simulated(studied, 1_500)
     after = other.replay.totals.full_cost
     calls = len(studied.subject.material.session.calls)
@@ -100,8 +103,9 @@ def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_n
         ({"abandoned": 1, "unread": 6}, "1 call on abandoned branches and what 6 unreadable records held"),
     ],
 )
-def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str, int], words: str) -> None:
-    studied = working(40, 100).studied()
+def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
+    studied: Studied, left: dict[str, int], words: str
+) -> None:
     other = simulated(studied, 1_500)
     after, unevicted = other.replay.totals.full_cost, other.baseline.totals.dollars
     calls = len(studied.recording.session.calls)
@@ -177,8 +181,7 @@ class TestUnknownPrices:
         assert (data["complete"], data["unpriced_models"]) == (False, {other or "": calls - priced})
 
 
-def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model() -> None:
-    studied = working(40, 100).studied()
+def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model(studied: Studied) -> None:
     usage = Usage(100_000, output=1_000)
     material = recorded(studied.subject.material, usage)
     calls = len(material.session.calls)
@@ -198,8 +201,7 @@ def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model() ->
     assert Recorded.of(replace(material, session=undated), stable, 1_500).complete
 
 
-def test_where_nothing_is_saved_it_says_so() -> None:
-    studied = working(40, 100).studied()
+def test_where_nothing_is_saved_it_says_so(studied: Studied) -> None:
     cheap = recorded(studied.subject.material, Usage(1, 0, 0, 1))
     other = simulated(studied, 1_500)
     headline = headline_of(cheap, other)
@@ -213,8 +215,7 @@ def test_where_nothing_is_saved_it_says_so() -> None:
     assert headline_of(cheap, other).text.startswith("No saving here: $"), "the call that wrote it is recorded"
 
 
-def test_cache_misses_of_the_recording_are_not_told_as_savings() -> None:
-    studied = working(40, 100).studied()
+def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied) -> None:
     dear = recorded(studied.subject.material, Usage(1_000_000, 0, 0, 1))
     other = simulated(studied, 1_500)
     headline = headline_of(dear, other)
@@ -223,8 +224,7 @@ def test_cache_misses_of_the_recording_are_not_told_as_savings() -> None:
 
 
 @pytest.mark.parametrize("told_by", ["recording", "price list"])
-def test_what_no_window_could_hold_is_no_baseline(told_by: str) -> None:
-    studied = working(40, 100).studied()
+def test_what_no_window_could_hold_is_no_baseline(studied: Studied, told_by: str) -> None:
     material, other = studied.subject.material, simulated(studied, 1_500)
     largest = other.baseline.totals.peak
     if told_by == "recording":
@@ -247,8 +247,7 @@ def test_a_session_that_fits_is_left_alone() -> None:
     assert headline.detail == ""
 
 
-def test_output_that_was_not_reported_is_counted_and_named() -> None:
-    studied = working(40, 100).studied()
+def test_output_that_was_not_reported_is_counted_and_named(studied: Studied) -> None:
     material = recorded(studied.subject.material, Usage(100, 2_000, 300))
     calls = len(material.session.calls)
     account = account_of(material, WRITTEN)
@@ -269,8 +268,7 @@ def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:
     assert headline.text.startswith(done.verdict().replace("with cwl at", "with Wane at"))
 
 
-def test_a_replay_of_what_wane_managed_says_what_it_counts_twice() -> None:
-    studied = working(40, 100).studied()
+def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studied) -> None:
     material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
     other = simulated(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=100.0)
@@ -287,8 +285,7 @@ def test_a_replay_of_what_wane_managed_says_what_it_counts_twice() -> None:
     assert some.endswith(", because 1 of 2 sessions were recorded with Wane at work")
 
 
-def test_what_wane_managed_stands_against_never_evicting() -> None:
-    studied = working(40, 100).studied()
+def test_what_wane_managed_stands_against_never_evicting(studied: Studied) -> None:
     material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
     material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
     other = simulated(studied, 1_500, "none")

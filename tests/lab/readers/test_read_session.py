@@ -118,10 +118,7 @@ def test_a_format_can_be_named_and_must_then_fit(folder: Path) -> None:
             read_session(folder / "a.json", name)
     with pytest.raises(FormatError, match=r"'word' is unknown; known: auto, claude-code, codex"):
         read_session(folder / "a.json", "word")
-
-
-def test_formats_may_be_named_with_either_dash(folder: Path) -> None:
-    for name in ("pydantic-ai", "claude_code"):
+    for name in ("pydantic-ai", "claude_code"):  # with either dash
         with pytest.raises(FormatError, match=r"a\.json"):
             read_session(folder / "a.json", name)
 

@@ -42,7 +42,7 @@ from wane.lab.readers.documents import is_model_message
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 from wane.prices import split_tier
 from wane.rewrites import CACHE_NOTE, Explanation
-from wane.strategies.base import Resumable, Settings
+from wane.strategies.base import Resumable, Settings, Substitute
 from wane.strategies.registry import get_strategy
 
 
@@ -116,23 +116,16 @@ class StrategyActions:
         return self._strategy
 
     def _action(self, strategy: Resumable) -> StrategyAction:
-        earlier = self._shown
-        before = self._view_tokens()
-        self._shown = set()
-        self._substitutes = 0
-        summary: str | None = None
-        first_kept: int | None = None
-        for slot in strategy.current():
-            if isinstance(slot, int):
-                self._shown.add(slot)
-                if summary is not None and first_kept is None:
-                    first_kept = slot
-            else:
-                self._substitutes += slot.tokens
-                if summary is None and slot.index is None:
-                    summary = slot.text
-        removed = tuple(sorted(earlier - self._shown))
-        return StrategyAction(removed, before, self._view_tokens(), summary, first_kept)
+        earlier, before = self._shown, self._view_tokens()
+        slots = list(strategy.current())
+        self._shown = {slot for slot in slots if isinstance(slot, int)}
+        self._substitutes = sum(slot.tokens for slot in slots if isinstance(slot, Substitute))
+        action = StrategyAction(tuple(sorted(earlier - self._shown)), before, self._view_tokens())
+        for position, slot in enumerate(slots):
+            if isinstance(slot, Substitute) and slot.index is None:
+                later = [other for other in slots[position:] if isinstance(other, int)]
+                return replace(action, summary=slot.text, first_kept=later[0] if later else None)
+        return action
 
     def _view_tokens(self) -> int:
         return self._substitutes + sum(self._tokens[index] for index in self._shown)
@@ -417,5 +410,5 @@ def _usage(call: UsageRecord) -> Usage | None:
     return None if usage is None else replace(usage, tier=split_tier(call.model)[1])
 
 
-def _time(record: Record | None) -> float | None:
-    return None if record is None or record.at is None else record.at.timestamp()
+def _time(record: Record) -> float | None:
+    return None if record.at is None else record.at.timestamp()
