@@ -12,7 +12,7 @@ from collections import Counter
 
 from frame import parser_of_sessions
 from wane.caches import SKILL_LOADED, UNSURE, breaks_cache, dates_prompt
-from wane.lab.cache.rewrites import Comparison, examine
+from wane.lab.cache.rewrites import Requests, examine
 from wane.lab.readers import gather
 from wane.rewrites import SMALLEST, Cause
 
@@ -30,7 +30,7 @@ def main() -> None:
     tokens = after_pauses = 0
     for recording in gather(paths, sidechains=True).recordings:
         rewrites = {rewrite.call: rewrite for rewrite in examine(recording.session).rewrites}
-        comparison = Comparison.of(recording.session)
+        comparison = Requests(recording.session)
         for _, sent, before in comparison.pairs():
             pair = before.call.id, sent.call.id
             if all(pair) and pair in compared:

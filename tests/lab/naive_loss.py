@@ -55,14 +55,17 @@ class Naive:
         texts = [slot for slot in view if isinstance(slot, Substitute)]
 
         output = set().union(*(said_by(parts[item]) for item in range(call.first, call.stop)))
-        sources = {word: [item for item in before if word in said_by(parts[item])] for word in output}
-        uses = {word: items for word, items in sources.items() if items}
+        uses: dict[str, list[int]] = {}
+        for item in before:
+            for word in output & said_by(parts[item]):
+                uses.setdefault(word, []).append(item)
         seen = set().union(*(said_by(parts[item]) for item in whole), *(naive_identifiers(s.text) for s in texts))
         missing = {word: items for word, items in uses.items() if word not in seen}
         if any(slot.index is None and not slot.text and slot.tokens for slot in texts):
             self.unknown += len(missing)
 
-        needed = [read for path in self.edited(call.first, call.stop) if (read := self.read_of(path, call.first)) >= 0]
+        reads = [self.read_of(path, call.first) for path in self.edited(call.first, call.stop)]
+        needed = [read for read in reads if read >= 0]
         gone = [read for read in needed if read not in whole]
         users = [item for item in before if parts[item].kind is Kind.USER]
         self.lost |= set(users) - set(whole)
@@ -83,12 +86,11 @@ class Naive:
 
     def read_of(self, path: str, before: int) -> int:
         parts = self.session.parts
-        reads = [
-            result
-            for call, result in self.pairs()
-            if parts[call].tool == "read" and json.loads(parts[call].arguments or "")["path"] == path
-        ]
-        return max((result for result in reads if result < before), default=-1)
+        latest = -1
+        for call, result in self.pairs():
+            if parts[call].tool == "read" and json.loads(parts[call].arguments or "")["path"] == path:
+                latest = max(latest, result) if result < before else latest
+        return latest
 
     def pairs(self) -> list[tuple[int, int]]:
         parts = self.session.parts
@@ -97,17 +99,16 @@ class Naive:
 
     def fetch(self, before: int, gone: list[int], missing: dict[str, list[int]], whole: list[int]) -> tuple[int, int]:
         back = self.back
-        results = [item for item, part in enumerate(self.session.parts) if part.kind is Kind.RESULT]
+        results = {item for item, part in enumerate(self.session.parts) if part.kind is Kind.RESULT}
         for item, since in list(back.items()):
-            companion = next((result for result in results if result >= since), before)
+            companion = min((result for result in results if result >= since), default=before)
             if companion < before and companion not in whole:
                 del back[item]
         fetched = []
-        wanted = [[read] for read in gone]
+        sources = [sorted(results.intersection(items)) for items in missing.values()]
         # The needs whose latest result is oldest come first.
-        by_latest = [[item for item in items if item in results] for items in missing.values()]
-        wanted += sorted((items for items in by_latest if items), key=lambda items: items[-1])
-        for items in wanted:
+        sources.sort(key=lambda items: items[-1:])
+        for items in [[read] for read in gone] + [items for items in sources if items]:
             if not any(item in back for item in items):
                 back[items[-1]] = before
                 fetched.append(items[-1])

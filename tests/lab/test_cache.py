@@ -20,6 +20,11 @@ FREE = CacheRules("free", minimum=100, lifetime=300, grid=10)
 TENS = [10] * 1000
 
 
+@pytest.fixture
+def cache() -> PrefixCache:
+    return PrefixCache(MARKED, overhead=200)
+
+
 def views(*stops: int) -> list[list[Slot]]:
     return [list(range(stop)) for stop in stops]
 
@@ -64,8 +69,7 @@ def test_positions_that_end_turns(first: list[int], then: Sequence[int], read: i
     assert cache.request(list(then), TENS, 1).read == read
 
 
-def test_without_timestamps_nothing_expires() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
+def test_without_timestamps_nothing_expires(cache: PrefixCache) -> None:
     cache.request([0], TENS)
     assert cache.request([0, 1], TENS).read == 210
 
@@ -76,29 +80,26 @@ def test_a_system_prompt_among_the_items_is_followed_by_the_system_breakpoint() 
     assert cache.request([0, *range(20, 50)], TENS, 1).read == 210
 
 
-def test_a_substitute_counts_its_own_tokens_and_matches_by_its_text() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
+def test_a_substitute_counts_its_own_tokens_and_matches_by_its_text(cache: PrefixCache) -> None:
     cache.request([0, Substitute("cleared", 3, 1), 2], TENS, 0)
     assert cache.request([0, Substitute("cleared", 3, 1), 2, 3], TENS, 1) == CacheUse(223, 10, 0)
     assert cache.request([0, Substitute("other", 3, 1), 2, 3], TENS, 2).read == 200
 
 
-def test_a_view_may_change_after_it_was_sent() -> None:
-    cache, view = PrefixCache(MARKED, overhead=200), [*range(30)]
+def test_a_view_may_change_after_it_was_sent(cache: PrefixCache) -> None:
+    view = [*range(30)]
     cache.request(view, TENS, 0)
     del view[5]
     assert cache.request(view, TENS, 1).read == 200
 
 
-def test_a_view_that_comes_back_finds_its_own_tail() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
+def test_a_view_that_comes_back_finds_its_own_tail(cache: PrefixCache) -> None:
     cache.request(list(range(40)), TENS, 0)
     cache.request([*range(10), *range(20, 40)], TENS, 1)
     assert cache.request(list(range(41)), TENS, 2) == CacheUse(600, 10, 0)
 
 
-def test_a_call_aside_uses_the_cache_and_is_no_request() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
+def test_a_call_aside_uses_the_cache_and_is_no_request(cache: PrefixCache) -> None:
     cache.request(list(range(40)), TENS, 0)
     summary = Substitute("Summarise.", 7)
     assert cache.request([*range(40), summary], TENS, 250, aside=True) == CacheUse(600, 7, 0)
@@ -121,15 +122,13 @@ def test_the_grid_counts_from_what_is_hidden_ahead() -> None:
 # Breaks
 
 
-def test_prefix_breaks_are_requests_that_do_not_begin_with_the_last_view() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
+def test_prefix_breaks_are_requests_that_do_not_begin_with_the_last_view(cache: PrefixCache) -> None:
     for view in ([0, 1], [0, 1, 2], [0, 2, 3], [0, 2], [0, 2, 4], []):
         cache.request(view, TENS)
     assert cache.prefix_breaks == 3
 
 
-def test_a_compaction_is_a_break_though_the_summary_came_between() -> None:
-    cache = PrefixCache(MARKED, overhead=200)
+def test_a_compaction_is_a_break_though_the_summary_came_between(cache: PrefixCache) -> None:
     cache.request([0, 1, 2], TENS)
     cache.request([0, 1, 2, Substitute("Summarise.", 5)], TENS, aside=True)
     cache.request([0, Substitute("summary", 5), 3], TENS)
@@ -211,10 +210,9 @@ class Naive:
 
     def request(self, view: list[Slot], tokens: list[int], at: float) -> CacheUse:
         self.now = max(self.now, at)
-        size = [
-            self.overhead + sum(tokens[slot] if isinstance(slot, int) else slot.tokens for slot in view[:end])
-            for end in range(len(view) + 1)
-        ]
+        size = [self.overhead]
+        for slot in view:
+            size.append(size[-1] + (tokens[slot] if isinstance(slot, int) else slot.tokens))
         return self.marked(view, size) if self.rules.breakpoints else self.gridded(view, size)
 
     def gridded(self, view: list[Slot], size: list[int]) -> CacheUse:
@@ -234,8 +232,8 @@ class Naive:
     def marked(self, view: list[Slot], size: list[int]) -> CacheUse:
         last = len(view)
         marks = [mark for mark in sorted({0, last}) if size[mark] >= self.rules.minimum]
-        ends = {end for mark in marks for end in self.positions(view, mark) if self.alive(view[:end])}
-        hit = max(ends, default=None)
+        reached = [end for mark in marks for end in self.positions(view, mark)]
+        hit = max((end for end in reached if self.alive(view[:end])), default=None)
         for mark in [*marks, *([] if hit is None else [hit])]:
             self.entries[tuple(view[:mark])] = self.now + self.rules.lifetime
         read = 0 if hit is None else size[hit]
@@ -245,8 +243,11 @@ class Naive:
     def alive(self, prefix: list[Slot]) -> bool:
         return self.entries.get(tuple(prefix), -1.0) >= self.now
 
+    def kind(self, slot: Slot) -> Kind:
+        return Kind.USER if isinstance(slot, Substitute) else self.kinds[slot]
+
     def positions(self, view: list[Slot], mark: int) -> list[int]:
-        kinds = [self.kinds[slot] if isinstance(slot, int) else Kind.USER for slot in view]
+        kinds = [self.kind(slot) for slot in view]
         found: list[int] = []
         for end in range(mark, -1, -1):
             if end in (mark, 0) or self.rules.step == "block":

@@ -31,7 +31,6 @@ from wane.lab.tune import (
     RIVALS,
     Candidate,
     choose,
-    departures,
     grid,
     knee,
     tune,
@@ -226,7 +225,7 @@ class TestBudgets:
         [
             ("80k..30k", None, "does not ascend"),
             ("30k..80k", 1, "number of steps is 1"),
-            ("30k,80k", 4, "number of steps is for a range"),
+            ("30k,80k", 4, "a number of steps needs a range"),
             ("much..more", None, "budget 'much' is not understood"),
             ("30..80k", None, "did you mean 30k"),
             ("10%..50%", None, "a share of the model's window"),
@@ -317,8 +316,10 @@ class TestTune:
 
         def timeless(value: Any) -> Any:
             if isinstance(value, dict):
-                return {key: timeless(it) for key, it in value.items() if key != "own_time_ms"}
-            return [timeless(it) for it in value] if isinstance(value, list) else value
+                return {key: timeless(inner) for key, inner in value.items() if key != "own_time_ms"}
+            if isinstance(value, list):
+                return [timeless(inner) for inner in value]
+            return value
 
         assert timeless(again) == timeless(data)
 
@@ -377,7 +378,7 @@ class TestTune:
         assert choose([candidate(100, 0.9), candidate(101, 0.95, other)]).policy == other
         assert choose([candidate(100, 0.9), candidate(101, 0.901, other)]).policy == Policy()
         assert choose([candidate(100, 0.9), candidate(110, 0.99, other)]).policy == Policy()
-        assert departures(other) == {"evict_when_cold": False}
+        assert candidate(100, 0.9, other).departures == {"evict_when_cold": False}
 
     def test_no_budget(self) -> None:
         with pytest.raises(ConfigError, match="no budget to try"):

@@ -44,10 +44,11 @@ JOBS = [
 
 def comparable(replays: list[Replay]) -> list[object]:
     """What must not depend on where a replay ran."""
-    return [
-        (it.session, it.strategy, it.budget, replace(it.totals, seconds=0), it.calls, it.trace and it.trace.changes)
-        for it in replays
-    ]
+    figures: list[object] = []
+    for done in replays:
+        changes = done.trace and done.trace.changes
+        figures.append((done.session, done.strategy, done.budget, replace(done.totals, seconds=0), done.calls, changes))
+    return figures
 
 
 EXPECTED = comparable(run_all(InProcess(), STUDIED, JOBS))

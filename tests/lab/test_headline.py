@@ -25,6 +25,11 @@ from wane.prices import CacheUse, Prices
 from wane.strategies.base import Settings
 
 
+@pytest.fixture
+def studied() -> Studied:
+    return working(40, 100).studied()
+
+
 def simulated(studied: Studied, budget: int, strategy: str = "cwl", pricing: Pricing = AUTOMATIC) -> Simulated:
     settings = Settings(budget=budget, annotate=studied.annotate)
     replay, baseline = (Job(0, name, settings, pricing).run(studied.subject) for name in (strategy, "none"))
@@ -33,15 +38,12 @@ def simulated(studied: Studied, budget: int, strategy: str = "cwl", pricing: Pri
 
 def recorded(material: Material, usage: Usage, unreported: int = 0) -> Material:
     """The session with one usage at every call, without any at the first `unreported` of them."""
-    calls = [
-        replace(call, usage=None if number < unreported else usage)
-        for number, call in enumerate(material.session.calls)
-    ]
+    calls = [replace(call, usage=usage) for call in material.session.calls]
+    calls[:unreported] = [replace(call, usage=None) for call in calls[:unreported]]
     return replace(material, session=replace(material.session, calls=calls))
 
 
-def test_without_recorded_usage_it_says_that_both_sides_are_simulated() -> None:
-    studied = working(40, 100).studied()
+def test_without_recorded_usage_it_says_that_both_sides_are_simulated(studied: Studied) -> None:
     other = simulated(studied, 1_500)
     before, after = other.baseline.totals.dollars, other.replay.totals.full_cost
     headline = headline_of(studied.subject.material, other)
@@ -49,11 +51,10 @@ def test_without_recorded_usage_it_says_that_both_sides_are_simulated() -> None:
         f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} with Wane at 1,500 tokens, simulated: "
         f"{share(1 - after / before)} less. "
     )
-    assert headline.detail.startswith("The recording does not tell what it cost; ")
+    assert headline.detail.startswith("The recorded cost is not known; ")
 
 
-def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs() -> None:
-    studied = working(40, 100).studied()
+def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs(studied: Studied) -> None:
     other = simulated(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=1_000.0)
     loss = replace(totals.loss, uses=10, in_view=7, in_view_at_best=7, reread=Reread(3, 100))
@@ -66,8 +67,7 @@ def test_it_says_how_much_stayed_in_view_and_what_fetching_the_rest_costs() -> N
     assert "Calls used 10 earlier names, 3 of them not in view, for 3 fetches." in detail
 
 
-def test_a_lost_turn_is_not_passed_over() -> None:
-    studied = working(40, 100).studied()
+def test_a_lost_turn_is_not_passed_over(studied: Studied) -> None:
     other = simulated(studied, 1_500, "truncate")
     loss = other.replay.totals.loss
     detail = headline_of(studied.subject.material, other).detail
@@ -79,8 +79,9 @@ def test_a_lost_turn_is_not_passed_over() -> None:
     assert "turns" not in text  # nobody said anything
 
 
-def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_not_another_baseline() -> None:
-    studied = working(40, 100).studied()
+def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_not_another_baseline(
+    studied: Studied,
+) -> None:
     other = simulated(studied, 1_500)
     after = other.replay.totals.full_cost
     calls = len(studied.subject.material.session.calls)
@@ -102,8 +103,9 @@ def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_n
         ({"abandoned": 1, "unread": 6}, "1 call on abandoned branches and what 6 unreadable records held"),
     ],
 )
-def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str, int], words: str) -> None:
-    studied = working(40, 100).studied()
+def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
+    studied: Studied, left: dict[str, int], words: str
+) -> None:
     other = simulated(studied, 1_500)
     after, unevicted = other.replay.totals.full_cost, other.baseline.totals.dollars
     calls = len(studied.recording.session.calls)
@@ -124,7 +126,7 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(left: dict[str,
     data = row.to_dict(other.baseline.totals)
     assert (data["cost_usd"], data["cost_at_least_usd"]) == (None, pytest.approx(cost))
     silent = replace(studied.subject.material, session=replace(studied.recording.session, **left))
-    assert f"The recording does not tell what it cost (without {words}); " in headline_of(silent, other).detail
+    assert f"The recorded cost is not known (without {words}); " in headline_of(silent, other).detail
 
 
 class TestUnknownPrices:
@@ -147,7 +149,7 @@ class TestUnknownPrices:
         headline = headline_of(studied.subject.material, simulated(studied, 1_500, pricing=studied.pricing))
         assert "as recorded" not in headline.text
         why = f"no prices are known for the {calls} calls of nobody-knows-it"
-        assert headline.detail.startswith(f"The recording does not tell what it cost ({why}); ")
+        assert headline.detail.startswith(f"The recorded cost is not known ({why}); ")
         whose = "anthropic:claude-sonnet-4-5"
         assert f" By prices of {whose}; {why}, so those of {whose} are used. " in headline.detail
 
@@ -179,8 +181,7 @@ class TestUnknownPrices:
         assert (data["complete"], data["unpriced_models"]) == (False, {other or "": calls - priced})
 
 
-def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model() -> None:
-    studied = working(40, 100).studied()
+def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model(studied: Studied) -> None:
     usage = Usage(100_000, output=1_000)
     material = recorded(studied.subject.material, usage)
     calls = len(material.session.calls)
@@ -200,8 +201,7 @@ def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model() ->
     assert Recorded.of(replace(material, session=undated), stable, 1_500).complete
 
 
-def test_where_nothing_is_saved_it_says_so() -> None:
-    studied = working(40, 100).studied()
+def test_where_nothing_is_saved_it_says_so(studied: Studied) -> None:
     cheap = recorded(studied.subject.material, Usage(1, 0, 0, 1))
     other = simulated(studied, 1_500)
     headline = headline_of(cheap, other)
@@ -215,8 +215,7 @@ def test_where_nothing_is_saved_it_says_so() -> None:
     assert headline_of(cheap, other).text.startswith("No saving here: $"), "the call that wrote it is recorded"
 
 
-def test_cache_misses_of_the_recording_are_not_told_as_savings() -> None:
-    studied = working(40, 100).studied()
+def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied) -> None:
     dear = recorded(studied.subject.material, Usage(1_000_000, 0, 0, 1))
     other = simulated(studied, 1_500)
     headline = headline_of(dear, other)
@@ -225,8 +224,7 @@ def test_cache_misses_of_the_recording_are_not_told_as_savings() -> None:
 
 
 @pytest.mark.parametrize("told_by", ["recording", "price list"])
-def test_what_no_window_could_hold_is_no_baseline(told_by: str) -> None:
-    studied = working(40, 100).studied()
+def test_what_no_window_could_hold_is_no_baseline(studied: Studied, told_by: str) -> None:
     material, other = studied.subject.material, simulated(studied, 1_500)
     largest = other.baseline.totals.peak
     if told_by == "recording":
@@ -249,8 +247,7 @@ def test_a_session_that_fits_is_left_alone() -> None:
     assert headline.detail == ""
 
 
-def test_output_that_was_not_reported_is_counted_and_named() -> None:
-    studied = working(40, 100).studied()
+def test_output_that_was_not_reported_is_counted_and_named(studied: Studied) -> None:
     material = recorded(studied.subject.material, Usage(100, 2_000, 300))
     calls = len(material.session.calls)
     account = account_of(material, WRITTEN)
@@ -271,8 +268,7 @@ def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:
     assert headline.text.startswith(done.verdict().replace("with cwl at", "with Wane at"))
 
 
-def test_a_replay_of_what_wane_managed_says_what_it_counts_twice() -> None:
-    studied = working(40, 100).studied()
+def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studied) -> None:
     material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
     other = simulated(studied, 1_500)
     totals = replace(other.replay.totals, reread_cost=100.0)
@@ -289,8 +285,7 @@ def test_a_replay_of_what_wane_managed_says_what_it_counts_twice() -> None:
     assert some.endswith(", because 1 of 2 sessions were recorded with Wane at work")
 
 
-def test_what_wane_managed_stands_against_never_evicting() -> None:
-    studied = working(40, 100).studied()
+def test_what_wane_managed_stands_against_never_evicting(studied: Studied) -> None:
     material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
     material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
     other = simulated(studied, 1_500, "none")
@@ -304,6 +299,6 @@ def test_what_wane_managed_stands_against_never_evicting() -> None:
     assert lowest.label == "if nothing is evicted, simulated", "its recorded cost is one with Wane"
     material.session.evictions.append(Eviction(30, (6, 7), 1_500, 900))
     silent = replace(material, session=replace(material.session, calls=studied.recording.session.calls))
-    assert headline_of(silent, other).text.startswith("Wane ran 2 passes; its usage is not recorded whole. ")
+    assert headline_of(silent, other).text.startswith("Wane ran 2 passes; no usage with a known price was recorded. ")
     some = recorded(material, Usage(10, 500, 0, 5), unreported=1)
     assert headline_of(some, other).text.startswith("Wane ran 2 passes, at least $")

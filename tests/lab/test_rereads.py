@@ -86,16 +86,15 @@ MADE = st.tuples(st.sampled_from(["read", "bash"]), st.sampled_from(["ls", "cat 
 def test_counts_are_those_of_a_naive_count_in_any_order(sessions: list[list[tuple[str, str, str]]], random) -> None:  # type: ignore[no-untyped-def]
     times = list(range(sum(map(len, sessions))))
     random.shuffle(times)
-    clock = iter(times)
-    # Within a session time goes on.
-    dated = [
-        [(*made, float(at)) for made, at in zip(calls, sorted(next(clock) for _ in calls), strict=True)]
-        for calls in sessions
-    ]
+    dated: list[list[tuple[str, str, str, float]]] = []
+    for calls in sessions:
+        # Within a session time goes on.
+        own = sorted(times.pop() for _ in calls)
+        dated.append([(*made, float(at)) for made, at in zip(calls, own, strict=True)])
     counted = rereads(family(dated[0], *dated[1:]))
     repeated = identical = 0
     for number, side in enumerate(dated[1:], start=1):
-        others = [made for place, calls in enumerate(dated) if place != number for made in calls]
+        others = [made for calls in dated[:number] + dated[number + 1 :] for made in calls]
         for tool, what, text, at in side:
             earlier = [other for other in others if other[3] < at and same((tool, what), other[:2])]
             repeated += bool(earlier)
@@ -150,9 +149,9 @@ def test_sub_agents_of_codex_stand_in_the_session_that_started_them(tmp_path: Pa
     for paths in ([tmp_path], [main, tmp_path], [tmp_path, main]):
         outer = [entry.session for entry in gather(paths).recordings]
         assert [one.id for one in outer] == ["main", "orphan"]
-        assert [(side.id, [inner.id for inner in side.sidechains]) for side in outer[0].sidechains] == [
-            ("sub", ["nested"])
-        ]
+        (side,) = outer[0].sidechains
+        (inner,) = side.sidechains
+        assert (side.id, inner.id) == ("sub", "nested")
         assert [one.parent for one in outer] == ["", "gone"]
     whole = gather([main], sidechains=True)
     assert [(entry.session.id, entry.parent) for entry in whole.recordings] == [

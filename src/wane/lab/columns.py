@@ -39,7 +39,7 @@ COLUMNS: Final = (
     Column(
         "ratio",
         "ratio",
-        "that cost, so without fetching again, relative to never evicting, even beyond the window",
+        "that cost relative to never evicting, even beyond the window; fetching again is in neither",
         "less",
     ),
     Column("again", "usd", "what fetching evicted content again would cost on top", "less"),

@@ -10,19 +10,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise, takewhile
 from typing import Final
 
 from wane.core import DELIMITER, Counter, Item, Kind, chars
 from wane.lab.session import ModelCall, RecordedSession
 
 LEAST_RATIO: Final = 0.3
-"""Least ratio of recorded growth to estimate at which the growth counts as the cost of the parts."""
+"""Smallest ratio of recorded growth to estimate at which the growth counts as the cost of the parts."""
 MOST_RATIO: Final = 4.0
-"""The largest such ratio."""
+"""Largest such ratio."""
 WRAPPING: Final = 50
-"""Tokens per part allowed on top, for the provider's own text around a call or a result. Parts of a few characters cost
-many times their text."""
+"""Further tokens allowed for each part, because providers put text of their own around calls and results."""
 
 _OUTPUT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 
@@ -34,7 +33,7 @@ class Material:
     Attributes:
         session: the session.
         items: its parts as items, in order, with their tokens. Only calls of `delimiter` have arguments.
-        overhead: tokens that every request carries in addition: tool definitions, and a system prompt that was not
+        overhead: tokens of every request besides its items: tool definitions, and a system prompt that was not
             recorded.
         output_tokens: by model call, the tokens of its output.
         calibrated: whether the tokens were fitted to recorded usage.
@@ -59,15 +58,15 @@ class Material:
 
     @property
     def system(self) -> int:
-        """Number of items at the head that are the system's."""
-        return next((at for at, item in enumerate(self.items) if item.kind is not Kind.SYSTEM), len(self.items))
+        """Number of system items at the head."""
+        return sum(1 for _ in takewhile(lambda item: item.kind is Kind.SYSTEM, self.items))
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The parts between two calls, and the growth reported for them; the earlier call's output is among the parts.
+    """The parts between two requests; the output that answered the earlier one is among them.
 
-    `growth` is how much larger the later request was; None if that says nothing about the parts.
+    `growth` is how much larger the later request was by report; None if that says nothing about the parts.
     """
 
     first: int
@@ -76,19 +75,18 @@ class _Span:
     growth: int | None
 
     @property
-    def sane(self) -> bool:
-        """Whether the growth can be the cost of the parts."""
+    def cost(self) -> int | None:
+        """The growth, if it can be the cost of the parts."""
         if self.growth is None or self.estimate <= 0:
-            return False
+            return None
         most = MOST_RATIO * self.estimate + WRAPPING * (self.stop - self.first)
-        return LEAST_RATIO * self.estimate <= self.growth <= most
+        return self.growth if LEAST_RATIO * self.estimate <= self.growth <= most else None
 
 
 def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool = True) -> Material:
     """Count the tokens of a session's parts, its overhead and its calls' outputs.
 
-    Unless told otherwise, the counter's estimates are fitted to recorded usage. The same session and counter give the
-    same tokens. The time is linear in the session, which is not changed.
+    If `calibrate` is true, the counter's estimates are fitted to recorded usage. The time is linear in the session.
     """
     raw = [part.item(counter, message) for part, message in zip(session.parts, session.messages, strict=True)]
     estimates = [item.tokens for item in raw]
@@ -96,11 +94,11 @@ def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool
     ratio = _typical_ratio(spans)
     tokens: list[int] = []
     for span in spans:
-        goal = span.growth if span.sane and span.growth is not None else round(span.estimate * ratio)
-        tokens += _shared_out(estimates[span.first : span.stop], goal)
-    # Arguments stay in the parts; a window reads only those of `delimiter` from the item.
-    items = []
+        cost = round(span.estimate * ratio) if span.cost is None else span.cost
+        tokens += _shared_out(estimates[span.first : span.stop], cost)
+    items: list[Item] = []
     for item, cost in zip(raw, tokens, strict=True):
+        # Arguments stay in the parts; a window reads only those of `delimiter` from the item.
         arguments = item.arguments if item.tool == DELIMITER else None
         items.append(replace(item, tokens=cost, arguments=arguments))
     return Material(
@@ -108,46 +106,49 @@ def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool
         items=items,
         overhead=_overhead(session, tokens, counter, ratio),
         output_tokens=tuple(_output(call, items) for call in session.calls),
-        calibrated=any(span.sane for span in spans),
+        calibrated=any(span.cost is not None for span in spans),
     )
 
 
 def reported(session: RecordedSession) -> list[tuple[int, int]]:
-    """Return, for each call with reported input, the index after the last part that it saw, and its input tokens."""
+    """Return, for each call with reported input, the number of parts before it, and its input tokens."""
     return [(call.first, call.usage.total_input) for call in session.calls if call.usage and call.usage.total_input > 0]
 
 
 def breaks(session: RecordedSession) -> list[int]:
     """Return the positions, ascending, at which a request does not continue the previous one.
 
-    The agent compacted or evicted there, its provider dropped reasoning, or another of several joined sessions begins.
+    There the agent compacted or evicted, its provider dropped reasoning, or another of several joined sessions begins.
     """
+    return sorted(_removals(session).union(session.reasoning_cleared, session.starts))
+
+
+def _removals(session: RecordedSession) -> set[int]:
+    """Return the positions at which the agent compacted or evicted."""
     positions = {compaction.position for compaction in session.compactions}
-    positions.update(eviction.position for eviction in session.evictions)
-    return sorted(positions.union(session.reasoning_cleared, session.starts))
+    return positions.union(eviction.position for eviction in session.evictions)
 
 
 def relative_errors(material: Material) -> list[float]:
     """Return, for each call whose input was reported, the relative error of the counted input.
 
     The counted input is the overhead and all items before the call, without reasoning that the provider dropped.
-    After a compaction or eviction the items no longer are the agent's view. From there on the growth since the first
+    After a compaction or eviction the items are no longer the agent's view. From there on the growth since the first
     request that followed is compared; that request has no error of its own and is left out.
     """
     session = material.session
-    cuts = sorted(
-        {compaction.position for compaction in session.compactions}
-        | {eviction.position for eviction in session.evictions}
-        | {start for start in session.starts if start}
-    )
+    cuts = sorted(_removals(session).union(start for start in session.starts if start))
     request_tokens = _request_tokens(material)
     errors: list[float] = []
-    stretch, base = 0, material.overhead
+    base = material.overhead
+    passed = 0  # cuts
     for position, total in reported(session):
-        if (now := bisect_right(cuts, position)) != stretch:
-            stretch, base = now, total - request_tokens[position]
-            continue
-        errors.append(abs(base + request_tokens[position] - total) / total)
+        before = bisect_right(cuts, position)
+        if before == passed:
+            errors.append(abs(base + request_tokens[position] - total) / total)
+        else:
+            base = total - request_tokens[position]
+        passed = before
     return errors
 
 
@@ -160,8 +161,10 @@ def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
     before: int | None = None
     ends: list[tuple[int, int | None]] = [*reported(session), (len(estimates), None)]
     for stop, total in ends:
+        growth: int | None = None
         unbroken = bisect_right(broken, first) == bisect_right(broken, stop)
-        growth = total - before if before is not None and total is not None and unbroken else None
+        if before is not None and total is not None and unbroken:
+            growth = total - before
         spans.append(_Span(first, stop, grown[stop] - grown[first], growth))
         first, before = stop, total
     return spans
@@ -169,9 +172,7 @@ def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
 
 def _typical_ratio(spans: Sequence[_Span]) -> float:
     """Return the median ratio of growth to estimate, weighted by tokens; 1 if nothing was reported."""
-    ratios = sorted(
-        (span.growth / span.estimate, span.estimate) for span in spans if span.sane and span.growth is not None
-    )
+    ratios = sorted((span.cost / span.estimate, span.estimate) for span in spans if span.cost is not None)
     if not ratios:
         return 1.0
     weights = list(accumulate(weight for _, weight in ratios))
@@ -179,34 +180,32 @@ def _typical_ratio(spans: Sequence[_Span]) -> float:
 
 
 def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
-    """Return whole numbers in proportion to the estimates, which add up to `goal`."""
-    total = sum(estimates)
-    if not total:
+    """Return whole numbers in proportion to the estimates that add up to `goal`."""
+    grown = [0, *accumulate(estimates)]
+    if not grown[-1]:
         return [0] * len(estimates)
-    shares, estimated, shared = [], 0, 0
-    for estimate in estimates:
-        estimated += estimate
-        upto = round(goal * estimated / total)
-        shares.append(upto - shared)
-        shared = upto
-    return shares
+    bounds = [round(goal * part / grown[-1]) for part in grown]
+    return [after - before for before, after in pairwise(bounds)]
 
 
 def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter, ratio: float) -> int:
-    """Return the tokens of the first reported request besides the parts and a summary before it."""
-    first = next(iter(reported(session)), None)
-    if first is None:
+    """Return the tokens of the first reported request besides the parts and the summary in it."""
+    requests = reported(session)
+    if not requests:
         return session.system_tokens or 0
-    stop, total = first
-    past = [compaction for compaction in session.compactions if compaction.position <= stop]
-    in_view = sum(tokens[past[-1].first_kept : stop]) if past else sum(tokens[:stop])
-    summary = round(counter(past[-1].summary) * ratio) if past else 0
-    gone = {index for eviction in session.evictions if eviction.position <= stop for index in eviction.removed}
-    return max(0, total - in_view - summary + sum(tokens[index] for index in gone))
+    stop, total = requests[0]
+    in_view = sum(tokens[:stop])
+    for compaction in session.compactions:
+        if compaction.position <= stop:
+            in_view = sum(tokens[compaction.first_kept : stop]) + round(counter(compaction.summary) * ratio)
+    removed: set[int] = set()
+    for eviction in session.evictions:
+        if eviction.position <= stop:
+            removed.update(eviction.removed)
+    return max(0, total - in_view + sum(tokens[index] for index in removed))
 
 
 def _output(call: ModelCall, items: Sequence[Item]) -> int:
-    """Return the tokens of a call's output: as reported, or else of its parts."""
     if call.usage is not None and call.usage.output is not None:
         return call.usage.output
     return sum(item.tokens for item in items[call.first : call.stop] if item.kind in _OUTPUT)
@@ -214,10 +213,16 @@ def _output(call: ModelCall, items: Sequence[Item]) -> int:
 
 def _request_tokens(material: Material) -> list[int]:
     """Return, by number of items, the tokens that a request holds if only cleared reasoning leaves it."""
-    items, cleared = material.items, sorted(material.session.reasoning_cleared)
-    grown = [0, *accumulate(item.tokens for item in items)]
-    reasoned = [0, *accumulate(item.tokens if item.kind is Kind.REASONING else 0 for item in items)]
-    gone = [0] * len(grown)
-    for position in cleared:
-        gone[position] = reasoned[position]
-    return [total - dropped for total, dropped in zip(grown, accumulate(gone, max), strict=True)]
+    cleared = set(material.session.reasoning_cleared)
+    sizes = [0]
+    tokens = 0
+    reasoning = 0
+    for count_so_far, item in enumerate(material.items, start=1):
+        tokens += item.tokens
+        if item.kind is Kind.REASONING:
+            reasoning += item.tokens
+        if count_so_far in cleared:
+            tokens -= reasoning
+            reasoning = 0
+        sizes.append(tokens)
+    return sizes

@@ -31,7 +31,7 @@ class SessionHead:
     Attributes:
         title: first words of the user's first turn; empty if the beginning holds none.
         cwd: its working directory, if recorded.
-        problem: why the file cannot be read, None if it can.
+        problem: why the file cannot be read; None if it can.
         parent: for a sub-agent's session in a file of its own, the id of the session that started it; else empty.
     """
 
@@ -47,11 +47,11 @@ class SessionFile:
 
     Attributes:
         agent: the agent, and the name of its format: one of `AGENTS`.
-        path: its file, or its place in a database (`opencode.db/ses_1a2b`).
+        path: its file, or its path in a database (`opencode.db/ses_1a2b`).
         modified: when it was last written.
-        size: its size in bytes, in a database that of its content.
+        size: its size in bytes; in a database, the characters of its content.
         id: its id, as the agent names it.
-        head: its beginning, for a session of a database; None for a file, see `look_into`.
+        head: its beginning, if it is known without opening a file; else see `look_into`.
     """
 
     agent: str
@@ -87,8 +87,10 @@ _SOURCES: Final = (
         "CODEX_HOME",
         ".codex",
         (
-            *("sessions/**/rollout-*.jsonl", "archived_sessions/**/rollout-*.jsonl"),
-            *("sessions/**/rollout-*.jsonl.zst", "archived_sessions/**/rollout-*.jsonl.zst"),
+            "sessions/**/rollout-*.jsonl",
+            "sessions/**/rollout-*.jsonl.zst",
+            "archived_sessions/**/rollout-*.jsonl",
+            "archived_sessions/**/rollout-*.jsonl.zst",
         ),
         codex.about,
     ),
@@ -118,19 +120,18 @@ _PREFIXES: Final = ("ses_", "session-", "rollout-")
 def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
     """Return the session files of other agents, by agent, newest first.
 
-    Sessions of sub-agents are left out where their place tells them: they are read with the session that started them.
-    No file is opened but databases.
+    Sessions of sub-agents whose path tells what they are are left out; they are read with the session that started
+    them. No files but databases are opened.
 
     Args:
         environ: environment variables; `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `PI_CODING_AGENT_DIR`, `COPILOT_HOME`,
             `GEMINI_CLI_HOME` and `XDG_DATA_HOME` name the agents' directories, if they are set.
         home: the user's home directory.
     """
-    return [
-        file
-        for source in _SOURCES
-        for file in sorted(_files(source, environ, home), key=lambda file: (file.modified, file.path), reverse=True)
-    ]
+    files: list[SessionFile] = []
+    for source in _SOURCES:
+        files += sorted(_files(source, environ, home), key=lambda file: (file.modified, file.path), reverse=True)
+    return files
 
 
 def look_into(file: SessionFile) -> SessionHead:
@@ -150,7 +151,7 @@ def look_into(file: SessionFile) -> SessionHead:
 
 
 def matching(prefix: str, files: Iterable[SessionFile]) -> list[SessionFile]:
-    """Return the sessions whose id is `prefix`, or else whose id begins with it, or else whose file's name does."""
+    """Return the sessions whose id is `prefix`; else those whose id begins with it; else those whose file name does."""
     if not prefix:
         return []
     files = list(files)
@@ -161,13 +162,15 @@ def matching(prefix: str, files: Iterable[SessionFile]) -> list[SessionFile]:
 
 def short_ids(files: Sequence[SessionFile]) -> list[str]:
     """Return a short form of each session's id that no other of these sessions begins with."""
-    bare = sorted({_bare(file.id) for file in files})
-    lengths = dict.fromkeys(bare, SHORT)
-    for name, following in pairwise(bare):
-        common = next((at for at, (a, b) in enumerate(zip(name, following, strict=False)) if a != b), len(name))
-        lengths[name] = max(lengths[name], common + 1)
-        lengths[following] = max(lengths[following], common + 1)
-    return [_bare(file.id)[: lengths[_bare(file.id)]] for file in files]
+    names = [_bare(file.id) for file in files]
+    lengths = dict.fromkeys(names, SHORT)
+    for name, following in pairwise(sorted(lengths)):
+        length = SHORT
+        while name[:length] == following[:length]:
+            length += 1
+        lengths[name] = max(lengths[name], length)
+        lengths[following] = length
+    return [name[: lengths[name]] for name in names]
 
 
 def _bare(name: str) -> str:
@@ -215,13 +218,12 @@ def _files(source: _Source, environ: Mapping[str, str], home: Path) -> Iterator[
 
 def _directory(value: str, home: Path) -> Path | None:
     """Return the directory that a variable names, with `~` expanded; None if it is not set."""
-    if not value:
-        return None
-    return home / value[1:].lstrip("/") if value == "~" or value.startswith("~/") else Path(value)
+    if value == "~" or value.startswith("~/"):
+        return home / value[1:].lstrip("/")
+    return Path(value) if value else None
 
 
 def _beginning(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects on the first lines."""
     remaining = LOOKED_AT
     with unpacked(path) as file:
         while remaining > 0 and (raw := file.readline(remaining)):

@@ -17,11 +17,11 @@ class CallFigures:
 
     Attributes:
         tokens: tokens of the request.
-        read: those of them read from the provider's cache.
-        written: those of them written to it, if the provider charges for that.
+        read: tokens of it that were read from the provider's cache.
+        written: tokens of it that were written to the cache, if the provider charges for that.
         cost: dollars, with the strategy's own model calls before it.
-        ran: whether the strategy evicted anything just before.
-        summaries: model calls that the strategy itself made just before.
+        ran: whether the strategy evicted anything right before.
+        summaries: model calls that the strategy itself made right before.
         loss: the content that the call needed, and how much of it was in view.
     """
 
@@ -49,8 +49,8 @@ class Totals:
         output: output tokens of all calls.
         viewed: tokens of all requests of the session, without the strategy's own.
         peak: tokens of the largest of them.
-        over: requests over the budget, by what filled them (`wane.lab.replaying.over.REASONS`).
-        passes: how often the strategy evicted anything.
+        over: requests over the budget, by reason (`wane.lab.replaying.over.REASONS`).
+        passes: how often the strategy evicted something.
         prefix_breaks: requests that did not begin with the whole previous one.
         reread_cost: dollars for fetching evicted content that was needed again, on top of `cost`.
         floor: dollars that no strategy can avoid; see `docs/lab/cache.md`.

@@ -1,16 +1,15 @@
-"""What sub-agents read again that the session that started them, or another sub-agent of it, had read before.
+"""What sub-agents read again that their parent, which started them, or a sibling had read before.
 
-A result repeats another one if its call reads a file that the other's call reads, or is the same call of the same tool:
-the same command line, for a shell. The other call must have been made before. Times tell that, so it is not known where
-a call has none, or a session's clock goes back. A file may have changed in between; only results that are the same to
-the byte certainly held nothing new.
+A result repeats an earlier one if both calls read the same file, or are the same call of the same tool (for a shell,
+the same command line). Which one is earlier is not known if a call has no time, or the clock of its session went back.
+A file may have changed in between; only results that are identical to the byte certainly held nothing new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from wane.core import DELIMITER, Kind, chars
@@ -25,16 +24,16 @@ from wane.tools.paths import FileMap
 class Rereads:
     """Counts of the results of sub-agents' calls that explore or run a command.
 
-    Empty results and those of calls that a sub-agent began with do not count.
+    Empty results do not count, nor do those of calls that a sub-agent inherited.
 
     Attributes:
-        results: all of them.
-        repeated: those that repeat an earlier result of the parent, or of a sibling.
-        identical: those of them that are the same to the byte as an earlier one.
-        undated: further ones that repeat a result of which it is not known whether it is earlier.
+        results: all results.
+        repeated: results that repeat an earlier one of the parent or a sibling.
+        identical: results that are identical to an earlier one to the byte.
+        undated: further results that repeat one that may be earlier or later.
         tokens: tokens of all results, by characters.
-        repeated_tokens: those of `repeated`.
-        identical_tokens: those of `identical`.
+        repeated_tokens: tokens of the repeated ones.
+        identical_tokens: tokens of the identical ones.
     """
 
     results: int = 0
@@ -63,14 +62,14 @@ class Rereads:
 
 
 def rereads(session: RecordedSession) -> Rereads:
-    """Return what the sub-agents of a session, and theirs, read again."""
-    sides = session.sidechains
-    results = {id(each): list(_results(each)) for each in (session, *sides)}
+    """Return what the sub-agents of a session, theirs, and so on, read again."""
+    results = [list(_results(agent)) for agent in (session, *session.sidechains)]
     total = Rereads()
-    for side in sides:
-        others = [result for other in (session, *sides) if other is not side for result in results[id(other)]]
-        known = _Known(others)
-        total = sum((known.counted(result) for result in results[id(side)]), total) + rereads(side)
+    for number, side in enumerate(session.sidechains, start=1):
+        known = _Known(chain(*results[:number], *results[number + 1 :]))
+        for result in results[number]:
+            total += known.counted(result)
+        total += rereads(side)
     return total
 
 
@@ -80,9 +79,9 @@ class _Result:
 
     Attributes:
         reads: the files that its call reads.
-        call: the call, as a text that is the same for the same call.
+        call: the call as text, to compare it.
         text: its text.
-        at: when the call was made, in seconds since 1970; None if that is not known.
+        at: when the call was made, in seconds since 1970; None if unknown.
     """
 
     reads: tuple[str, ...]
@@ -91,19 +90,21 @@ class _Result:
     at: float | None
 
     def is_after(self, other: _Result) -> bool | None:
-        """Whether its call was made after another one; None if that is not known."""
-        return None if self.at is None or other.at is None else other.at < self.at
+        """Whether its call was made after another one; None if unknown."""
+        if self.at is None or other.at is None:
+            return None
+        return other.at < self.at
 
 
 def _results(session: RecordedSession) -> Iterator[_Result]:
-    """The results with a text of a session's own calls that explore or run a command."""
+    """Yield the results, with text, of a session's own calls that explore or run a command."""
     times = [call.at for call in session.own_calls if call.at is not None]
     dated = all(before <= after for before, after in pairwise(times))
     asked: dict[str | None, tuple[Part, float | None]] = {}
     for call in session.own_calls:
         for part in session.parts[call.first : call.stop]:
             if part.kind is Kind.CALL and part.tool != DELIMITER:
-                asked[part.call_id] = part, call.at if dated else None
+                asked[part.call_id] = (part, call.at if dated else None)
     for part in session.parts:
         if part.kind is Kind.RESULT and part.text and part.call_id in asked:
             made, at = asked[part.call_id]
@@ -114,25 +115,28 @@ def _results(session: RecordedSession) -> Iterator[_Result]:
 
 
 class _Known:
-    """Results, by what their calls read and by the calls."""
-
     def __init__(self, results: Iterable[_Result]) -> None:
         self._by_file: FileMap[list[_Result]] = FileMap()
         self._by_call: dict[str, list[_Result]] = {}
         for result in results:
             for path in result.reads:
-                if (there := self._by_file.get(path)) is None:
-                    self._by_file[path] = there = []
-                there.append(result)
+                readers = self._by_file.get(path)
+                if readers is None:
+                    readers = self._by_file[path] = []
+                readers.append(result)
             self._by_call.setdefault(result.call, []).append(result)
 
     def counted(self, result: _Result) -> Rereads:
-        """Return the counts of one result."""
         same: list[_Result] = [*self._by_call.get(result.call, ())]
         for path in result.reads:
             same += self._by_file.get(path) or ()
         after = [result.is_after(other) for other in same]
-        repeats = True in after
-        identical = any(result.is_after(other) for other in same if other.text == result.text)
-        undated, tokens = not repeats and None in after, chars(result.text)
-        return Rereads(1, repeats, identical, undated, tokens, repeats * tokens, identical * tokens)
+        tokens = chars(result.text)
+        counted = Rereads(results=1, tokens=tokens)
+        if True in after:
+            counted += Rereads(repeated=1, repeated_tokens=tokens)
+        elif None in after:
+            counted += Rereads(undated=1)
+        if any(result.is_after(other) for other in same if other.text == result.text):
+            counted += Rereads(identical=1, identical_tokens=tokens)
+        return counted

@@ -1,4 +1,4 @@
-"""Sessions for which a budget leaves too little room, and what the advised budget would have kept, by replay."""
+"""Sessions for which a budget leaves too little room, and how much the advised budget would have kept, by replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wane.money import dollars, share
 from wane.strategies.base import Settings
 
 NAMED: Final = 5
-"""Sessions to name; the rest are counted."""
+"""Number of sessions to name; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class TightSession:
         name: its name.
         room: the room at its last call.
         totals: its figures at the budget; None if it was not replayed.
-        advised: its figures at the advised budget; None if it was not replayed, as where the model's window is smaller.
+        advised: its figures at the advised budget; None if it was not replayed, as for a model with a smaller window.
     """
 
     name: str
@@ -49,10 +49,12 @@ class TightSession:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data; both figures are null if it was not replayed."""
-        data = {"name": self.name, **self.room.to_dict()}
-        for key, totals in (("at_budget", self.totals), ("at_advised", self.advised)):
-            data[key] = None if totals is None else totals.to_dict()
-        return data
+        return {
+            "name": self.name,
+            **self.room.to_dict(),
+            "at_budget": None if self.totals is None else self.totals.to_dict(),
+            "at_advised": None if self.advised is None else self.advised.to_dict(),
+        }
 
 
 def room_of(material: Material, budget: int, pricing: Pricing) -> Room | None:
@@ -71,39 +73,39 @@ def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engin
 
     An engine replays these at both budgets; without one, there are no replays.
     """
-    rooms = [
-        (prepared, room_of(prepared.subject.material, prepared.under(settings).budget, prepared.pricing))
-        for prepared in studied
-    ]
-    tight = [(prepared, room) for prepared, room in rooms if room is not None and room.tight]
+    tight: list[tuple[Studied, Room]] = []
+    for prepared in studied:
+        room = room_of(prepared.subject.material, prepared.under(settings).budget, prepared.pricing)
+        if room is not None and room.tight:
+            tight.append((prepared, room))
     tight.sort(key=lambda pair: -pair[1].fixed)
-    jobs = [
-        Job(number, OURS, replace(prepared.under(settings), budget=budget), prepared.pricing)
-        for number, (prepared, room) in enumerate(tight)
-        for budget in (room.budget, room.advised)
-        if room.attainable
-    ]
-    totals = {}
+    jobs: list[Job] = []
+    for number, (prepared, room) in enumerate(tight):
+        if room.attainable:
+            for budget in (room.budget, room.advised):
+                budgeted = replace(prepared.under(settings), budget=budget)
+                jobs.append(Job(number, OURS, budgeted, prepared.pricing))
+    totals: dict[tuple[int, int], Totals] = {}
     if engine is not None:
         for job, replay in engine.run([prepared.subject for prepared, _ in tight], jobs):
             totals[job.subject, job.settings.budget] = replay.totals
-    return [
-        TightSession(
-            prepared.recording.session.name, room, totals.get((number, room.budget)), totals.get((number, room.advised))
-        )
-        for number, (prepared, room) in enumerate(tight)
-    ]
+    sessions: list[TightSession] = []
+    for number, (prepared, room) in enumerate(tight):
+        at_budget, at_advised = totals.get((number, room.budget)), totals.get((number, room.advised))
+        sessions.append(TightSession(prepared.recording.session.name, room, at_budget, at_advised))
+    return sessions
 
 
 def tight_lines(tight: Sequence[TightSession], sessions: int) -> list[str]:
-    """Return what to say of the sessions with too little room, the tightest first, of so many sessions."""
-    if sessions == 1:
+    """Return lines about the tight ones among a number of sessions, the tightest first; none if no session is tight."""
+    if sessions == 1 or not tight:
         return [str(session) for session in tight]
-    lines = [f"  {session.name}: {session}" for session in tight[:NAMED]]
+    have = "has" if len(tight) == 1 else "have"
+    lines = [f"{len(tight):,} of {sessions:,} sessions {have} too little room for the work:"]
+    lines += [f"  {session.name}: {session}" for session in tight[:NAMED]]
     if len(tight) > NAMED:
         lines.append(f"  and {len(tight) - NAMED:,} more; --json names all of them")
-    have = "has" if len(tight) == 1 else "have"
-    return [f"{len(tight):,} of {sessions:,} sessions {have} too little room for the work:", *lines] if tight else []
+    return lines
 
 
 def _recall(totals: Totals) -> str:

@@ -1,4 +1,4 @@
-"""A recorded session: the form of any agent's session once it is read."""
+"""A recorded session: the form in which the session of any agent is read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Usage:
         cache_read: input tokens that came from the cache.
         cache_write: input tokens that were written to it.
         output: output tokens, reasoning included; None if the recording holds no reliable figure.
-        cache_write_hour: the part of `cache_write` that was to live for an hour, if the provider offers that.
+        cache_write_hour: the part of `cache_write` with a lifetime of an hour, if the provider offers that.
         tier: how the call was served, if that changes its price (`wane.prices.at_tier`).
-        rewritten: why the prefix of the request before could not be read, if the provider or Wane's proxy said so.
+        rewritten: why the prefix of the previous request was paid again, if the provider or Wane's proxy reported it.
     """
 
     input: int
@@ -34,7 +34,7 @@ class Usage:
 
     @property
     def use(self) -> CacheUse:
-        """Where its input came from."""
+        """Its input tokens, by what the cache did with them."""
         return CacheUse(self.cache_read, self.cache_write, self.input, self.cache_write_hour)
 
     @property
@@ -54,12 +54,11 @@ class ModelCall:
         at: when the answer was recorded, in seconds since 1970 UTC; None if unknown.
         model: the model's name as recorded, without a provider.
         provider: its provider, if the recording names it.
-        inherited: whether another session made it, from which this one branches off; it counts there.
-        cost: dollars, if the recording states them: as the provider or Wane priced the call, or a client that records
-            no times; None if not.
+        inherited: whether it was made in another session, from which this one branches off; it counts there.
+        cost: its cost in dollars by the recording; None if none was recorded.
         id: its id, which its copies in other sessions of the same source share; empty if it has none.
-        effort: how much the model was to think, in the client's word; empty if that was not recorded.
-        version: the client's version; empty if that was not recorded.
+        effort: the effort of reasoning, as the client calls it; empty if it was not recorded.
+        version: the client's version; empty if it was not recorded.
     """
 
     first: int
@@ -76,7 +75,7 @@ class ModelCall:
 
     @property
     def priced_as(self) -> str | None:
-        """The model, and the tier that served it, as `wane.prices` takes them; None if it was not recorded."""
+        """The model with the tier that served it, as `wane.prices` takes it; None if it was not recorded."""
         if self.model is None:
             return None
         name = f"{self.provider}:{self.model}" if self.provider and self.model else self.model
@@ -85,12 +84,12 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A compaction by the recording agent. The summary is not part of the history, which is what happened.
+    """A compaction by the recording agent. Its summary is no part of the history.
 
     Attributes:
         position: number of parts before it.
         summary: the summary, as the model saw it; empty if it was not recorded.
-        first_kept: index of the first part that stayed in view whole; `position` if none did.
+        first_kept: index of the first part that stayed in view unchanged; `position` if none did.
         tokens_before: tokens of the view before it, None if not recorded.
         at: when, in seconds since 1970 UTC; None if unknown.
         tokens_after: tokens of the view after it, None if not recorded.
@@ -106,7 +105,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class EvictionStep:
-    """The parts that a pass took of one episode at one level (R9).
+    """The parts of one episode that a pass removed at one level (R9).
 
     Attributes:
         level: the level.
@@ -131,7 +130,7 @@ class Eviction:
         at: when, in seconds since 1970 UTC; None if unknown.
         steps: the removed parts by episode and level, if recorded.
         budget: tokens that the view could hold; None if not recorded.
-        overflowed: whether it had to take unfinished work, or content that it needs (R16).
+        overflowed: whether it had to remove unfinished work, or content that such work needs (R16).
         index: the index of evicted content that it left; None if there is none (R20).
     """
 
@@ -180,15 +179,14 @@ class RecordedSession:
         starts: first part of each session that was joined into this one; empty if none was.
         reasoning_cleared: numbers of parts after which requests no longer held the reasoning among those parts, as
             OpenAI drops it when a new user turn begins; empty if it stays.
-        asides: model calls that wrote summaries and are no part of the history, as far as their usage is recorded.
-        window: tokens that the agent took for the model's window; None if it did not record that.
-        abandoned: model calls that were left out because they stand on abandoned branches.
-        unread: lines or other records that could not be read and may have held model calls.
-        id: its id, by which sub-agents in files of their own name the session that started them; empty if it has none.
-        parent: for a sub-agent's session in a file of its own, the id of the session that started it, or `?` if its
-            recording says that it is not known; else empty.
-        marks: what the program around the agent marked (R18), by index of the part after them; empty if it marked
-            nothing.
+        asides: model calls that wrote summaries, which are no part of the history; only those with recorded usage.
+        window: tokens of the model's window by the agent's figure; None if it was not recorded.
+        abandoned: number of model calls that were left out because they are on abandoned branches.
+        unread: number of records that could not be read and may have held model calls.
+        id: its id, by which sub-agents' sessions in files of their own name it as their parent; empty if it has none.
+        parent: for a sub-agent's session in a file of its own, the id of the session that started it, or `?` if the
+            recording says that it is unknown; else empty.
+        marks: the marks of the program around the agent (R18), by index of the part after them.
     """
 
     name: str
@@ -220,7 +218,7 @@ class RecordedSession:
 
     @property
     def cached_for_hour(self) -> bool:
-        """Whether most of the recorded cache writes were to live for an hour."""
+        """Whether most of the recorded cache writes had a lifetime of an hour."""
         usages = [call.usage for call in (*self.calls, *self.asides) if call.usage]
         return 2 * sum(usage.cache_write_hour for usage in usages) > sum(usage.cache_write for usage in usages)
 
@@ -231,5 +229,5 @@ class RecordedSession:
 
     @property
     def answered(self) -> bool:
-        """Whether any model call gave output or reported usage; if not, all of them failed."""
+        """Whether any model call has output or usage; if not, all of them failed."""
         return any(call.stop > call.first or call.usage for call in self.own_calls)

@@ -20,7 +20,7 @@ STEPS: Final = 5
 """Default number of budgets in a range."""
 
 MOST_STEPS: Final = 100
-"""Greatest number of budgets in a range."""
+"""Largest number of budgets in a range."""
 
 _T = TypeVar("_T")
 
@@ -29,7 +29,7 @@ _RANGE: Final = re.compile(r"(.+?)\.\.(.+)")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One strategy at one budget over all sessions; without a budget if the strategy ignores it."""
+    """A strategy at one budget over all sessions; without a budget if the strategy ignores it."""
 
     strategy: str
     budget: int | None
@@ -39,11 +39,6 @@ class Point:
     def recall(self) -> float:
         """Reference recall, the value of a point."""
         return self.totals.loss.reference_recall
-
-    @property
-    def rereads_per_100(self) -> float:
-        """Fetches of evicted content per 100 model calls: the calls, and so the time, that eviction adds."""
-        return 100 * self.totals.loss.reread.results / max(1, self.totals.calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +66,27 @@ class Sweep:
         """Points that no other point beats at cost and recall, cheapest first."""
         return tuple(frontier(self.points, lambda point: point.totals.dollars, lambda point: point.recall))
 
-    def cost_to_largest(self, point: Point) -> float | None:
-        """Return a point's cost relative to the same strategy at the largest budget, as section 6.4 compares it."""
-        largest = self.of(point.strategy)[-1].totals.dollars
-        return point.totals.dollars / largest if largest else None
-
     def figures(self, point: Point) -> dict[str, Any]:
         """Return a point's figures by column, as JSON-able data."""
-        own = {"of_last": self.cost_to_largest(point), "fetches_per_100": point.rereads_per_100}
-        return point.totals.to_dict(self.baseline) | own
+        totals = point.totals
+        largest = self.of(point.strategy)[-1].totals.dollars
+        return totals.to_dict(self.baseline) | {
+            "of_last": totals.dollars / largest if largest else None,  # as section 6.4 compares it
+            "fetches_per_100": 100 * totals.loss.reread.results / max(1, totals.calls),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
         best = self.frontier
+        points: list[dict[str, Any]] = []
+        for point in self.points:
+            named = {"strategy": point.strategy, "budget": point.budget}
+            points.append({**named, **self.figures(point), "on_frontier": point in best})
         return {
             "budgets": list(self.budgets),
             **prices_of(self.studied),
             "sessions": [prepared.to_dict() for prepared in self.studied],
-            "points": [
-                {
-                    "strategy": point.strategy,
-                    "budget": point.budget,
-                    **self.figures(point),
-                    "on_frontier": point in best,
-                }
-                for point in self.points
-            ],
+            "points": points,
             "frontier": [{"strategy": point.strategy, "budget": point.budget} for point in best],
         }
 
@@ -104,8 +94,8 @@ class Sweep:
 def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[[_T], float]) -> list[_T]:
     """Return the points that no other point beats, cheapest first.
 
-    A point beats another if it is as cheap and worth more, or worth as much and cheaper. Of equal points the first
-    counts.
+    A point beats another if it is as cheap and worth more, or cheaper and worth as much. Of equal points only the first
+    is returned.
     """
     best: list[_T] = []
     for point in sorted(points, key=lambda point: (cost(point), -value(point))):
@@ -131,7 +121,10 @@ def sweep(
     if not budgets:
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
     order = sorted(set(budgets))
-    cells = [(BASELINE, order[-1]), *((name, budget) for name in names if name != BASELINE for budget in order)]
+    cells = [(BASELINE, order[-1])]
+    for name in names:
+        if name != BASELINE:
+            cells += [(name, budget) for budget in order]
     strategies = [(name, replace(settings, budget=budget)) for name, budget in cells]
     baseline, *figures = map(total, run_each(engine, studied, strategies, progress))
     points = [Point(*cell, totals) for cell, totals in zip(cells[1:], figures, strict=True)]
@@ -156,14 +149,8 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
     ends = _RANGE.fullmatch(text.strip())
     if not ends:
         if steps is not None:
-            raise ConfigError(f"the number of steps is for a range such as 30k..150k; {text!r} is none")
-        budgets = [parse_budget(word) for word in text.split(",") if word.strip()]
-        if not budgets:
-            raise ConfigError("no budget is named; write a range, 30k..150k, or a list, 50k,80k,120k")
-        for budget in budgets:
-            if budgets.count(budget) > 1:
-                raise ConfigError(f"{text!r} names the budget {budget:,} twice; name each budget once")
-        return tuple(sorted(budgets))
+            raise ConfigError(f"a number of steps needs a range such as 30k..150k, not {text!r}")
+        return tuple(sorted({parse_budget(word) for word in text.split(",") if word.strip()}))
     low, high = parse_budget(ends[1]), parse_budget(ends[2])
     count = STEPS if steps is None else steps
     if not 2 <= count <= MOST_STEPS:
@@ -173,6 +160,6 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
     if high - low < count - 1:
         raise ConfigError(f"the range {text!r} does not hold {count} budgets; give fewer --steps")
     exact = [low + (high - low) * at / (count - 1) for at in range(count)]
-    # Rounded, as people would write them, if they stay apart.
+    # Rounded to thousands, unless that makes budgets equal.
     grain = 1000 if high - low >= 2000 * (count - 1) else 1
     return tuple(sorted({low, high, *(round(budget / grain) * grain for budget in exact[1:-1])}))

@@ -1,4 +1,4 @@
-"""Tunes budget and policy to one user's work: tries candidates, chooses the best, and compares it with the rest."""
+"""Tunes budget and policy to one user's work: tries candidates, chooses one, and compares it with the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
 from wane.lab.figures import Totals
-from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
+from wane.lab.replaying.compare import BASELINE, Progress, baselines_of, prices_of, run_each, total
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
@@ -34,13 +34,13 @@ KNOBS: Final[Mapping[str, tuple[Any, ...]]] = {
     "evict_when_cold": (False, True),
 }
 """Fields of the policy that are tried at the chosen budget and depth: they decide which content a pass evicts. To tune
-a further field, enter it here with the values to try."""
+another field, add it here with the values to try."""
 
 RIVALS: Final = ("truncate", "compact", "clear-tools", "paper")
 """Strategies that the choice is compared with, at its budget."""
 
 _NEAR: Final = 1.02
-"""Policies that cost up to this factor of the cheapest count as equally cheap; the one that keeps more is better."""
+"""Policies that cost up to this many times the cheapest count as equally cheap; the one that keeps more is better."""
 
 GAIN: Final = 0.002
 """Differences of the kept share up to this one count as none: a policy must keep more to justify another departure."""
@@ -49,10 +49,10 @@ CLOSE: Final = 0.005
 """Differences of cost up to this share count as none."""
 
 _ROUNDS: Final = 3
-"""How often the chosen policy is tried at all budgets, if each time another one turns out better."""
+"""How often a chosen policy is tried at all budgets, if each time another one turns out to be better."""
 
 Edge = Literal["lowest", "highest"]
-"""Which end of the values that were tried."""
+"""An end of the values that were tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,9 @@ class Candidate:
     @property
     def departures(self) -> dict[str, Any]:
         """Fields of the policy that differ from the defaults, with their values."""
-        return departures(self.policy)
+        default = Policy()
+        values = {field.name: getattr(self.policy, field.name) for field in fields(default)}
+        return {name: value for name, value in values.items() if value != getattr(default, name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +128,16 @@ class Tuning:
 
     @property
     def unfilled(self) -> bool:
-        """Whether nothing was evicted at any budget, so that none is better than another."""
+        """Whether nothing was evicted at any budget, so that no budget is better than another."""
         return all(candidate.totals.passes == 0 for candidate in self.candidates)
 
     @property
     def edges(self) -> dict[str, Edge]:
-        """The settings that the choice took from the edge of the tried values; better ones may lie beyond it."""
+        """The settings for which the choice has the lowest or highest tried value; a better one may lie beyond it."""
         edges: dict[str, Edge] = {}
         for name in ("budget", *DEPTHS):
-            value, tried = self.chosen.setting(name), {candidate.setting(name) for candidate in self.candidates}
+            value = self.chosen.setting(name)
+            tried = {candidate.setting(name) for candidate in self.candidates}
             if len(tried) > 1 and value in (min(tried), max(tried)):
                 edges[name] = "lowest" if value == min(tried) else "highest"
         return edges
@@ -157,18 +160,7 @@ class Tuning:
             "edges": self.edges,
             "config": self.config(),
             "frontier": [self._candidate(candidate) for candidate in self.frontier],
-            "alternatives": [
-                {
-                    "what": alternative.what,
-                    "value": alternative.value,
-                    "cost_and_again_usd": alternative.totals.full_cost,
-                    "kept": alternative.totals.kept,
-                    "costs_more_usd": alternative.totals.full_cost - self.chosen.cost,
-                    "keeps_more": alternative.totals.kept - self.chosen.kept,
-                    **alternative.totals.to_dict(self.baseline),
-                }
-                for alternative in self.alternatives
-            ],
+            "alternatives": [self._alternative(alternative) for alternative in self.alternatives],
             "candidates": [self._candidate(candidate) for candidate in self.candidates],
             "none": self.baseline.to_dict(self.baseline),
             **to_dict(self.baselines, self.baseline),
@@ -185,6 +177,18 @@ class Tuning:
             **candidate.totals.to_dict(self.baseline),
         }
 
+    def _alternative(self, alternative: Alternative) -> dict[str, Any]:
+        totals = alternative.totals
+        return {
+            "what": alternative.what,
+            "value": alternative.value,
+            "cost_and_again_usd": totals.full_cost,
+            "kept": totals.kept,
+            "costs_more_usd": totals.full_cost - self.chosen.cost,
+            "keeps_more": totals.kept - self.chosen.kept,
+            **totals.to_dict(self.baseline),
+        }
+
 
 def tune(
     studied: Sequence[Studied],
@@ -196,10 +200,9 @@ def tune(
     """Try budgets and policies on sessions, and recommend one of each; budget and policy of the settings are ignored.
 
     The first round tries budgets with DEPTHS and takes the knee of the frontier of cost (with fetching again) against
-    the kept share. The second tries KNOBS there, and takes the policy that keeps most of those about as cheap as the
-    cheapest. To compare the choice, that policy is also tried at the other budgets, and other strategies at its budget.
-    If anything that was tried is better than the choice, it is taken instead. The same sessions and prices give the
-    same answer.
+    the kept share. The second tries KNOBS there, and among the policies about as cheap as the cheapest takes the one
+    that keeps most. That policy is also tried at the other budgets, and other strategies at its budget. If anything
+    tried is better than the choice, it is taken instead. The same sessions and prices give the same answer.
 
     Raises:
         ConfigError: without a budget to try.
@@ -218,17 +221,15 @@ def tune(
     second = trial.candidates([(corner.budget, policy) for policy in grid(KNOBS, corner.policy)])
     chosen = choose([corner, *second])
     for _ in range(_ROUNDS):
-        trial.candidates([(budget, chosen.policy) for budget in order])
+        policy = chosen.policy
+        trial.candidates([(budget, policy) for budget in order])
         candidates = trial.tried
-        if (chosen := unbeaten(before := chosen, candidates)).policy == before.policy:
+        chosen = unbeaten(chosen, candidates)
+        if chosen.policy == policy:
             break
-    rivals = trial.rivals(chosen.budget)
-    unevicted = rivals.pop(BASELINE)
-    pairs = zip(studied, unevicted, strict=True)
-    baselines = sum(
-        (Baselines.of(prepared.subject.material, prepared.pricing, replay) for prepared, replay in pairs), Baselines()
-    )
-    strategies = [Alternative("strategy", name, total(replays)) for name, replays in rivals.items()]
+    at_budget = replace(settings, budget=chosen.budget)
+    unevicted, *rivals = trial.run([(name, at_budget) for name in (BASELINE, *RIVALS)])
+    strategies = [Alternative("strategy", name, total(rival)) for name, rival in zip(RIVALS, rivals, strict=True)]
     return Tuning(
         tuple(studied),
         chosen,
@@ -236,8 +237,8 @@ def tune(
         tuple(frontier(candidates, lambda candidate: candidate.cost, lambda candidate: candidate.kept)),
         (*_neighbours(chosen, candidates), *strategies),
         total(unevicted),
-        baselines,
-        tuple(tight_sessions(studied, replace(settings, budget=chosen.budget, policy=chosen.policy), engine)),
+        baselines_of(studied, unevicted),
+        tuple(tight_sessions(studied, replace(at_budget, policy=chosen.policy), engine)),
     )
 
 
@@ -256,7 +257,7 @@ def knee(points: Sequence[Candidate]) -> Candidate:
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the policy that keeps most among those about as cheap as the cheapest; all have one budget.
+    """Return the candidate that keeps most among those about as cheap as the cheapest; all have one budget.
 
     A policy that departs further from the defaults must keep enough more to justify it.
     """
@@ -266,43 +267,35 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def unbeaten(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate:
-    """Return the choice, or what of all that was tried is better than it, until nothing is.
+    """Return the choice, or a candidate that is better than it and that no other candidate beats.
 
     Each step gains more in cost or kept share than it may lose in the other, so the steps end.
     """
+
+    def rank(candidate: Candidate) -> tuple[float, int]:
+        value = candidate.kept / GAIN - log(max(candidate.cost, 0.01)) / CLOSE
+        return value, -len(candidate.departures)
+
     while better := [candidate for candidate in candidates if beats(candidate.totals, chosen.totals)]:
-        chosen = max(
-            better,
-            key=lambda candidate: (
-                candidate.kept / GAIN - log(max(candidate.cost, 0.01)) / CLOSE,
-                -len(candidate.departures),
-            ),
-        )
+        chosen = max(better, key=rank)
     return chosen
 
 
 def beats(totals: Totals, rival: Totals) -> bool:
-    """Return whether figures are better than others: clearly in cost or kept share, and not clearly worse in either."""
+    """Return whether figures are clearly better than others in cost or kept share, and not clearly worse in either."""
     cost, share = totals.full_cost, totals.kept
     as_good = cost <= (1 + CLOSE) * rival.full_cost and share >= rival.kept - GAIN
     return as_good and (cost < (1 - CLOSE) * rival.full_cost or share > rival.kept + GAIN)
 
 
 def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> list[Policy]:
-    """Return every policy with one of the values in each of these fields, otherwise like `base`.
+    """Return all policies with one of the values in each of these fields, and otherwise like `base`.
 
-    The value that `base` has in a field is tried as well.
+    The value that `base` has in a field is one of them.
     """
     start = base or Policy()
     tried = [dict.fromkeys([*choices, getattr(start, name)]) for name, choices in values.items()]
     return [replace(start, **dict(zip(values, chosen, strict=True))) for chosen in product(*tried)]
-
-
-def departures(policy: Policy) -> dict[str, Any]:
-    """Return the fields of a policy that differ from the defaults, with their values."""
-    default = Policy()
-    values = {field.name: getattr(policy, field.name) for field in fields(policy)}
-    return {name: value for name, value in values.items() if value != getattr(default, name)}
 
 
 class _Trial:
@@ -316,16 +309,21 @@ class _Trial:
         progress: Progress | None,
         jobs: int,
     ) -> None:
-        self._studied, self._settings, self._engine = studied, settings, engine
-        self._progress, self._jobs, self._done = progress, jobs * len(studied), 0
+        self._studied = studied
+        self._settings = settings
+        self._engine = engine
+        self._progress = progress
+        self._jobs = jobs * len(studied)
+        self._done = 0
         self._known: dict[tuple[int, Policy], Candidate] = {}
 
     def candidates(self, cells: Sequence[tuple[int, Policy]]) -> list[Candidate]:
-        fresh = list(dict.fromkeys(cell for cell in cells if cell not in self._known))
-        runs = self._run(
-            [(OURS, replace(self._settings, budget=budget, policy=policy, low_water=None)) for budget, policy in fresh]
-        )
-        for cell, replays in zip(fresh, runs, strict=True):
+        fresh: dict[tuple[int, Policy], tuple[str, Settings]] = {}
+        for budget, policy in cells:
+            if (budget, policy) not in self._known:
+                settings = replace(self._settings, budget=budget, policy=policy, low_water=None)
+                fresh[budget, policy] = (OURS, settings)
+        for cell, replays in zip(fresh, self.run(list(fresh.values())), strict=True):
             self._known[cell] = Candidate(*cell, total(replays))
         return [self._known[cell] for cell in cells]
 
@@ -334,12 +332,7 @@ class _Trial:
         """All candidates so far, in order of their budgets."""
         return tuple(sorted(self._known.values(), key=lambda candidate: (candidate.budget, len(candidate.departures))))
 
-    def rivals(self, budget: int) -> dict[str, tuple[Replay, ...]]:
-        names = (BASELINE, *RIVALS)
-        settings = replace(self._settings, budget=budget)
-        return dict(zip(names, self._run([(name, settings) for name in names]), strict=True))
-
-    def _run(self, cells: Sequence[tuple[str, Settings]]) -> list[tuple[Replay, ...]]:
+    def run(self, cells: Sequence[tuple[str, Settings]]) -> list[tuple[Replay, ...]]:
         before = self._done
 
         def on_replay(done: int, _: int) -> None:
@@ -353,18 +346,15 @@ class _Trial:
 
 def _neighbours(chosen: Candidate, candidates: Sequence[Candidate]) -> list[Alternative]:
     """Return the candidates that differ from the choice in one setting; of equals, the first."""
-    alternatives = [
-        Alternative("budget", candidate.budget, candidate.totals)
-        for candidate in candidates
-        if candidate.policy == chosen.policy and candidate.budget != chosen.budget
-    ]
+    budgets = [candidate for candidate in candidates if candidate.policy == chosen.policy and candidate is not chosen]
+    alternatives = [Alternative("budget", candidate.budget, candidate.totals) for candidate in budgets]
+    others = [candidate for candidate in candidates if candidate.budget == chosen.budget]
     for name in (*DEPTHS, *KNOBS):
         listed: set[tuple[float, float]] = set()
-        for candidate in candidates:
-            value = getattr(candidate.policy, name)
-            like = replace(chosen.policy, **{name: value})
-            alone = candidate.budget == chosen.budget and candidate.policy == like != chosen.policy
-            if alone and (candidate.cost, candidate.kept) not in listed:
+        for candidate in others:
+            value = candidate.setting(name)
+            differs_here_only = candidate.policy == replace(chosen.policy, **{name: value}) != chosen.policy
+            if differs_here_only and (candidate.cost, candidate.kept) not in listed:
                 listed.add((candidate.cost, candidate.kept))
                 alternatives.append(Alternative(name, value, candidate.totals))
     return alternatives

@@ -1,15 +1,15 @@
 """What eviction would have saved: one comparison, in the same words, for `wane view`, `replay` and `tune`.
 
 A simulated cost, with fetching evicted content again, is compared with the lowest cost of the same calls without Wane:
-the recorded one, or never evicting, simulated. Never evicting counts only if the model's window could have held it. A
-recording that does not tell everything gives a lower bound, and is called that.
+the recorded one, or that of never evicting, simulated. Never evicting counts only if the model's window could have held
+all. The cost of a recording that is not complete is a lower bound, and is called that.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from wane.lab.counting import Material
@@ -34,10 +34,10 @@ class Baselines:
         recorded: the sessions as recorded.
         unevicted: dollars if nothing is evicted, simulated.
         sessions: number of sessions.
-        unfit: how many of them have requests that their model's window cannot hold unless something is evicted.
+        unfit: number of sessions with requests that their model's window cannot hold unless something is evicted.
         largest: tokens of the largest such request.
         window: the window that it exceeds.
-        managed: how many sessions were recorded with Wane at work, so that their cost is not one without it.
+        managed: number of sessions that were recorded with Wane at work, whose recorded cost is not one without it.
     """
 
     recorded: Recorded = field(default_factory=Recorded)
@@ -53,11 +53,15 @@ class Baselines:
         """Return the baselines of one session, by its replay under `none` at the budget of the comparison."""
         # The agent knows its window best: a price list names the largest that a model offers.
         window, peak = material.session.window or pricing.prices.window, unevicted.totals.peak
-        recorded = Recorded.of(material, pricing, unevicted.budget)
-        managed = int(bool(material.session.evictions))
+        baselines = cls(
+            recorded=Recorded.of(material, pricing, unevicted.budget),
+            unevicted=unevicted.totals.dollars,
+            sessions=1,
+            managed=int(bool(material.session.evictions)),
+        )
         if window is None or peak <= window:
-            return cls(recorded, unevicted.totals.dollars, 1, managed=managed)
-        return cls(recorded, unevicted.totals.dollars, 1, 1, peak, window, managed)
+            return baselines
+        return replace(baselines, unfit=1, largest=peak, window=window)
 
     def __add__(self, other: Baselines) -> Baselines:
         larger = other if other.largest > self.largest else self
@@ -79,7 +83,7 @@ class Baselines:
 
     @property
     def twice(self) -> str:
-        """Why fetching again counts twice in a simulation, as the end of a sentence."""
+        """Why some fetching again counts twice in a simulation, as the end of a sentence."""
         where = "the session was" if self.sessions == 1 else f"{self.managed:,} of {self.sessions:,} sessions were"
         counted = f"some fetching again counts twice, because {where} recorded with Wane at work"
         exact = self.managed == self.sessions and self.recorded.complete
@@ -88,9 +92,9 @@ class Baselines:
     def lowest(self) -> Baseline | None:
         """Return the lowest cost without Wane; None if there is none to compare with."""
         baselines = []
-        # Replays have stand-in prices for the calls of models without known ones, so the two do not compare.
-        if self.recorded.account.priced and not self.recorded.unpriced and not self.managed:
-            recorded = self.recorded
+        recorded = self.recorded
+        # Replays take other prices for models without known ones, so the two costs cannot be compared.
+        if recorded.account.priced and not recorded.unpriced and not self.managed:
             baselines.append(Baseline(recorded.account.at_least, RECORDED, not recorded.complete, recorded.covers))
         if self.possible:
             baselines.append(Baseline(self.unevicted, "if nothing is evicted, simulated"))
@@ -98,14 +102,15 @@ class Baselines:
 
     def describe(self) -> str:
         """Return both costs, each with what it leaves out."""
-        recorded, parts = self.recorded, []
+        recorded = self.recorded
+        parts = []
         notes = f" ({recorded.bounds})" if recorded.bounds else ""
         if recorded.account.priced:
             at_least = "" if recorded.complete else "at least "
             with_wane = " with Wane" if self.managed else ""
             parts.append(f"{at_least}{dollars(recorded.account.at_least)} {RECORDED}{with_wane}{notes}")
         else:
-            parts.append(f"the recording does not tell what it cost{notes}")
+            parts.append(f"the recorded cost is not known{notes}")
         simulated = "simulated without these either" if recorded.left_out else "simulated"
         impossible = f", {self.impossible}" if self.impossible else ""
         parts.append(f"{dollars(self.unevicted)} if nothing is evicted, {simulated}{impossible}")
@@ -114,7 +119,7 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A cost without Wane, in dollars: its label, whether it is only a lower bound, and whether it covers each call."""
+    """A cost without Wane in dollars, its label, and whether it is a lower bound and covers every replayed call."""
 
     cost: float
     label: str
@@ -135,7 +140,7 @@ def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
 
 
 def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
-    """Return whose prices the replays of sessions take, for which calls, to follow the words "prices of"."""
+    """Return the models whose prices the replays of sessions take, to follow the words "prices of"."""
     used, unknown = Counter[str](), Counter[str]()
     assumed: dict[str, None] = {}
     for session, pricing in sessions:
@@ -146,8 +151,8 @@ def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
                 unknown[call.priced_as or ""] += 1
                 assumed[pricing.prices.name] = None
     counts = ", ".join(f"{name} ({calls_of(number)})" for name, number in used.most_common())
-    whose = counts if len(used) > 1 else next(iter(used))
-    return f"{whose}; {unknown_prices(unknown)}, so those of {', '.join(assumed)} are used" if unknown else whose
+    models = counts if len(used) > 1 else next(iter(used))
+    return f"{models}; {unknown_prices(unknown)}, so those of {', '.join(assumed)} are used" if unknown else models
 
 
 def capital(text: str) -> str:
@@ -170,7 +175,7 @@ def _compared(baselines: Baselines, totals: Totals, who: str) -> str:
 
 
 def in_view(totals: Totals) -> str:
-    """Return how much of what later calls used stayed in view, and what fetching it again would cost."""
+    """Return how much of what later calls used was still in view, and the cost of fetching the rest again."""
     loss, low, high = totals.loss, totals.loss.reference_recall, totals.loss.reference_recall_at_best
     if not loss.uses:
         return "No later call used a name from before."
@@ -180,16 +185,14 @@ def in_view(totals: Totals) -> str:
 
 
 def needs(totals: Totals) -> str:
-    """Return the figures behind `in_view`, and what became of edits and of the user's turns."""
-    loss, parts = totals.loss, []
+    """Return the figures behind `in_view`, and those of edits and of the user's turns."""
+    loss = totals.loss
+    parts = []
     if loss.uses:
-        fetches = loss.reread.results
-        again = ""
-        if fetches:
-            again = f", for {fetches:,} {'fetch' if fetches == 1 else 'fetches'}"
-        parts.append(
-            f"Calls used {loss.uses:,} earlier names, {loss.uses - loss.in_view:,} of them not in view{again}."
-        )
+        used = f"Calls used {loss.uses:,} earlier names, {loss.uses - loss.in_view:,} of them not in view"
+        if fetches := loss.reread.results:
+            used += f", for {fetches:,} {'fetch' if fetches == 1 else 'fetches'}"
+        parts.append(f"{used}.")
     if loss.edits:
         parts.append(f"{loss.grounded:,} of {loss.edits:,} edits had their file's latest read in view.")
     if loss.user_turns and not loss.user_turns_lost:

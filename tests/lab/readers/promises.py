@@ -50,9 +50,9 @@ def kinds(session: RecordedSession) -> list[str]:
 
 def texts(session: RecordedSession) -> list[str]:
     """The texts of its parts; of a call, its tool and arguments."""
-    return [f"{p.tool}{p.arguments}" if p.kind is Kind.CALL else p.text for p in session.parts]
+    return [part.text or f"{part.tool or ''}{part.arguments or ''}" for part in session.parts]
 
 
 def problems(session: RecordedSession) -> list[str]:
     """Its problems, each with its line."""
-    return [f"{found.line}: {found.what}" for found in session.problems]
+    return [f"{problem.line}: {problem.what}" for problem in session.problems]

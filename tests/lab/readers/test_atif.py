@@ -149,12 +149,14 @@ def test_tool_definitions_are_overhead(tmp_path: Path) -> None:
 
 def test_broken_steps_are_named(tmp_path: Path) -> None:
     nameless = {"tool_call_id": "c9", "arguments": {}}
-    session = read(tmp_path, trajectory(USER, {"source": "ghost"}, 7, agent(nameless, results=[result(8)])))  # type: ignore[arg-type]
+    steps: list[Any] = [USER, {"source": "ghost"}, 7, {"source": []}, agent(nameless, results=[result(8)])]
+    session = read(tmp_path, trajectory(*steps))
     assert kinds(session) == ["user", "text"]
     assert problems(session) == [
-        "None: step 2: its source is 'ghost'; known: agent, system, user",
-        "None: step 3: its source is None; known: agent, system, user",
-        "None: step 4: a tool call without a name: {'tool_call_id': 'c9', 'arguments': {}}",
+        "None: step 2: the unknown source 'ghost'; known: agent, system, user",
+        "None: step 3: the unknown source None; known: agent, system, user",
+        "None: step 4: the unknown source []; known: agent, system, user",
+        "None: step 5: a tool call without a name: {'tool_call_id': 'c9', 'arguments': {}}",
         "None: a result of the unknown call 'c8'",
     ]
 

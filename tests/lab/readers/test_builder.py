@@ -14,12 +14,16 @@ from wane.lab.readers.building.builder import UNKNOWN_TOOL, SessionBuilder
 from wane.lab.readers.building.lines import NAMED_EACH
 
 
+@pytest.fixture
+def builder() -> SessionBuilder:
+    return SessionBuilder("s", "test")
+
+
 def call(call_id: str) -> Part:
     return Part(Kind.CALL, call_id=call_id, tool="bash", arguments="{}")
 
 
-def test_ids_that_are_used_again_are_made_unique_and_results_find_the_latest_call() -> None:
-    builder = SessionBuilder("s", "test")
+def test_ids_that_are_used_again_are_made_unique_and_results_find_the_latest_call(builder: SessionBuilder) -> None:
     for number in range(3):
         builder.answer([call("0"), call("0")])
         builder.result("0", Content(f"first {number}"))
@@ -33,16 +37,14 @@ def test_ids_that_are_used_again_are_made_unique_and_results_find_the_latest_cal
             assert part.text.endswith(str(calls[part.call_id]))
 
 
-def test_a_result_is_that_of_the_latest_call_of_its_id() -> None:
-    builder = SessionBuilder("s", "test")
+def test_a_result_is_that_of_the_latest_call_of_its_id(builder: SessionBuilder) -> None:
     builder.answer([call("0")])
     builder.answer([call("0")])
     builder.result("0", Content("x"))
     assert [part.call_id for part in check(builder.build()).parts] == ["0", "0#2", "0#2"]
 
 
-def test_results_without_a_call_and_second_results_are_left_out_and_named() -> None:
-    builder = SessionBuilder("s", "test")
+def test_results_without_a_call_and_second_results_are_left_out_and_named(builder: SessionBuilder) -> None:
     builder.user(Content("go"))
     assert not builder.result("never", Content("x"), line=2)
     builder.answer([call("a")])
@@ -52,8 +54,7 @@ def test_results_without_a_call_and_second_results_are_left_out_and_named() -> N
     assert problems(session) == ["2: a result of the unknown call 'never'", "5: a second result of the call 'a'"]
 
 
-def test_calls_without_an_id_get_one() -> None:
-    builder = SessionBuilder("s", "test")
+def test_calls_without_an_id_get_one(builder: SessionBuilder) -> None:
     builder.answer([call(""), call("")])
     builder.result("", Content("x"))
     builder.result("", Content("y"))
@@ -61,22 +62,19 @@ def test_calls_without_an_id_get_one() -> None:
     assert [part.call_id for part in session.parts] == ["call#1", "call#2", "call#1", "call#2"]
 
 
-def test_a_call_whose_tool_was_lost_has_one_that_is_unknown() -> None:
-    builder = SessionBuilder("s", "test")
+def test_a_call_whose_tool_was_lost_has_one_that_is_unknown(builder: SessionBuilder) -> None:
     builder.answer([Part(Kind.CALL, call_id="a", tool="")])
     assert check(builder.build()).parts[0].tool == UNKNOWN_TOOL
 
 
-def test_open_calls_are_settled_but_for_those_whose_result_is_coming() -> None:
-    builder = SessionBuilder("s", "test")
+def test_open_calls_are_settled_but_for_those_whose_result_is_coming(builder: SessionBuilder) -> None:
     builder.answer([call("a"), call("b")])
     builder.settle("aborted", coming={"b"})
     builder.result("b", Content("done"))
     assert [part.text for part in check(builder.build()).parts[2:]] == ["aborted", "done"]
 
 
-def test_what_a_message_needs_is_kept_where_a_part_of_it_is_left_out() -> None:
-    builder = SessionBuilder("s", "test")
+def test_what_a_message_needs_is_kept_where_a_part_of_it_is_left_out(builder: SessionBuilder) -> None:
     reasoning = Part(Kind.REASONING, "hm", needs=(2,))
     builder.answer([reasoning, Part(Kind.RESULT, "x", call_id="lost"), Part(Kind.TEXT, "so", needs=(-2,))])
     session = check(builder.build())
@@ -96,16 +94,14 @@ def test_lone_surrogates_leave_with_all_text() -> None:
     assert all(text.isprintable() or text.encode() for part in session.parts for text in (part.text, part.tool or ""))
 
 
-def test_parts_go_where_they_belong() -> None:
-    builder = SessionBuilder("s", "test")
+def test_parts_go_where_they_belong(builder: SessionBuilder) -> None:
     with pytest.raises(ValueError, match=r"answer\(\)"):
         builder.add(Part(Kind.TEXT, "x"))
     with pytest.raises(ValueError, match=r"add\(\)"):
         builder.answer([Part(Kind.USER, "x")])
 
 
-def test_reasoning_is_cleared_only_where_there_is_some() -> None:
-    builder = SessionBuilder("s", "test")
+def test_reasoning_is_cleared_only_where_there_is_some(builder: SessionBuilder) -> None:
     builder.user(Content("go"))
     builder.clear_reasoning()
     builder.answer([Part(Kind.REASONING, "hm")])
@@ -146,8 +142,7 @@ def test_whatever_happens_the_session_keeps_its_promises(steps: list[tuple[str, 
     assert len(session.calls) == sum(kind == "answer" for kind, _ in steps)
 
 
-def test_words_in_the_systems_place_are_the_systems_until_a_model_has_said_something() -> None:
-    builder = SessionBuilder("s", "test")
+def test_words_in_the_systems_place_are_the_systems_until_a_model_has_said_something(builder: SessionBuilder) -> None:
     told = Part(Kind.NOTICE, "be brief", system=True)
     builder.user(Content("go"))
     builder.add(told)

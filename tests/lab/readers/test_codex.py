@@ -66,6 +66,7 @@ def read(folder: Path, *lines: Line) -> RecordedSession:
     return check(session)
 
 
+MISSING = "1: the beginning of this session, in the rollout 'p', is missing:"
 DAY = "sessions/2026/01/0"
 
 
@@ -99,9 +100,8 @@ def test_a_fork_begins_with_the_history_that_its_file_refers_to(tmp_path: Path) 
     assert session.problems == []
     # The calls that they share count once.
     together = gather([tmp_path])
-    own = [len([call for call in recording.session.calls if not call.inherited]) for recording in together.recordings]
-    assert own == [2, 2, 1]
-    # Codex compresses what it has not used for long.
+    assert [len(recording.session.own_calls) for recording in together.recordings] == [2, 2, 1]
+    # Codex compresses files that it has not used for long.
     packed = tmp_path / f"{DAY}1/rollout-2026-01-01T00-00-00-p.jsonl"
     packed.with_name(f"{packed.name}.zst").write_bytes(zstandard.compress(packed.read_bytes()))
     packed.unlink()
@@ -116,31 +116,37 @@ def test_a_fork_begins_with_the_history_that_its_file_refers_to(tmp_path: Path) 
     whole = packed.with_name(f"{packed.name}.zst").read_bytes()
     packed.with_name(f"{packed.name}.zst").write_bytes(whole[:-9])
     (cut,) = read_session(fork)
-    assert problems(cut)[-1].startswith("1: its beginning stands in the rollout 'p', which cannot be read: ")
+    assert problems(cut) == [f"{MISSING} it breaks off"]
     next(tmp_path.glob(f"{DAY}1/*")).unlink()
     (rest,) = codex.read(fork)
     assert said(rest) == ["three", "five"]
-    assert problems(rest) == ["1: its beginning stands in the rollout 'p', which was not found; it is missing"]
+    assert problems(rest) == [f"{MISSING} the rollout was not found"]
 
 
 @pytest.mark.parametrize("end", [None, "40", -1, []])
-def test_a_place_that_is_no_line_is_said(tmp_path: Path, end: Any) -> None:
+def test_a_beginning_that_ends_at_no_line_is_missing(tmp_path: Path, end: Any) -> None:
     rollout(tmp_path, 1, "p", 0, *turn("one", 1))
     fork = rollout(tmp_path, 2, "f", 5, *turn("two", 2), base={"thread_id": "p", "end_ordinal_exclusive": end})
     (session,) = codex.read(fork)
-    assert problems(session) == [
-        f"1: its beginning stands in the rollout 'p', up to {end!r}, which is no line; it is missing"
-    ]
+    assert problems(session) == [f"{MISSING} it ends before line {end!r}, which is not a line number"]
+
+
+def test_rollouts_that_refer_to_each_other_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = {"thread_id": "p", "end_ordinal_exclusive": 9}
+    fork = rollout(tmp_path, 1, "p", 0, *turn("one", 1), base=base)
+    monkeypatch.chdir(fork.parent)
+    (session,) = codex.read(Path(fork.name))
+    assert said(session) == ["one"]
+    assert problems(session) == [f"{MISSING} the rollouts refer to each other"]
 
 
 def test_a_fork_that_holds_a_copy_shares_its_calls_with_the_session_that_it_left(tmp_path: Path) -> None:
     origin = rollout(tmp_path, 1, "p", 0, *turn("one", 1), *turn("two", 2))
     copy = rollout(tmp_path, 2, "q", 0, META, *turn("one", 1), *turn("three", 2))
     recordings = gather([origin, copy]).recordings
-    assert [[call.inherited for call in recording.session.calls] for recording in recordings] == [
-        [False, False],
-        [True, False],
-    ]
+    calls = [recording.session.calls for recording in recordings]
+    assert [call.inherited for call in calls[0]] == [False, False]
+    assert [call.inherited for call in calls[1]] == [True, False]
 
 
 def test_items_up_to_their_cost_are_one_model_call(tmp_path: Path) -> None:

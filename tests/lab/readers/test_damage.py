@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lab.readers import test_codex, test_copilot, test_pi
+from tests.lab.readers import test_atif, test_codex, test_copilot, test_pi
 from tests.lab.readers.promises import check
 from tests.lab.readers.test_claude_code import Transcript, said, sub_agent, thought, tool
 from tests.lab.readers.test_recordings import RECORDINGS, loaded
 from tests.lab.readers.writing import Line, write_lines
 from wane import FormatError
 from wane.formats.detection import recording_agent
-from wane.lab.readers import claude_code, codex, copilot_cli, gemini_cli, goose, opencode, pi, read_session
+from wane.lab.readers import atif, claude_code, codex, copilot_cli, gemini_cli, goose, opencode, pi, read_session
 from wane.lab.readers.building.lines import head
 
 
@@ -85,10 +85,12 @@ def pi_lines() -> list[Line]:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The paths to all values in a value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in inner:
-        yield (*path, key)
-        yield from places(child, (*path, key))
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield (*path, key)
+            yield from places(child, (*path, key))
 
 
 def changed(lines: list[Any], path: tuple[Any, ...], to: Any) -> None:
@@ -119,6 +121,7 @@ DOCUMENTS: list[tuple[ModuleType, list[Any]]] = [
     (gemini_cli, [json.loads(line) for line in (RECORDINGS / "gemini-cli.jsonl").read_text("utf-8").splitlines()]),
     (opencode, [loaded("opencode.json")]),
     (goose, [loaded("goose.json")]),
+    (atif, [test_atif.trajectory(test_atif.USER, test_atif.agent(test_atif.call(1), results=[test_atif.result(1)]))]),
 ]
 
 

@@ -70,8 +70,7 @@ def test_a_journal_tells_usage_times_and_passes(tmp_path: Path) -> None:
 
 def test_the_tier_that_served_a_call_is_no_part_of_its_model(tmp_path: Path) -> None:
     usage = UsageRecord(items=1, input_tokens=100, output_tokens=9, model="p:m (fast, us)")
-    first = read(begin(tmp_path, [usage if isinstance(it, UsageRecord) and it.items == 1 else it for it in HISTORY]))
-    call = first.calls[0]
+    call = read(begin(tmp_path, [*HISTORY[:2], usage, *HISTORY[3:]])).calls[0]
     assert (call.model, call.usage, call.priced_as) == ("m", Usage(100, output=9, tier="fast, us"), "p:m (fast, us)")
 
 

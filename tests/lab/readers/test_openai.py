@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lab.readers.promises import check, kinds, problems, texts
-from wane import FormatError, chars
+from wane import FormatError
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
 
@@ -51,13 +51,6 @@ def test_a_file_of_several_chats_gives_several_sessions(tmp_path: Path, wrap: An
     assert (kinds(one), kinds(two)) == (KINDS, KINDS[:2])
 
 
-def test_a_body_tells_the_model_and_what_the_tools_weigh(tmp_path: Path) -> None:
-    tools = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
-    (session,) = read_text(tmp_path, json.dumps({"model": "gpt-x", "messages": CHAT, "tools": tools}))
-    assert {call.model for call in session.calls} == {"gpt-x"}
-    assert session.system_tokens == chars(json.dumps(tools, separators=(",", ":")))
-
-
 def test_an_empty_answer_is_a_call_too(tmp_path: Path) -> None:
     (session,) = read_text(tmp_path, json.dumps([*CHAT, {"role": "assistant", "content": ""}]))
     assert (session.calls[-1].first, session.calls[-1].stop) == (7, 7)
@@ -86,7 +79,7 @@ def test_a_list_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
     text = json.dumps(CHAT)
     (session,) = read_text(tmp_path, text[: text.index("one: a.py")])
     assert kinds(session) == KINDS[:6]
-    assert "after 4 whole entries" in session.problems[0].what
+    assert "after 4 complete entries" in session.problems[0].what
     (session,) = read_text(tmp_path, json.dumps({"model": "m", "messages": CHAT})[:-30])
     assert kinds(session) == KINDS[:6]
 

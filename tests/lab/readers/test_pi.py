@@ -231,8 +231,7 @@ def test_records_are_read_however_they_follow_each_other(
     joined: Callable[[Sequence[Line]], str], tmp_path: Path
 ) -> None:
     turns = [message for number in range(40) for message in (user(f"turn {number}"), answer(said("yes")))]
-    entries = [entry(f"e{n}", f"e{n - 1}" if n else None, message=turn) for n, turn in enumerate(turns)]
-    records = [HEADER, *entries]
+    records = [HEADER, *chain(*turns)]
     (tmp_path / "copy.jsonl").write_text(joined(records))
     (as_lines,) = read_session(write_lines(tmp_path / "lines.jsonl", *records))
     (again,) = read_session(tmp_path / "copy.jsonl")

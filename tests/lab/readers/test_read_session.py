@@ -62,7 +62,7 @@ def test_messages_that_break_off_are_read_up_to_there(tmp_path: Path) -> None:
     (problem,) = session.problems
     assert (problem.line, problem.what) == (
         9,
-        "broken JSON (it breaks off) after 2 whole entries; the rest was left out",
+        "broken JSON (it breaks off) after 2 complete entries; the rest was left out",
     )
 
 
@@ -71,6 +71,9 @@ def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         (session,) = read_session("-")
         assert (session.name, len(session.calls)) == ("stdin", 1)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(CHAT.encode())[:-9])))
+    with pytest.raises(FormatError, match=r"^standard input is damaged and cannot be decompressed"):
+        read_session("-")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x")))
     with pytest.raises(FormatError, match="standard input: it is not JSON"):
         read_session("-")
@@ -115,10 +118,7 @@ def test_a_format_can_be_named_and_must_then_fit(folder: Path) -> None:
             read_session(folder / "a.json", name)
     with pytest.raises(FormatError, match=r"'word' is unknown; known: auto, claude-code, codex"):
         read_session(folder / "a.json", "word")
-
-
-def test_formats_may_be_named_with_either_dash(folder: Path) -> None:
-    for name in ("pydantic-ai", "claude_code"):
+    for name in ("pydantic-ai", "claude_code"):  # with either dash
         with pytest.raises(FormatError, match=r"a\.json"):
             read_session(folder / "a.json", name)
 

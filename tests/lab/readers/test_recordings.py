@@ -118,7 +118,7 @@ def test_gemini_cli_rewinds_and_compresses(tmp_path: Path) -> None:
     assert texts(session)[-2:] == ["And multiply?", "Done."]
     assert "It adds now." not in texts(session)
     assert [problem.what for problem in session.problems] == [
-        "1 messages on an abandoned branch (a turn that was edited or tried again)"
+        "1 message on an abandoned branch (a turn that was edited or tried again)"
     ]
     assert session.abandoned == 1
 
@@ -351,6 +351,13 @@ def test_a_call_that_opencode_did_not_finish_gets_what_opencode_sends(tmp_path: 
     (tmp_path / "s.json").write_text(json.dumps(export))
     (session,) = map(check, read_session(tmp_path / "s.json"))
     assert session.parts[4].text == "[Tool execution was interrupted]"
+
+
+def test_a_history_of_aider_without_the_time_of_its_start_holds_no_session(tmp_path: Path) -> None:
+    path = tmp_path / "history.md"
+    path.write_text("# aider chat started at noon\n\n#### One  \n\nYes.\n")
+    with pytest.raises(FormatError, match="it holds no session"):
+        read_session(path)
 
 
 @given(st.lists(st.sampled_from((RECORDINGS / "aider.chat.history.md").read_text(encoding="utf-8").split("\n"))))

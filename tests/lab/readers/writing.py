@@ -12,9 +12,9 @@ Line = dict[str, Any] | str | bytes
 def write_lines(path: Path, *lines: Line) -> Path:
     """Write JSON Lines; text and bytes go in as they are."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    raw = [
-        line if isinstance(line, bytes) else (line if isinstance(line, str) else json.dumps(line)).encode()
-        for line in lines
-    ]
-    path.write_bytes(b"".join(line + b"\n" for line in raw))
+    with path.open("wb") as file:
+        for line in lines:
+            text = line if isinstance(line, str | bytes) else json.dumps(line)
+            file.write(text.encode() if isinstance(text, str) else text)
+            file.write(b"\n")
     return path

@@ -35,7 +35,7 @@ from wane.cli.proxy.options import Shadow
 from wane.conversation.context import ContextSettings
 from wane.journal import SessionStore
 from wane.lab.readers import read_session
-from wane.lab.shadow import predict
+from wane.lab.shadow import predict, sentences
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore, Store
@@ -114,14 +114,14 @@ async def test_it_predicts_what_a_replay_of_the_session_says(make: type[Client],
     done = run("replay", path, "--budget", str(BUDGET), "--strategy", "cwl", "--json")
     assert done.code == 0, done.err
     (row,) = json.loads(done.out)["strategies"]
-    own = prediction.comparison.totals("cwl").to_dict(prediction.comparison.totals("none"))
+    own = prediction.totals("cwl").to_dict(prediction.totals("none"))
     timeless = {name: value for name, value in own.items() if name != "own_time_ms"}
     assert timeless == {name: row[name] for name in timeless}
-    assert prediction.comparison.totals("cwl").passes > 0
+    assert prediction.totals("cwl").passes > 0
     shadow = Shadow(str(tmp_path), ContextSettings(budget=BUDGET))
     lines = await asyncio.to_thread(shadow.tell, [session, f"{session[:-1]}x"])
     assert lines[-1].startswith("Left out: there is no session")
-    assert lines[:-1] == prediction.lines
+    assert lines[:-1] == sentences(prediction)
     assert f"With cwl at {BUDGET:,} tokens there would have been" in lines[0]
 
 

@@ -188,7 +188,7 @@ class Shadow:
     def tell(self, sessions: Iterable[str]) -> list[str]:
         """Return sentences on what Wane would have done in the sessions with these ids. Call it outside event loops."""
         from wane.lab.readers.journal import session_of
-        from wane.lab.shadow import predict
+        from wane.lab.shadow import predict, sentences
 
         recorded: list[RecordedSession] = []
         unread: list[str] = []
@@ -207,6 +207,6 @@ class Shadow:
         try:
             prediction = predict(recorded, self.context.strategy, settings, PRICE)
         except WaneError as error:
-            return [f"It is not known what Wane would have done: {error}."]
-        lines = ["No model has answered yet."] if prediction is None else prediction.lines
+            return [f"What Wane would have done cannot be told: {error}."]
+        lines = ["No model has answered yet."] if prediction is None else sentences(prediction)
         return [*lines, *(f"Left out: {why}." for why in unread)]

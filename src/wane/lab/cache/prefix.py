@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Final
 
 from wane.caches import CacheRules
@@ -16,7 +16,7 @@ from wane.strategies.base import Slot
 
 _CHUNK: Final = 1024
 _KEPT: Final = 16
-"""Branches kept besides the current one. A view that returns to an older branch finds its tail cold."""
+"""Number of branches besides the current one; older branches are forgotten, with what is cached of them."""
 _SWEEP: Final = 128
 
 
@@ -32,13 +32,13 @@ class CachedPrefix:
 class Branch:
     """One view that was sent, and the entries that end on it.
 
-    Only the current branch holds its whole view. Every other branch begins like the current view and holds only the
-    rest, because views are long and mostly change near their end.
+    Only the current branch holds its whole view. All others begin like the current view and hold only what follows,
+    because views are long and mostly change near their end.
 
     Attributes:
         view: its slots from `start` on.
-        sums: tokens of the request before each of these slots, and of all of it.
-        entries: the cached prefixes that end on it, shortest first. An entry lies on one branch, even if others share
+        sums: tokens of the request before each of these slots, and those of the whole request.
+        entries: the cached prefixes that end on it, shortest first. An entry is on one branch, even if others share
             its prefix.
         shared: number of leading slots that it shares with the view sent last; at least `start`.
         start: number of its leading slots that it does not hold.
@@ -58,7 +58,7 @@ class Branch:
         return remainder
 
     def begin_at(self, start: int, current: Branch) -> None:
-        """Take over slots from the current branch, which begins alike, to hold those from `start` on."""
+        """Copy slots from the current branch, which begins alike, to hold those from `start` on."""
         if start < self.start:
             self.view[:0] = current.view[start : self.start]
             self.sums[:0] = current.sums[start : self.start]
@@ -66,11 +66,15 @@ class Branch:
 
     def extend(self, slots: Sequence[Slot], tokens_of: Sequence[int]) -> None:
         """Append slots and count their tokens: a substitute has its own, an item those at its index."""
-        costs = [tokens_of[slot] if isinstance(slot, int) else slot.tokens for slot in slots]
-        sums = accumulate(costs, initial=self.sums[-1])
-        next(sums)
+        total = self.sums[-1]
+        for slot in slots:
+            total += tokens_of[slot] if isinstance(slot, int) else slot.tokens
+            self.sums.append(total)
         self.view += slots
-        self.sums += sums
+
+    def is_alive(self, now: float) -> bool:
+        """Return whether any entry is live."""
+        return any(entry.expires >= now for entry in self.entries)
 
     def alive(self, limit: int, now: float) -> Iterator[CachedPrefix]:
         """Yield the live entries that end at or before `limit`, longest first."""
@@ -78,20 +82,11 @@ class Branch:
             if self.entries[at].expires >= now:
                 yield self.entries[at]
 
-    def lives(self, now: float) -> bool:
-        """Return whether any of its entries has not expired."""
-        return any(entry.expires >= now for entry in self.entries)
-
-    def expiry(self, end: int) -> float:
-        """Return when the entry that ends there expires; long ago if there is none."""
-        at = bisect_right(self.entries, end, key=_end)
-        return self.entries[at - 1].expires if at and self.entries[at - 1].end == end else float("-inf")
-
     def keep(self, end: int, expires: float) -> None:
-        """Add an entry, or renew the one that ends there."""
+        """Add an entry that ends at a slot, or renew the one that there is."""
         at = bisect_right(self.entries, end, key=_end)
         if at and self.entries[at - 1].end == end:
-            self.entries[at - 1].expires = expires
+            self.entries[at - 1].expires = max(self.entries[at - 1].expires, expires)
         else:
             self.entries.insert(at, CachedPrefix(end, expires))
 
@@ -101,7 +96,7 @@ class Lineage:
 
     Attributes:
         current: the view sent last.
-        others: earlier views that it does not begin with and whose tails may still be cached.
+        others: earlier views, with tails that are not in the current one and may still be cached.
     """
 
     def __init__(self, overhead: int) -> None:
@@ -112,14 +107,14 @@ class Lineage:
     def advance(self, slots: list[Slot], tokens_of: Sequence[int], now: float, same: int = 0) -> int:
         """Make a view the current one, and return how many leading slots it shares with the previous one.
 
-        Of these, `same` are known already.
+        The first `same` slots are known to be shared.
         """
         current = self.current
         head = common_prefix(slots, current.view, same)
         current.shared = head
         for branch in self.others:
             branch.begin_at(min(branch.start, head), current)
-            # Both were compared with the current view. They can share more only if they leave it at the same slot.
+            # It was compared with the current view before. It can share more only if both leave that at the same slot.
             shared = min(branch.shared, head)
             if branch.shared == head:
                 tail = branch.view[shared - branch.start :]
@@ -135,7 +130,7 @@ class Lineage:
             current.sums += base.sums[first + 1 : stop + 1]
             at = bisect_right(base.entries, base.shared, key=_end)
             for entry in base.entries[:at]:
-                current.keep(entry.end, max(entry.expires, current.expiry(entry.end)))
+                current.keep(entry.end, entry.expires)
             del base.entries[:at]
         current.extend(slots[len(current.view) :], tokens_of)
         self._forget(now)
@@ -153,8 +148,7 @@ class Lineage:
             current.entries = [entry for entry in current.entries if entry.expires >= now]
             self._sweep = 2 * len(current.entries) + _SWEEP
         if self.others:
-            alive = [branch for branch in self.others if branch.lives(now)]
-            self.others = alive[-_KEPT:]
+            self.others = [branch for branch in self.others if branch.is_alive(now)][-_KEPT:]
 
 
 def common_prefix(first: Sequence[Slot], second: Sequence[Slot], start: int = 0) -> int:
@@ -179,8 +173,7 @@ def _end(entry: CachedPrefix) -> int:
 class PrefixCache:
     """Simulates the provider's cache over the requests of one session, in order.
 
-    If the provider has breakpoints, one stands behind the system prompt and one at the end of the view, as agents
-    set them.
+    If the provider has breakpoints, one is set after the system prompt and one at the end of the view, as agents do.
 
     Args:
         rules: the provider's rules.
@@ -236,12 +229,13 @@ class PrefixCache:
     def _automatic(self) -> CacheUse:
         """Without breakpoints: read the longest prefix that an earlier request sent."""
         rules, current, now = self.rules, self._lineage.current, self._now
-        alive = [current, *self._lineage.others]
         current.shared = len(current.view)
-        covered = [
-            min(entry.end, branch.shared) for branch in alive for entry in branch.entries if entry.expires >= now
-        ]
-        same = current.sums[max(covered)] if covered else 0
+        covered = -1  # slots
+        for branch in (current, *self._lineage.others):
+            for entry in branch.entries:
+                if entry.expires >= now:
+                    covered = max(covered, min(entry.end, branch.shared))
+        same = current.sums[covered] if covered >= 0 else 0
         read = (same + rules.hidden) // rules.grid * rules.grid - rules.hidden
         # The whole prefix is cached from now on; entries that cover less of it add nothing.
         current.entries = [CachedPrefix(len(current.view), now + rules.lifetime)]
@@ -250,16 +244,18 @@ class PrefixCache:
     def _with_breakpoints(self) -> CacheUse:
         """With breakpoints: read the longest entry that the lookback from a breakpoint finds."""
         current, expires = self._lineage.current, self._now + self.rules.lifetime
-        # Without those whose prefix is too short to be cached.
         last = len(current.sums) - 1
+        # A prefix that is too short is not cached.
         marks = [mark for mark in sorted({min(self._system, last), last}) if current.sums[mark] >= self.rules.minimum]
-        hits = [hit for mark in marks if (hit := self._look_back(mark))]
-        hit = max(hits, key=lambda entry: entry.end, default=None)
-        if hit:
-            hit.expires = expires
+        if not marks:
+            return self._use(0, 0)
+        hits = [hit for hit in map(self._look_back, marks) if hit]
+        longest = max(hits, key=_end, default=None)
+        if longest:
+            longest.expires = expires
         for mark in marks:
             current.keep(mark, expires)
-        return self._use(current.sums[hit.end] if hit else 0, current.sums[marks[-1]] if marks else 0)
+        return self._use(current.sums[longest.end] if longest else 0, current.sums[marks[-1]])
 
     def _use(self, read: int, cached: int) -> CacheUse:
         total = self._lineage.current.sums[-1]
@@ -303,7 +299,6 @@ class PrefixCache:
         return kind in (Kind.USER, Kind.NOTICE) or (kind is Kind.RESULT and self._kind(position) is not Kind.RESULT)
 
     def _kind(self, position: int) -> Kind:
-        """Return the kind of the slot behind a position."""
         slot = self._lineage.current.view[position]
         index = slot if isinstance(slot, int) else slot.index
         return Kind.USER if index is None else self._kinds[index]

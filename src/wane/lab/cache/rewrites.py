@@ -1,12 +1,12 @@
 """Finds the requests of a recorded session that paid again for a prefix that the provider had cached, and why.
 
-A recording holds usage, times and content, but no requests. So a cause is what the provider says, an event that the
-recording holds between two requests, or what the end of the read implies; `Certainty` tells which.
+A recording holds usage, times and content, but no requests. So a cause is what the provider reported, an event that was
+recorded between two requests, or what the end of the read implies; `Certainty` tells which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -28,7 +28,7 @@ from wane.prices import prices_of
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation
 
 _RECENT: Final = 8
-"""How many requests back a read counts as the end of an earlier request; further back, it could be one by chance."""
+"""How many requests back the end of a read may match the end of a request; further back, it could match by chance."""
 
 _SKILL: Final = "Base directory for this skill: "
 """How Claude Code begins the text of a skill."""
@@ -46,8 +46,8 @@ class Rewrite:
         model: its model, as recorded; empty if unknown.
         cached: tokens of the request before that the provider had cached.
         input: all its input tokens.
-        read: how many of them it read from the cache.
-        dollars: what `tokens` cost more than reading them would have; None if the price is unknown.
+        read: input tokens that it read from the cache.
+        dollars: what `tokens` cost on top of the price of reading them; None if the price is unknown.
         explanation: why, and how that is known.
     """
 
@@ -62,13 +62,13 @@ class Rewrite:
 
     @property
     def tokens(self) -> int:
-        """Tokens that were paid again; after a compaction at most, as its summary is new."""
+        """Tokens that were paid again; an upper bound after a compaction, because its summary is new."""
         return min(self.cached, self.input) - self.read
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
-        known = {name: getattr(self, name) for name in ("call", "at", "model", "cached", "input", "read", "dollars")}
-        return {**known, "tokens": self.tokens, **self.explanation.to_dict()}
+        figures = {name: getattr(self, name) for name in self.__slots__ if name != "explanation"}
+        return {**figures, "tokens": self.tokens, **self.explanation.to_dict()}
 
     @property
     def time(self) -> datetime | None:
@@ -84,8 +84,8 @@ class Examination:
         session: the session.
         rewrites: the requests that paid again, in order.
         written: tokens that all calls wrote to the cache, as reported; 0 if the provider does not report writes.
-        compared: calls that could be compared with one before; 0 if the session recorded no cache reads at all.
-        without_usage: calls without recorded usage: what they paid again is not known.
+        compared: calls that could be compared with one before; 0 if the session recorded no cache reads or writes.
+        without_usage: calls without recorded usage, which may have paid again, too.
     """
 
     session: RecordedSession
@@ -122,71 +122,65 @@ def totals_by_cause(rewrites: Iterable[Rewrite]) -> dict[Cause, CauseTotals]:
 
 
 def examine(session: RecordedSession) -> Examination:
-    """Compare each request of a session with the one before, as far as usage is recorded.
+    """Compare each request of a session with the one before.
 
-    What it finds is bounded by the recording: a request that no usage was recorded for is left out, and reads that
-    nobody recorded make the whole session unknown.
+    Requests without recorded usage are left out. If no cache reads or writes were recorded, nothing can be compared.
     """
-    comparison = Comparison.of(session)
-    own = [request for request in comparison.sent if not request.call.inherited]
+    requests = Requests(session)
+    own = [request for request in requests.sent if not request.call.inherited]
     without = sum(not call.inherited for call in session.calls) - len(own)
     written = sum(request.usage.cache_write for request in own)
-    if not any(request.usage.cache_read or request.usage.cache_write for request in comparison.sent):
+    if not any(request.usage.cache_read or request.usage.cache_write for request in requests.sent):
         return Examination(session, (), 0, 0, without)
-    compared = sum(1 for _ in comparison.pairs())
-    return Examination(session, tuple(comparison.rewrites()), written, compared, without)
+    compared = sum(1 for _ in requests.pairs())
+    return Examination(session, tuple(requests.rewrites()), written, compared, without)
 
 
 @dataclass(frozen=True, slots=True)
-class SentRequest:
-    """A request that was sent: its number, call, usage, and the rules of its cache."""
+class ReportedRequest:
+    """A request with reported usage: the number of its call, the call, the usage, and the rules of its cache."""
 
     number: int
     call: ModelCall
     usage: Usage
     rules: CacheRules
 
-    @classmethod
-    def of(cls, number: int, call: ModelCall, session: RecordedSession) -> SentRequest:
-        """Return the request of a session's call."""
-        rules = rules_for(call.provider, call.model or "", hour=session.cached_for_hour)
-        return cls(number, call, call.usage or Usage(0), rules)
-
     @property
     def cached(self) -> int:
-        """Tokens of its prefix that the provider holds from now on."""
+        """Tokens of its prefix that the provider has cached after it."""
         if self.usage.cache_write or self.rules.charges_writes:
             return self.usage.cache_read + self.usage.cache_write
         grid, hidden = self.rules.grid, self.rules.hidden
         return max(0, (self.usage.total_input + hidden) // grid * grid - hidden)
 
-    def seconds_since(self, earlier: SentRequest) -> float | None:
+    def seconds_since(self, earlier: ReportedRequest) -> float | None:
         """Return the time between two answers; None if it is not known, or the clock went back."""
         if self.call.at is None or earlier.call.at is None or self.call.at < earlier.call.at:
             return None
         return self.call.at - earlier.call.at
 
 
-class Comparison:
-    """Compares the requests of a session that have usage, each with the one before."""
+class Requests:
+    """The requests of a session with reported usage, each to be compared with the one before."""
 
-    def __init__(self, session: RecordedSession, sent: Sequence[SentRequest]) -> None:
-        self.sent = sent
+    def __init__(self, session: RecordedSession) -> None:
+        self.sent: list[ReportedRequest] = []
         self._session = session
-        reads = [request.usage.cache_read for request in sent if request.usage.cache_read]
-        # Tokens ahead of the conversation, at most.
-        self._head = min(sent[0].usage.total_input, *reads) + SMALLEST if reads else SMALLEST
+        hour = session.cached_for_hour
+        for number, call in enumerate(session.calls):
+            if call.usage and call.usage.total_input:
+                rules = rules_for(call.provider, call.model or "", hour=hour)
+                self.sent.append(ReportedRequest(number, call, call.usage, rules))
+        reads = [request.usage.cache_read for request in self.sent if request.usage.cache_read]
+        # The most tokens that can be ahead of the conversation.
+        self._head = SMALLEST
+        if reads:
+            self._head += min(self.sent[0].usage.total_input, *reads)
 
-    @classmethod
-    def of(cls, session: RecordedSession) -> Comparison:
-        """Compare the requests of a session."""
-        sent = [SentRequest.of(number, call, session) for number, call in enumerate(session.calls)]
-        return cls(session, [request for request in sent if request.usage.total_input])
-
-    def pairs(self) -> Iterator[tuple[int, SentRequest, SentRequest]]:
+    def pairs(self) -> Iterator[tuple[int, ReportedRequest, ReportedRequest]]:
         """Yield each request but the first, with its position in `sent` and the request to compare it with.
 
-        What another session sent before this one branched off counts there, and is what the first request follows.
+        Requests from before the session branched off count for another session; the first own request follows them.
         """
         for position in range(1, len(self.sent)):
             if not self.sent[position].call.inherited:
@@ -204,7 +198,7 @@ class Comparison:
             why = self._explain(position, before)
             yield Rewrite(sent.number, sent.call.at, model, *sizes, _dollars(sent, tokens), why)
 
-    def _before(self, position: int) -> SentRequest:
+    def _before(self, position: int) -> ReportedRequest:
         """Return the request to compare with: the last one of the same model, or the last one."""
         model = self.sent[position].call.model
         for earlier in reversed(self.sent[:position]):
@@ -212,23 +206,24 @@ class Comparison:
                 return earlier
         return self.sent[position - 1]
 
-    def _explain(self, position: int, before: SentRequest) -> Explanation:
-        """Return the first cause that holds: what was said, then the clock, then events, then the read's end."""
-        sent, event = self.sent[position], self._event(self.sent[position], before)
-        said = sent.usage.rewritten
-        if said is not None and event is not None and said.cause is Cause.MESSAGES:
-            # The provider sees other messages; the recording says what changed them.
-            return replace(event, evidence=f"{event.evidence}; {said.evidence}")
+    def _explain(self, position: int, before: ReportedRequest) -> Explanation:
+        """Return the first known cause: a report, the time passed, an event, or what the end of the read implies."""
+        sent = self.sent[position]
+        event = self._event(sent, before)
+        reported = sent.usage.rewritten
+        if reported is not None and event is not None and reported.cause is Cause.MESSAGES:
+            # The provider saw other messages; the event is what changed them.
+            return replace(event, evidence=f"{event.evidence}; {reported.evidence}")
         return (
-            said
+            reported
             or self._expired(sent, before)
             or event
             or self._left_out_reasoning(sent, before)
             or self._end_of_read(position, before)
         )
 
-    def _event(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
-        """Return what the recording holds between two requests."""
+    def _event(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
+        """Return an event between two requests that explains it; None if none was recorded."""
         if before.call.model != sent.call.model:
             what = f"the model was {before.call.model}, and is {sent.call.model}"
             return Explanation(Cause.MODEL, Certainty.RECORDED, what)
@@ -243,18 +238,18 @@ class Comparison:
             return Explanation(Cause.EVICTION, Certainty.RECORDED, "a pass evicted content from the view")
         return None
 
-    def _expired(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
-        """Return whether the cache had expired: then at most what other sessions share was read."""
+    def _expired(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
+        """Return whether the cache had expired; then at most a head that other sessions share was read."""
         seconds, lifetime = sent.seconds_since(before), sent.rules.lifetime
         if seconds is None or seconds < lifetime or sent.usage.cache_read > self._head:
             return None
         what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"
         return Explanation(Cause.IDLE, Certainty.RECORDED, what)
 
-    def _left_out_reasoning(self, sent: SentRequest, before: SentRequest) -> Explanation | None:
+    def _left_out_reasoning(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
         """Return whether the request left out reasoning of earlier turns, as some models' APIs do.
 
-        Then the read ends where the request ended that the first of this reasoning answered.
+        Then the read ends with the request whose answer holds the first of this reasoning.
         """
         turns = self._session.user_turns if drops_reasoning(sent.call.model or "") else ()
         cleared = sorted({*self._session.reasoning_cleared, *turns})
@@ -269,8 +264,8 @@ class Comparison:
         what = "the user spoke, and the API leaves out the reasoning of earlier turns"
         return Explanation(Cause.REASONING, Certainty.INFERRED, what)
 
-    def _end_of_read(self, position: int, before: SentRequest) -> Explanation:
-        """Return what the end of the read implies while the recorded history only grew."""
+    def _end_of_read(self, position: int, before: ReportedRequest) -> Explanation:
+        """Return what the end of the read implies if nothing was recorded but new messages."""
         sent = self.sent[position]
         read, seconds = sent.usage.cache_read, sent.seconds_since(before)
         shrunk = before.usage.total_input - sent.usage.total_input
@@ -281,7 +276,7 @@ class Comparison:
         what = f"the read ends at {read:,} tokens"
         if read <= self._head:
             ago = "" if seconds is None else f" {seconds:,.0f} s before"
-            what = f"{f'only {read:,} tokens were' if read else 'nothing was'} read"
+            what = f"only {read:,} tokens were read" if read else "nothing was read"
             what += f", though {before.cached:,} were cached{ago}"
             if not read and spoken and dates_prompt(self._session.source, sent.call.at):
                 what += f"; {self._session.source} wrote the time of its start into its system prompt"
@@ -303,8 +298,8 @@ class Comparison:
             return Explanation(Cause.IDLE, Certainty.INFERRED, what)
         return Explanation(Cause.HEAD if read <= self._head else Cause.UNEXPLAINED, Certainty.UNKNOWN, what)
 
-    def client_event(self, before: SentRequest, sent: SentRequest) -> str:
-        """Return at which event of Claude Code between two requests it may have changed its messages; empty if none."""
+    def client_event(self, before: ReportedRequest, sent: ReportedRequest) -> str:
+        """Return the event between two requests at which Claude Code may have changed its messages; empty if none."""
         first, last = before.call.first, sent.call.first
         versions = {before.call.version, sent.call.version} - {""}
         if len(versions) == 2 or any(_EXIT in part.text for part in self._session.parts[first:last]):
@@ -318,34 +313,37 @@ class Comparison:
     def _loads_skill(self, first: int, last: int) -> bool:
         return any(part.text.startswith(_SKILL) for part in self._session.parts[first:last])
 
-    def _read_again(self, position: int, before: SentRequest) -> int:
-        """Return what the next request read of what was cached before a request, which did not read it; or 0.
+    def _read_again(self, position: int, before: ReportedRequest) -> int:
+        """Return how much the next request read from an entry that a request should have read; 0 if it did not.
 
-        It was read from an older entry, so neither had it been lost nor had anything in front of its end changed.
+        Then the entry was not lost, and nothing before its end had changed.
         """
-        sent, later = self.sent[position], self.sent[position + 1 : position + 2]
-        again = later[0].usage.cache_read if later else 0
+        if position + 1 == len(self.sent):
+            return 0
+        sent, later = self.sent[position], self.sent[position + 1]
+        again = later.usage.cache_read
         if not sent.usage.cache_read < again <= min(before.cached, sent.cached - 1):
             return 0
-        # An automatic cache also reads a part of this request's own entry, where the next one leaves it.
-        if self._event(later[0], sent) or (not sent.rules.breakpoints and self._user_spoke(sent, later[0])):
+        # From an automatic cache the next request also reads the part of this one's entry that both share.
+        if self._event(later, sent) or (not sent.rules.breakpoints and self._user_spoke(sent, later)):
             return 0
         return again
 
     def _distance(self, position: int) -> int:
-        """Return how many requests before this one the one was that ended where its read ends; 0 if none did lately."""
+        """Return how many requests back one ended where a request's read ends; 0 if none of the recent ones did."""
         sent = self.sent[position]
-        if sent.rules.breakpoints:
-            return 0
-        ends = ((distance, self.sent[position - distance].cached) for distance in range(2, min(_RECENT, position) + 1))
-        return next((distance for distance, end in ends if end == sent.usage.cache_read), 0)
+        if not sent.rules.breakpoints:
+            for distance in range(2, min(_RECENT, position) + 1):
+                if self.sent[position - distance].cached == sent.usage.cache_read:
+                    return distance
+        return 0
 
-    def _user_spoke(self, before: SentRequest, sent: SentRequest) -> bool:
+    def _user_spoke(self, before: ReportedRequest, sent: ReportedRequest) -> bool:
         return any(before.call.first < turn <= sent.call.first for turn in self._session.user_turns)
 
 
-def _dollars(sent: SentRequest, tokens: int) -> float | None:
-    """Return what a request paid for tokens over the price of reading them."""
+def _dollars(sent: ReportedRequest, tokens: int) -> float | None:
+    """Return what a request paid for tokens on top of the price of reading them."""
     name = sent.call.priced_as
     prices = prices_of(name) if name else None
     if prices is None:

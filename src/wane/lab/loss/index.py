@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -22,13 +22,13 @@ from wane.tools.shell import Simple, parse
 _SHOWING: Final = frozenset(["cat", "head", "tail", "less", "more", "bat", "batcat", "nl", "tac", "sed"])
 _EDITING: Final = INTERPRETERS | frozenset(["sed", "gsed", "ed", "ex", "patch", "apply_patch", "applypatch", "tee"])
 _SAYING: Final = frozenset(["echo", "printf"])
-_STANDS_FOR_PATHS: Final = frozenset("$*")
+_EXPANDED: Final = frozenset("$*")
 _DEEPEST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """The files whose content the result of a call shows, and those whose content it writes, in whole or in part."""
+    """The files whose content a call shows in its result, and those whose content it writes, in whole or in part."""
 
     read: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()
@@ -37,9 +37,9 @@ class Touched:
 def touched(call: Part) -> Touched:
     """Return which files a call shows and which it edits, as far as its arguments tell.
 
-    The annotator decides which files a call reads and writes. Of these, only reads that show content count (not a
-    search, a line count or a listing), and only writes of content that the call itself gives (not a copy, a removal,
-    a change of mode or the output of a program).
+    Of the files that a call reads and writes by its judgement, only those count whose content it shows (not a search,
+    a line count or a listing), and those whose new content the call itself gives (not a copy, a removal, a change of
+    mode or the output of a program).
     """
     tool = (call.tool or "").rpartition("__")[2].rpartition(".")[2].lower()
     judgement = judge_call(call.tool or "", call.arguments)
@@ -52,18 +52,23 @@ def touched(call: Part) -> Touched:
     # Some harnesses pass a command line word by word.
     lines = [*texts, " ".join(texts)] if len(texts) > 1 else texts
     commands = [command for line in lines for command in _commands(line)]
-    reads, writes = list[str](), list[str]()
-    for path in filter(_named, judgement.reads):
-        if any(_shows(command, path) for command in commands):
-            reads.append(path)
-    for path in filter(_named, judgement.writes):
-        if any(_edits(command, path) for command in commands):
-            writes.append(path)
-    return Touched(tuple(reads), tuple(writes))
+    return Touched(_matching(judgement.reads, commands, _shows), _matching(judgement.writes, commands, _edits))
+
+
+def _matching(
+    paths: Iterable[str], commands: Sequence[Simple], touches: Callable[[Simple, str], bool]
+) -> tuple[str, ...]:
+    """Return the paths that any command touches, without variables and patterns that the shell expands."""
+    matches: list[str] = []
+    for path in paths:
+        expands = not _EXPANDED.isdisjoint(path)
+        if not expands and any(touches(command, path) for command in commands):
+            matches.append(path)
+    return tuple(matches)
 
 
 class Files:
-    """Walks a session's model calls in order and keeps, by file, the result that showed it last."""
+    """Follows a session's model calls in order, with the result that last showed each file."""
 
     def __init__(self, session: RecordedSession) -> None:
         self._parts = session.parts
@@ -72,7 +77,7 @@ class Files:
         self._asked: dict[str | None, tuple[str, ...]] = {}
 
     def reads_needed(self, call: ModelCall) -> list[int]:
-        """Return, for each file that a call edits and that had been read before, the result that read it last."""
+        """Return the latest results that showed the files that a call edits; without files never read before."""
         for index in range(self._walked, call.first):
             part = self._parts[index]
             if part.kind is Kind.CALL:
@@ -83,29 +88,28 @@ class Files:
         self._walked = call.first
         calls = [part for part in self._parts[call.first : call.stop] if part.kind is Kind.CALL]
         edited = dict.fromkeys(path for part in calls for path in touched(part).edited)
-        return [read for path in edited if (read := self._latest.get(path)) is not None]
-
-
-def _named(path: str) -> bool:
-    """Whether it is a path, not a variable or pattern that the shell expands."""
-    return _STANDS_FOR_PATHS.isdisjoint(path)
+        reads = [self._latest.get(path) for path in edited]
+        return [read for read in reads if read is not None]
 
 
 def _commands(line: str, depth: int = 0) -> Iterator[Simple]:
     """Yield the simple commands of a line, and of the lines that they pass to another shell."""
     for command in parse(line):
         yield command
-        if depth < _DEEPEST:
-            for inner in command.words:
-                if " " in inner and any(flag.startswith("-") and flag.endswith("c") for flag in command.words):
-                    yield from _commands(inner, depth + 1)
+        passes_line = any(word.startswith("-") and word.endswith("c") for word in command.words)
+        if passes_line and depth < _DEEPEST:
+            for word in command.words:
+                if " " in word:
+                    yield from _commands(word, depth + 1)
 
 
 def _shows(command: Simple, path: str) -> bool:
     name = basename(path)
     words = [basename(word) for word in command.words]
-    at = next((position for position, word in enumerate(words) if word in _SHOWING), len(words))
-    return name in words[at + 1 :] or (at < len(words) and name in map(basename, command.reads))
+    for position, word in enumerate(words, start=1):
+        if word in _SHOWING:
+            return name in words[position:] or name in map(basename, command.reads)
+    return False
 
 
 def _edits(command: Simple, path: str) -> bool:
@@ -123,8 +127,8 @@ NONE = -1
 class Index:
     """The identifiers, edits, pairs and user turns of a session. Runs share it, so do not change it.
 
-    It keeps only identifiers that some call's output uses: memory grows with the model's output, not with the output of
-    its tools.
+    It has only identifiers that the output of some call uses, so its memory grows with the model's output, not with the
+    output of tools.
 
     Attributes:
         session: the session.
@@ -133,10 +137,8 @@ class Index:
         results: items that are results, ascending.
         is_result: by item, 1 for a result, else 0.
         partner: by item, a call's result or a result's call; `NONE` for other items and open calls.
-        needed_reads: by model call, for each file that it edits and that had been read before, the item that showed it
-            last.
-        repeats: by model call, for each of its calls of a tool that had been made before, the item of the latest result
-            that it had then.
+        needed_reads: by model call, the items that last showed the files that it edits.
+        repeats: by model call, the latest results of those of its tool calls that had been made before.
         lengths: by identifier, its length in characters.
         postings: by identifier, the items that hold it, ascending.
     """
@@ -161,7 +163,7 @@ class Index:
         self.repeats = _repeats(session, self.partner)
 
     def uses(self, call: int) -> Iterator[tuple[int, int]]:
-        """Yield the identifiers that a model call uses and that occurred before, with the number of these postings."""
+        """Return the identifiers that a model call uses and that occurred before, with the number of earlier items."""
         start, stop = self._use_bounds[call], self._use_bounds[call + 1]
         return zip(self._use_ids[start:stop], self._use_counts[start:stop], strict=True)
 
@@ -174,9 +176,10 @@ class Index:
         ids, parts, calls = self._ids, self.session.parts, self.session.calls
         used: list[array[int]] = []
         for call in calls:
-            output_words = {
-                word for part in parts[call.first : call.stop] for text in spoken(part) for word in identifiers(text)
-            }
+            output_words: set[str] = set()
+            for part in parts[call.first : call.stop]:
+                for text in spoken(part):
+                    output_words.update(identifiers(text))
             # Sorted, so that every run gives the same numbers.
             used.append(array("i", [ids.setdefault(word, len(ids)) for word in sorted(output_words)]))
         self.postings = [array("i") for _ in self._ids]
@@ -193,15 +196,18 @@ class Index:
                     self._use_ids.append(word)
                     self._use_counts.append(before)
             self._use_bounds.append(len(self._use_ids))
-        # Nothing looks for identifiers that occur first where they are used.
-        used_before, nothing = set(self._use_ids), array("i")
         self.lengths = array("i", map(len, ids))
-        self.postings = [posting if word in used_before else nothing for word, posting in enumerate(self.postings)]
+        # Identifiers that no call uses again are not looked up.
+        used_before = set(self._use_ids)
+        nothing = array("i")
+        for word in range(len(self.postings)):
+            if word not in used_before:
+                self.postings[word] = nothing
         self._ids = {text: word for text, word in ids.items() if word in used_before}
 
 
 def _repeats(session: RecordedSession, partner: Sequence[int]) -> dict[int, list[int]]:
-    # Calls that change what they name, such as edits, are made again on purpose, and so are marks: they do not count.
+    # Calls that change something, such as edits, and marks do not count: they are made again on purpose.
     latest: dict[tuple[str, str], int] = {}
     repeats: dict[int, list[int]] = {}
     for number, call in enumerate(session.calls):

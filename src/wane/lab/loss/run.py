@@ -15,7 +15,7 @@ from wane.strategies.base import Slot, Substitute
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """Content to fetch again: the results, each a call that costs the agent a turn, and the tokens that they add."""
+    """Content to fetch again: the number of results, each a tool call that costs a turn, and their tokens."""
 
     results: int = 0
     tokens: int = 0
@@ -29,13 +29,13 @@ class CallLoss:
     """The content that one model call needed, and how much of it the view held; see docs/lab/loss.md.
 
     Attributes:
-        uses: identifiers in its output that occurred in the history before it, each once.
-        in_view: identifiers of these that the view held.
-        edits: files that it edits and that had been read before.
-        grounded: files of these whose latest read the view held unchanged.
+        uses: number of identifiers in its output that occurred in the history before it.
+        in_view: how many of them the view held.
+        edits: number of files that it edits and that had been read before.
+        grounded: how many of them have their latest read unchanged in the view.
         reread: content to fetch again.
-        repeats: calls of tools that had been made before, with the same arguments.
-        faults: calls of these whose earlier result the view did not hold unchanged.
+        repeats: number of tool calls that had been made before with the same arguments.
+        faults: how many of them lack their earlier result, unchanged, in the view.
         user_turns: user turns before the call.
         invalid_pairs: calls in view without their result, and results without their call.
     """
@@ -53,10 +53,10 @@ class CallLoss:
 
 @dataclass(frozen=True, slots=True)
 class LossTotals(CallLoss):
-    """The loss over all model calls: sums, but of `user_turns` those before the last call. Sessions add up with `+`.
+    """The loss over all model calls: sums, but `user_turns` are those before the last call. Sessions add up with `+`.
 
     Attributes:
-        in_view_at_best: `in_view` if each summary without text held the most useful identifiers that fit its length.
+        in_view_at_best: `in_view` if each summary of unknown text held the most useful identifiers that fit its length.
         user_turns_lost: user turns that were missing or changed at some call.
     """
 
@@ -74,12 +74,12 @@ class LossTotals(CallLoss):
 
     @property
     def reference_recall_at_best(self) -> float:
-        """The same if each summary without text were the best of its length; equal if all summaries had texts."""
+        """The same if each summary of unknown text were the best of its length."""
         return _share(self.in_view_at_best, self.uses)
 
     @property
     def edit_grounding(self) -> float:
-        """Share of the edits whose file's latest read the view held; 1.0 if there were none."""
+        """Share of the edits for which the view held the latest read of the file; 1.0 if there were none."""
         return _share(self.grounded, self.edits)
 
     @property
@@ -95,8 +95,8 @@ def _share(part: float, total: int) -> float:
 class ViewContents:
     """The current view of one run.
 
-    A view usually begins like the previous one, except where a strategy acted. So the shared beginning is compared as a
-    whole, and only the rest slot by slot.
+    A view usually begins like the previous one, except where a strategy acted. So the shared beginning is skipped, and
+    only the slots after it are compared.
 
     Attributes:
         unchanged: by item, 1 if the view holds it unchanged, else 0.
@@ -147,9 +147,8 @@ class ViewContents:
         standing = {slot.index for slot in substitutes if slot.index is not None}
         changed = standing ^ self._standing
         self._standing = standing
-        # Texts that are gone are dropped: shortened results can be many and long.
-        cached = self._holds
-        self._holds = {}
+        # Texts that left the view are forgotten: shortened results can be many and long.
+        cached, self._holds = self._holds, {}
         for text in texts:
             self._holds[text] = cached[text] if text in cached else self._index.holds(text)
         self.in_texts = set().union(*self._holds.values())
@@ -181,11 +180,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 
 class Loss:
-    """The loss of one run of a strategy.
-
-    Args:
-        index: the session; runs share it.
-    """
+    """The loss of one run of a strategy over the session of an index, which runs share."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -231,20 +226,20 @@ class Loss:
         judged = [loss for loss, call in zip(self._judged, calls, strict=False) if not call.inherited]
         sums: dict[str, Any] = {}
         for field in fields(CallLoss):
-            start = getattr(CallLoss(), field.name)
-            sums[field.name] = sum((getattr(loss, field.name) for loss in judged), start)
+            values = [getattr(loss, field.name) for loss in judged]
+            sums[field.name] = sum(values, getattr(CallLoss(), field.name))
         sums["user_turns"] = judged[-1].user_turns if judged else 0
         best = sums["in_view"] + self._summaries.held_at_best()
         return LossTotals(**sums, in_view_at_best=best, user_turns_lost=len(self._contents.lost_users))
 
     def _missing(self, call: int) -> tuple[int, list[tuple[int, int]]]:
-        """Return how many identifiers a call uses, and those that its view does not hold."""
+        """Return how many identifiers a call uses, and which of them its view lacks, as `uses` of the index does."""
         in_view, in_texts, postings = self._contents.unchanged, self._contents.in_texts, self._index.postings
         uses = 0
         missing = []
         for word, count in self._index.uses(call):
             uses += 1
-            # The latest place is the likeliest to be in view.
+            # The latest item is the likeliest to be in view.
             if in_view[postings[word][count - 1]] or word in in_texts:
                 continue
             if not any(map(in_view.__getitem__, postings[word][:count])):
@@ -256,9 +251,8 @@ class _Rereading:
     """The fetches of one run.
 
     A fetch brings back one whole item: the latest result that held an identifier, or the latest read of a file. The
-    copy stands at the end of the view at that call. It shares the fate of its companion, the first result recorded
-    after it: once the strategy evicts or changes that one, the copy is gone too, and is fetched again when it is next
-    needed.
+    copy is added at the end of the view. It shares the fate of its companion, the first result recorded after it: once
+    the strategy evicts or changes that one, the copy is gone too, and is fetched again when it is next needed.
 
     Args:
         index: the session.
@@ -268,7 +262,7 @@ class _Rereading:
     def __init__(self, index: Index, in_view: bytearray) -> None:
         self._index = index
         self._in_view = in_view
-        self._back: dict[int, int | None] = {}
+        self._back: dict[int, int | None] = {}  # fetched items, with their companions
 
     def fetch(self, before: int, reads: Sequence[int], missing: Sequence[tuple[int, int]]) -> Reread:
         """Fetch the content that one model call needs and that neither the view nor an earlier fetch holds.
@@ -280,11 +274,9 @@ class _Rereading:
         """
         if not self._back and not reads and not missing:
             return Reread()
-        self._back = {
-            item: companion
-            for item, companion in self._back.items()
-            if companion is None or companion >= before or self._in_view[companion]
-        }
+        for item, companion in list(self._back.items()):
+            if companion is not None and companion < before and not self._in_view[companion]:
+                del self._back[item]
         needed = list(dict.fromkeys(item for item in reads if item not in self._back))
         self._back.update(dict.fromkeys(needed, self._companion(before)))
         # Oldest first: an old result often holds what later results held too.
@@ -310,20 +302,20 @@ class _Summaries:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        # Keyed by identity, as two summaries of unknown text and equal length are still two; kept, so that no
-        # identity is used again.
+        # By identity, because two summaries of unknown text and equal length are still two. The value keeps them alive,
+        # so that no identity is used again.
         self._wanted: dict[tuple[int, ...], tuple[list[Substitute], Counter[int]]] = {}
 
     def want(self, summaries: Sequence[Substitute], words: Iterable[int]) -> None:
-        """Note identifiers that a call used and that its view, with these summaries without text, may not hold."""
+        """Note identifiers that a call used and that only these summaries may have held."""
         key = tuple(map(id, summaries))
         self._wanted.setdefault(key, (list(summaries), Counter()))[1].update(words)
 
     def held_at_best(self) -> float:
         """Return the most uses that texts of these lengths could have served.
 
-        An identifier takes its characters and one separator, at four characters per token. The last one that fits in
-        part counts in part, which only raises the bound.
+        An identifier takes its characters and one separator, at four characters per token. If the last one fits only in
+        part, it counts in part.
         """
         served = 0.0
         for summaries, counts in self._wanted.values():

@@ -2,14 +2,15 @@
 
 It holds the user's turns, the answers, and aider's own output. Each line of a turn begins with `#### `. Aider's output
 begins with `> ` and ends with exactly two spaces, however many lines it has. All other text is the model's. The
-prompts, the files and the map of the repository that aider sent are not in it; the printed token counts tell how much
-they were, and the printed costs what they cost: a call has no time by which it could be priced.
+prompts, the files and the map of the repository that aider sent are not recorded, but counted in the tokens that it
+printed. Costs are those that it printed, because calls have no times by which to price them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -49,46 +50,43 @@ def is_history(beginning: bytes) -> bool:
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the sessions of a file: one for each start of aider, and for each history that was cleared in it.
+    """Return the sessions of a file: each start of aider begins one, and so does each command that clears the history.
 
-    Those without a call of a model are left out, unless no session has one.
-
-    Raises:
-        OSError: if the file cannot be read.
+    Sessions without a model call are left out; if there are only such, the last one is returned.
     """
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         blocks = list(_blocks(file))
-    starts = [index for index, block in enumerate(blocks) if block.kind == "started"]
-    sessions = list[RecordedSession]()
-    for start, stop in zip(starts, [*starts[1:], len(blocks)], strict=True):
+    bounds = [index for index, block in enumerate(blocks) if block.kind == "started"] + [len(blocks)]
+    sessions: list[RecordedSession] = []
+    for start, stop in pairwise(bounds):
         sessions += _sessions(blocks[start:stop])
     called = [session for session in sessions if session.calls]
     return called or sessions[-1:]
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[_Passage]:
-    """Yield the blocks of a history, in order."""
     kind, first, body = "", 0, list[str]()
-    open_print = False  # whether the printed text goes on on the next line
+    printing = False  # whether the printed text goes on in the next line
     for number, raw in enumerate(lines, start=1):
         line = raw.rstrip("\r\n")
-        if open_print:
-            now, content, begins = "printed", line, False
+        content = line
+        if printing:
+            line_kind, begins = "printed", False
         elif _STARTED.match(line):
-            now, content, begins = "started", line, True
+            line_kind, begins = "started", True
         elif line.startswith("> "):
-            now, content, begins = "printed", line[2:], True
+            line_kind, begins, content = "printed", True, line[2:]
         elif line.startswith("#### "):
-            now, content, begins = "typed", line[5:], kind != "typed"
+            line_kind, begins, content = "typed", kind != "typed", line[5:]
         else:
-            now, content, begins = "answered", line, kind != "answered"
+            line_kind, begins = "answered", kind != "answered"
         if begins:
             if body:
                 yield _Passage(first, kind, "\n".join(body).strip())
-            kind, first, body = now, number, []
-        body.append(content.removesuffix("  ") if now in ("printed", "typed") else content)
-        # A line within it may end with more spaces.
-        open_print = now == "printed" and line != f"{line.rstrip()}  "
+            kind, first, body = line_kind, number, []
+        body.append(content.removesuffix("  ") if line_kind in ("printed", "typed") else content)
+        # Its last line ends with exactly two spaces; others may end with more.
+        printing = line_kind == "printed" and line != f"{line.rstrip()}  "
     if body:
         yield _Passage(first, kind, "\n".join(body).strip())
 
@@ -121,7 +119,7 @@ def _sessions(blocks: Iterable[_Passage]) -> Iterator[RecordedSession]:
         elif match := _MODEL.match(block.text):
             model = match[1].rpartition("/")[2]
         elif block.kind == "printed" and block.text.startswith("# "):
-            # The reason why an edit failed, or output of the linter or the tests; aider sends it to the model.
+            # Why an edit failed, or output of the linter or the tests, which aider sends to the model.
             builder.user(Content(block.text), notice=True)
     if answer is not None:
         builder.answer([Part(Kind.TEXT, answer.text)], model=model, line=answer.line)
@@ -137,7 +135,7 @@ def _request(typed: str) -> str:
 
 
 def _usage(printed: str) -> Usage | None:
-    """Return the usage that aider printed, rounded as it was; aider counts cache reads among the tokens sent."""
+    """Return the usage that aider printed, in rounded numbers; the tokens sent include those read from the cache."""
     match = _TOKENS.search(printed)
     if match is None:
         return None
@@ -147,7 +145,6 @@ def _usage(printed: str) -> Usage | None:
 
 
 def _cost(printed: str) -> float | None:
-    """Return the dollars that aider printed, rounded as they were."""
     match = _COST.search(printed)
     try:
         return float(match[1].replace(",", "")) if match else None

@@ -1,7 +1,7 @@
 """Sessions of Codex (openai/codex): rollout files, JSON Lines of `{timestamp, type, payload}`.
 
-Codex records OpenAI's Responses items in the order of its history, and each model call's usage as an event after the
-call. The items up to that event, or up to the results of its calls, are the output of one call.
+Codex records items of OpenAI's Responses in the order of its history, and each model call's usage as an event after the
+call. The items up to that event, or up to the results of its tool calls, are the output of one model call.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind
+from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.openai_responses import SEAL, is_harness_made, part_of
 from wane.formats.values import compact, raw_text, sealed_tokens
-from wane.lab.readers.building.blocks import content, couple_items, image_tokens
+from wane.lab.readers.building.blocks import Content, content, couple_items, image_tokens
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import DAMAGED, Problems, name_left, plain_path, records
+from wane.lab.readers.building.lines import DAMAGED, Problems, name_abandoned, plain_path, records
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
 from wane.lab.session import RecordedSession, Usage
@@ -62,19 +63,19 @@ _ITEMS: Final = frozenset(
         "web_search_call",
     }
 )
-"""Known item types. Items of a compaction repeat its own line; snapshots are Codex's own."""
+"""Known item types. The items of a compaction repeat its line; snapshots are Codex's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A model's output, with its result if the provider ran the call itself."""
+    """Output of the model; with the result, if the provider ran the call itself."""
 
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Usage of a model call, from the event after it, and an id of the call that a copy of the event shares."""
+    """The usage of a model call, from the event after it, and an id of the call that copies of the event share."""
 
     usage: Usage
     reasoning: int
@@ -83,7 +84,7 @@ class _Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Compacted:
-    """A compaction with its summary; a summary by OpenAI's servers is encrypted, and empty here.
+    """A compaction with its summary, which is empty if OpenAI's servers wrote it encrypted.
 
     The model also saw the user turns again, which are in the history already.
     """
@@ -93,7 +94,7 @@ class _Compacted:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """Where a sub-agent's own work begins, behind a copy of its parent's history."""
+    """The beginning of a session's own work, after a copy of the history of another session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class _Effort:
 
 @dataclass(frozen=True, slots=True)
 class _RolloutLine:
-    """One thing that happened, with its line and the current model; a `Part` did not come from the model."""
+    """A step of a session, with its line and the current model; a `Part` did not come from the model."""
 
     line: int | None
     at: float | None
@@ -114,21 +115,17 @@ class _RolloutLine:
 
     @property
     def is_turn(self) -> bool:
-        """Whether a person wrote it to the agent, or another agent set the task."""
+        """Whether it is a message to the agent, from a person or from an agent that set its task."""
         return isinstance(self.what, Part) and self.what.kind is Kind.USER
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a rollout file; none if the file holds nothing of Codex.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return the session of a rollout file (see `LineReader`); none if the file holds nothing of Codex."""
     builder = SessionBuilder(plain_path(path).stem, NAME)
     collected = _Collected(builder)
     for line, data in records(path, builder.problems):
         collected.take(line, data)
-    if not collected.found:
+    if not collected.recognised:
         return []
     _Assembly(builder, collected.instructions + _steps_before(path, collected) + collected.steps).run()
     session = builder.build()
@@ -155,42 +152,48 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
 def _steps_before(path: Path, collected: _Collected) -> list[_RolloutLine]:
     """Return the steps ahead of a fork or a revert, which its file does not hold but refers to."""
     steps = list[_RolloutLine]()
-    base, files = collected.base, {path}
+    base = collected.base
+    path = path.resolve()
+    files = {path}
     while base:
-        rollout, end = text(base.get("thread_id")), count(base.get("end_ordinal_exclusive"))
-        file = _file_of(rollout, path.resolve())
-        why = ""
-        if end is None:
-            why = f"up to {base.get('end_ordinal_exclusive')!r}, which is no line"
-        elif file is None:
-            why = "which was not found"
-        elif file in files:
-            why = "which stands in this one"
-        else:
-            files.add(file)
-            problems = Problems()
-            earlier = _Collected(SessionBuilder(plain_path(file).stem, NAME))
-            try:
-                for line, data in records(file, problems):
-                    ordinal = count(data.get("ordinal"))
-                    if (line - 1 if ordinal is None else ordinal) < end:
-                        earlier.take(line, data)
-            except DAMAGED as error:
-                why = f"which cannot be read: {error}"
-            if problems.unread:
-                what = f"{problems.unread} lines of the rollout {rollout!r}, which holds its beginning, cannot be read"
-                collected.problems.add(1, what, unread=True)
-        if why:
-            what = f"its beginning stands in the rollout {rollout!r}, {why}; it is missing"
+        rollout = text(base.get("thread_id"))
+        try:
+            file = _file_of(rollout, path)
+            if file in files:
+                raise FormatError("the rollouts refer to each other")
+            base, earlier, unread = _base_steps(file, base.get("end_ordinal_exclusive"))
+        except (FormatError, *DAMAGED) as error:
+            what = f"the beginning of this session, in the rollout {rollout!r}, is missing: {error}"
             collected.problems.add(1, what, unread=True)
             break
-        steps = [replace(step, line=None) for step in earlier.steps] + steps
-        base = earlier.base
+        if unread:
+            what = f"{unread} lines of the rollout {rollout!r}, with the beginning of this session, cannot be read"
+            collected.problems.add(1, what, unread=True)
+        files.add(file)
+        steps = earlier + steps
     return [*steps, _RolloutLine(None, None, _Begun())] if steps else []
 
 
-def _file_of(rollout: str, beside: Path) -> Path | None:
-    """Return the file of a rollout: in the folder of another one, or in any of Codex's folders by date."""
+def _base_steps(file: Path, stop: object) -> tuple[Mapping[str, Any], list[_RolloutLine], int]:
+    """Return the base of a rollout, its own steps before a line, and the number of unreadable lines."""
+    end = count(stop)
+    if end is None:
+        raise FormatError(f"it ends before line {stop!r}, which is not a line number")
+    problems = Problems()
+    earlier = _Collected(SessionBuilder(plain_path(file).stem, NAME))
+    for line, data in records(file, problems):
+        ordinal = count(data.get("ordinal"))
+        if (line - 1 if ordinal is None else ordinal) < end:
+            earlier.take(line, data)
+    return earlier.base, [replace(step, line=None) for step in earlier.steps], problems.unread
+
+
+def _file_of(rollout: str, beside: Path) -> Path:
+    """Return the file of a rollout: in the folder of another one, or in any of Codex's folders by date.
+
+    Raises:
+        FormatError: if there is none.
+    """
     folders = [beside.parent]
     if len(beside.parents) > 4 and all(folder.name.isdecimal() for folder in beside.parents[:3]):
         folders += [beside.parents[4] / "sessions", beside.parents[4] / "archived_sessions", beside.parents[3]]
@@ -198,7 +201,7 @@ def _file_of(rollout: str, beside: Path) -> Path | None:
         for file in sorted(folder.rglob(f"rollout-*{escape(rollout)}.jsonl*")):
             if rollout and plain_path(file).suffix == ".jsonl" and file.is_file():
                 return file
-    return None
+    raise FormatError("the rollout was not found")
 
 
 class _Collected:
@@ -207,8 +210,8 @@ class _Collected:
     def __init__(self, builder: SessionBuilder) -> None:
         self.instructions: list[_RolloutLine] = []
         self.steps: list[_RolloutLine] = []
-        self.base: Mapping[str, Any] = {}  # where the history before it stands
-        self.found = False
+        self.base: Mapping[str, Any] = {}  # the rollout that holds the history before it, and where that ends
+        self.recognised = False
         self.problems = builder.problems
         self._builder = builder
         self._model: str | None = None
@@ -216,8 +219,9 @@ class _Collected:
         self._made = 0  # model calls of the turn
         self._totals: object = None
         self._has_meta = False
-        self._begins_at: int | None = None  # ordinal of the first line of a sub-agent that has its parent's history
-        self.id = self.parent = ""
+        self._begins_at: int | None = None  # ordinal of the first line after a copy of the parent's history
+        self.id = ""
+        self.parent = ""
 
     def take(self, line: int, data: Mapping[str, Any]) -> None:
         kind, at = text(data.get("type")), seconds(data.get("timestamp"))
@@ -249,10 +253,10 @@ class _Collected:
 
     def _add(self, line: int, at: float | None, what: Any) -> None:
         self.steps.append(_RolloutLine(line, at, what, self._model))
-        self.found = True
+        self.recognised = True
 
     def _meta(self, line: int, payload: Mapping[str, Any]) -> None:
-        self.found = True
+        self.recognised = True
         if self._has_meta:
             return  # a fork repeats the header of its origin
         self._has_meta = True
@@ -274,9 +278,9 @@ class _Collected:
             self.problems.add(line, f"an item of the unknown type {kind!r}")
 
     def _event(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
-        """Take usage and rollbacks from events; their other content repeats the items."""
+        """Take usage and rollbacks from events; all else in them repeats the items."""
         kind = text(payload.get("type"))
-        self.found = True
+        self.recognised = True
         if kind == "token_count":
             self._cost(line, at, mapping(payload.get("info")))
         elif kind == "thread_rolled_back":
@@ -293,7 +297,7 @@ class _Collected:
             written=last.get("cache_write_input_tokens"),
             output=last.get("output_tokens"),
         )
-        # The event is repeated when limits change, and after a compaction it only estimates the new context.
+        # Codex repeats the event when limits change. After a compaction it only estimates the new context.
         if usage is not None and (totals is None or totals != self._totals):
             self._totals = totals
             self._made += 1
@@ -306,12 +310,12 @@ class _Collected:
             start = starts[-min(turns, len(starts))]
             undone = self.steps[start:]
             calls = sum(isinstance(step.what, _Cost) for step in undone)
-            name_left((step.line for step in undone if step.line is not None), self.problems, calls)
+            name_abandoned((step.line for step in undone if step.line is not None), self.problems, calls)
             del self.steps[start:]
 
 
 class _Assembly:
-    """Assembles the steps into a session: output up to its usage is one model call."""
+    """Assembles the steps into a session: the output up to a usage is one model call."""
 
     def __init__(self, builder: SessionBuilder, steps: Sequence[_RolloutLine]) -> None:
         self._builder = builder
@@ -343,7 +347,7 @@ class _Assembly:
         self._flush(None)
 
     def _flush(self, cost: _Cost | None, model: str | None = None) -> None:
-        """End the model call. A cost without output is that of a summary, which is not part of the history."""
+        """End the model call. A cost without output is that of a summary, which is no part of the history."""
         if cost is not None:
             self._builder.context = cost.usage.total_input + (cost.usage.output or 0)
         if self._output:
@@ -373,19 +377,22 @@ class _Assembly:
 
 def _with_reasoning(output: Sequence[_RolloutLine], cost: _Cost | None) -> list[Part]:
     """Return the parts of a call's output. Reasoning is encrypted, so the call's usage gives its size."""
-    parts = [part for step in output if isinstance(step.what, _Output) for part in step.what.parts]
+    parts: list[Part] = []
+    for step in output:
+        if isinstance(step.what, _Output):
+            parts += step.what.parts
     positions = [position for position, part in enumerate(parts) if part.kind is Kind.REASONING]
     if cost is not None and positions:
         share, remainder = divmod(cost.reasoning, len(positions))
         for number, position in enumerate(positions):
-            tokens = share + (number < remainder)
+            tokens = share + 1 if number < remainder else share
             visible = -(-len(parts[position].text) // _CHARACTERS_PER_TOKEN)
             parts[position] = replace(parts[position], extra_tokens=max(0, tokens - visible))
     return [part for part in parts if part.kind is not Kind.REASONING or part.text or part.extra_tokens]
 
 
 def _part_of_item(item: Mapping[str, Any]) -> Part | _Output | None:
-    """Take an item of OpenAI's Responses apart; None if it is no part of the history."""
+    """Return an item of OpenAI's Responses as a part or output; None if it is not in the history."""
     match item.get("type"):
         case "message":
             return _message(item)
@@ -394,9 +401,9 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Output | None:
         case "additional_tools":
             return Part(Kind.SYSTEM, compact(item.get("tools")))
         case "reasoning":
-            texts = [content(item.get(key)).text for key in ("summary", "content")]
+            words = Content.joined([content(item.get("summary")), content(item.get("content"))]).text
             extra = sealed_tokens(item.get("encrypted_content"), SEAL)
-            return _Output((Part(Kind.REASONING, "\n".join(filter(None, texts)), extra_tokens=extra),))
+            return _Output((Part(Kind.REASONING, words, extra_tokens=extra),))
         case "function_call" | "custom_tool_call":
             space, name = text(item.get("namespace")), text(item.get("name"))
             return _call(item, f"{space}.{name}" if space else name, item.get("arguments", item.get("input")))
@@ -406,7 +413,7 @@ def _part_of_item(item: Mapping[str, Any]) -> Part | _Output | None:
             return _call(item, "local_shell", item.get("action"))
         case "function_call_output" | "custom_tool_call_output":
             output = item.get("output")
-            if isinstance(output, dict):  # older versions wrap the output in an object with its success
+            if isinstance(output, dict):  # as in older versions, with whether the tool succeeded
                 output = output.get("content_items") or output.get("content", output)
             return content(output).part(Kind.RESULT, call_id=text(item.get("call_id")))
         case "tool_search_output":

@@ -14,8 +14,8 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import name_left, records
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.lines import name_abandoned, records
+from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text
 from wane.lab.session import RecordedSession
 
 NAME: Final = "copilot-cli"
@@ -32,11 +32,7 @@ _Event = tuple[int, Mapping[str, Any]]
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a file; none if the file holds nothing of Copilot.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return the session of a file (see `LineReader`); none if the file holds nothing of Copilot."""
     name = path.parent.name if path.stem == "events" else path.stem
     builder = SessionBuilder(name, NAME)
     events = _events(records(path, builder.problems), builder)
@@ -48,7 +44,10 @@ def read(path: Path) -> list[RecordedSession]:
         agent = text(event.get("agentId")) or text(mapping(event.get("data")).get("parentToolCallId"))
         assembly = session if not agent else agents.setdefault(agent, _Assembly(SessionBuilder(agent, NAME)))
         assembly.take(line, event)
-    builder.sidechains(sub for assembly in agents.values() if (sub := assembly.end()).parts)
+    for assembly in agents.values():
+        side = assembly.end()
+        if side.parts:
+            builder.sidechain(side)
     return [session.end()]
 
 
@@ -65,15 +64,15 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
 
 
 def _events(lines: Iterable[_Event], builder: SessionBuilder) -> list[_Event]:
-    """Return the events without those that the user took back."""
+    """Return the events without those that the user rewound."""
     events: list[_Event] = []
     for line, event in lines:
         if event.get("type") == "session.snapshot_rewind":
             back = mapping(event.get("data")).get("upToEventId")
             ids = [earlier.get("id") for _, earlier in events]
             undone = events[ids.index(back) :] if back in ids else []
-            messages = [number for number, message in undone if text(message.get("type")).endswith(".message")]
-            name_left(messages, builder.problems, sum(_begins_answer(message) for _, message in undone))
+            lines_undone = [number for number, message in undone if text(message.get("type")).endswith(".message")]
+            name_abandoned(lines_undone, builder.problems, sum(_begins_answer(message) for _, message in undone))
             del events[len(events) - len(undone) :]
         elif text(event.get("type")).partition(".")[0] in _FAMILIES:
             events.append((line, event))
@@ -88,13 +87,11 @@ def _begins_answer(event: Mapping[str, Any]) -> bool:
 
 
 def _is_harness_made(data: Mapping[str, Any]) -> bool:
-    """Whether a message in the user's role is a skill, another agent's, or Copilot's own."""
+    """Whether a message in the user's role is from a skill, another agent or Copilot itself."""
     return bool(data.get("isAutopilotContinuation")) or text(data.get("source")) not in ("", "user")
 
 
 class _Assembly:
-    """Assembles the events of one agent into a session."""
-
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._answer: list[_Event] = []  # the messages of one model call
@@ -141,7 +138,7 @@ class _Assembly:
         if not notice and not self._builder.title:
             self._builder.title = text(data.get("content"))
         self._builder.settle()
-        # The text that the model got: the user's words, with the time and reminders around them.
+        # The text for the model has the time and reminders around the user's words.
         turn = text(data.get("transformedContent")) or text(data.get("content"))
         self._builder.user(Content(turn), notice=notice)
 
@@ -156,7 +153,7 @@ class _Assembly:
             seal = data.get("reasoningOpaque")
             answer.reasoning(text(data.get("reasoningText")), seal or data.get("encryptedContent"), signed=bool(seal))
             answer.text(Content(text(data.get("content"))))
-            for call in map(mapping, items(data.get("toolRequests"))):
+            for call in objects(data.get("toolRequests")):
                 answer.call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
         at, model = seconds(first.get("timestamp")), text(mapping(first.get("data")).get("model")) or None
         self._builder.answer(answer.coupled(), at=at, model=model, line=line)

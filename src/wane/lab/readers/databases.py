@@ -24,7 +24,7 @@ _NAMES: Final = ("opencode", "goose")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A session of a database, with the time of its last change (seconds since 1970 UTC) and its size (characters)."""
+    """A session of a database, with its last change in seconds since 1970 UTC, and its size in characters."""
 
     id: str
     title: str
@@ -34,7 +34,7 @@ class Listed:
 
 
 class DatabaseReader(Protocol):
-    """Reads the sessions of one agent's database; a module with these names."""
+    """Reads the sessions of one agent's database; a module."""
 
     NAME: str
     TABLES: frozenset[str]
@@ -44,7 +44,7 @@ class DatabaseReader(Protocol):
         ...
 
     def exported(self, database: sqlite3.Connection, session: str) -> Mapping[str, Any] | None:
-        """Return a session as the agent itself exports it; None if there is none with this id."""
+        """Return a session as the agent itself exports it; None if there is no session with this id."""
         ...
 
     def session(self, exported: Mapping[str, Any], name: str, problems: Problems) -> RecordedSession:
@@ -54,8 +54,8 @@ class DatabaseReader(Protocol):
 
 def is_database(path: Path) -> bool:
     """Return whether a path is a SQLite database, or one session of it."""
-    file = path if is_file(path) else path.parent
-    if not is_file(file):
+    file = path if path.is_file() else path.parent
+    if not file.is_file():
         return False
     with file.open("rb") as opened:
         return opened.read(len(_MAGIC)) == _MAGIC
@@ -63,15 +63,7 @@ def is_database(path: Path) -> bool:
 
 def is_session(path: Path) -> bool:
     """Return whether a path names one session of a database."""
-    return not is_file(path) and is_file(path.parent) and is_database(path)
-
-
-def is_file(path: Path) -> bool:
-    """Return whether a path is a file; False too for a path below a file."""
-    try:
-        return path.is_file()
-    except NotADirectoryError:
-        return False
+    return not path.is_file() and path.parent.is_file() and is_database(path)
 
 
 def read(path: Path) -> list[RecordedSession]:
@@ -80,11 +72,10 @@ def read(path: Path) -> list[RecordedSession]:
     Raises:
         FormatError: if the database is of no known agent, damaged, or without this session.
     """
-    file, chosen = (path.parent, path.name) if is_session(path) else (path, None)
-    with _opened(file) as (reader, database):
-        if chosen:
-            names = [chosen]
-        else:
+    chosen = is_session(path)
+    with _opened(path.parent if chosen else path) as (reader, database):
+        names = [path.name]
+        if not chosen:
             names = [listed.id for listed in reader.listed(database)]
         sessions: list[RecordedSession] = []
         for name in names:
@@ -115,7 +106,7 @@ def _opened(path: Path) -> Iterator[tuple[DatabaseReader, sqlite3.Connection]]:
             if reader is None:
                 raise FormatError("it is a database, but of no known agent; expected one of OpenCode or Goose")
             yield reader, database
-    except (sqlite3.Error, RecursionError) as error:  # recursion: sessions that name each other as their parents
+    except (sqlite3.Error, RecursionError) as error:  # recursion: sessions that name each other as their parent
         raise FormatError(f"the database cannot be read: {error}") from error
 
 
@@ -126,7 +117,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     try:
         database.execute("SELECT 1 FROM sqlite_master")
     except sqlite3.OperationalError:
-        # In a directory that cannot be written to, the log of changes cannot be opened; the rest is whole.
+        # In a read-only directory SQLite cannot open the write-ahead log; without it the database is still consistent.
         database.close()
         database = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
     database.row_factory = sqlite3.Row

@@ -1,13 +1,13 @@
-"""JSON documents: one value, or several, such as one per line; the whole entries of a broken one are kept.
+"""JSON documents of one value or several, such as one per line; of a broken document the complete entries are read.
 
-Chats come in many wrappings: a list of messages, a request body that holds one, a message per line, a chat per line.
+A chat may be a list of messages, a request body that holds one, a message per line, or a line of many chats.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,12 +19,13 @@ from wane.lab.readers.building.lines import Problems, placed_reason, reason
 Value = tuple[int | None, object]
 """A JSON value with its line; None for a document without lines of its own."""
 
+_JSONError = ValueError | RecursionError
 _LISTS: Final = re.compile(r'"(messages|contents|input|steps)"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
 def json_values(path: Path, problems: Problems) -> list[Value]:
-    """Return the JSON values of a file: the one that it is, or several that follow each other, such as one per line.
+    """Return the JSON values of a file: a single one, or several that follow each other, such as one per line.
 
     A list that breaks off gives the entries before the damage.
 
@@ -44,10 +45,15 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
     try:
         return [(None, json.loads(text))]
     except json.JSONDecodeError as error:
-        row, stop = _in_a_row(text)
+        row, stop, unexpected = _in_a_row(text)
         if row and stop == len(text):
             return row
-        return _by_lines(text, problems) or _row_part(text, row, stop, problems) or _whole_part(text, error, problems)
+        if by_lines := _by_lines(text, problems):
+            return by_lines
+        if len(row) < 2:
+            return _whole_part(text, error, problems)
+        _add_broken(text.count("\n", 0, stop) + 1, unexpected, len(row), problems)
+        return row
     except RecursionError:
         raise FormatError("it is nested too deeply") from None
     except ValueError:
@@ -55,31 +61,22 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
         raise FormatError("it holds a number of too many digits") from None
 
 
-def _in_a_row(text: str) -> tuple[list[Value], int]:
-    """Return the values that follow each other, each with its first line, and the position of what is no value.
+def _in_a_row(text: str) -> tuple[list[Value], int, _JSONError]:
+    """Return values that follow each other, each with its first line; where they end, and why no other follows.
 
     The list is empty unless all of them are lists or objects.
     """
-    entries, stop = _entries(text, 0)
-    line, counted_to = 1, 0
+    entries, stop, error = _entries(text, 0)
+    line = 1
+    counted_to = 0
     values: list[Value] = []
     for start, value in entries:
-        line, counted_to = line + text.count("\n", counted_to, start), start
+        if not isinstance(value, dict | list):
+            return [], stop, error
+        line += text.count("\n", counted_to, start)
+        counted_to = start
         values.append((line, value))
-    if not all(isinstance(value, dict | list) for _, value in values):
-        values = []
-    return values, stop
-
-
-def _row_part(text: str, row: list[Value], stop: int, problems: Problems) -> list[Value]:
-    """Return values that follow each other, if there are several, up to where they break off."""
-    if len(row) < 2:
-        return []
-    try:
-        json.JSONDecoder().raw_decode(text, stop)
-    except (ValueError, RecursionError) as error:
-        _add_broken(text.count("\n", 0, stop) + 1, error, len(row), problems)
-    return row
+    return values, stop, error
 
 
 def _by_lines(text: str, problems: Problems) -> list[Value]:
@@ -107,22 +104,23 @@ def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> l
     wrapping = None if text.startswith("[", start) else _LISTS.search(text)
     entries: list[object] = []
     if wrapping or text.startswith("[", start):
-        read, _ = _entries(text, wrapping.end() if wrapping else start + 1)
-        entries = [entry for _, entry in read]
+        positioned, _, _ = _entries(text, wrapping.end() if wrapping else start + 1)
+        entries = [entry for _, entry in positioned]
     if not entries:
-        binary = "\0" in text or text.startswith("\ufffd", error.pos)
-        raise FormatError(f"it is not {'text in UTF-8' if binary else f'JSON: {placed_reason(error)}'}") from None
+        if "\0" in text or text.startswith("\ufffd", error.pos):
+            raise FormatError("it is not text in UTF-8") from None
+        raise FormatError(f"it is not JSON: {placed_reason(error)}") from None
     _add_broken(error.lineno, error, len(entries), problems)
     return [(None, {wrapping[1]: entries} if wrapping else entries)]
 
 
-def _add_broken(line: int, error: ValueError | RecursionError, count: int, problems: Problems) -> None:
-    what = f"broken JSON ({reason(error)}) after {count} whole entries; the rest was left out"
+def _add_broken(line: int, error: _JSONError, count: int, problems: Problems) -> None:
+    what = f"broken JSON ({reason(error)}) after {count} complete entries; the rest was left out"
     problems.add(line, what, "broken", unread=True)
 
 
-def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:
-    """Return the values from a position on, each with where it begins, and the position of what is no value."""
+def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int, _JSONError]:
+    """Return the values from a position on, each with its own; where they end, and why no other follows."""
     decoder = json.JSONDecoder()
     entries: list[tuple[int, object]] = []
     while True:
@@ -130,18 +128,22 @@ def _entries(text: str, position: int) -> tuple[list[tuple[int, object]], int]:
         position = between.end() if between else position
         try:
             entry, stop = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            return entries, position
+        except (ValueError, RecursionError) as error:
+            return entries, position, error
         entries.append((position, entry))
         position = stop
 
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A run of messages: JSON data with lines, and the object that held them, such as a request body, if any."""
+    """The messages of a chat as JSON values with lines, and the object that held them, such as a request body."""
 
     messages: list[Value]
     body: Mapping[str, Any] = field(default_factory=dict)
+
+    def has_message(self, is_message: Callable[[object], bool]) -> bool:
+        """Return whether any of its values is a message."""
+        return any(is_message(value) for _, value in self.messages)
 
 
 def is_model_message(message: Mapping[str, Any]) -> bool:
@@ -152,41 +154,33 @@ def is_model_message(message: Mapping[str, Any]) -> bool:
 
 
 def chats(values: Sequence[Value], is_message: Callable[[object], bool]) -> list[Chat]:
-    """Return the chats of a file's values, without those in which nothing is a message."""
-    wrapped: list[Chat] = []
+    """Return the chats of a file's values; a chat has at least one message."""
+    candidates: list[Chat] = []
     loose: list[Value] = []
     for line, value in values:
-        inner = _unwrapped(line, value)
-        if inner is None:
+        nested = _unwrapped(line, value)
+        candidates += nested
+        if not nested:
             loose.append((line, value))
-        else:
-            wrapped += inner
-
-    def holds_messages(chat: Chat) -> bool:
-        return any(is_message(message) for _, message in chat.messages)
-
-    # Single values beside whole chats are something else.
-    return list(filter(holds_messages, wrapped or [Chat(loose)]))
+    if not candidates:  # beside whole chats, single values are something else
+        candidates = [Chat(loose)]
+    return [chat for chat in candidates if chat.has_message(is_message)]
 
 
-def _unwrapped(line: int | None, value: object) -> list[Chat] | None:
-    """Return the chats in a value; None if it holds none, but may be a message itself."""
+def _unwrapped(line: int | None, value: object) -> list[Chat]:
+    """Return the chats in a value; none if it can only be a message itself."""
     if isinstance(value, list):
-        chats, wraps = list[Chat](), False
+        chats: list[Chat] = []
         for entry in value:
-            inner = _unwrapped(line, entry)
-            if inner is not None:
-                chats += inner
-                wraps = True
-        return chats if wraps else [Chat(_lined(line, value))]
+            chats += _unwrapped(line, entry)
+        return chats or [Chat([(line, entry) for entry in value])]
     if not isinstance(value, dict):
-        return None
+        return []
     entries = value.get("messages", value.get("contents"))
     if entries is None and "type" not in value:  # an item of OpenAI Responses may have an input, too, but has a type
         entries = value.get("input")
-        entries = [{"role": "user", "content": entries}] if isinstance(entries, str) else entries
-    return [Chat(_lined(line, entries), value)] if isinstance(entries, list) else None
-
-
-def _lined(line: int | None, entries: Iterable[object]) -> list[Value]:
-    return [(line, entry) for entry in entries]
+        if isinstance(entries, str):
+            entries = [{"role": "user", "content": entries}]
+    if not isinstance(entries, list):
+        return []
+    return [Chat([(line, entry) for entry in entries], value)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
 from wane.formats.detection import recording_agent
-from wane.lab.readers.building.lines import DAMAGED, head, is_compressed_copy, is_packed, plain_path, unpacked
+from wane.lab.readers.building.lines import DAMAGED, compression, head, is_compressed_copy, plain_path, unpacked
 from wane.lab.readers.databases import is_session
 
 STDIN: Final = "-"
@@ -28,93 +28,79 @@ def shown_path(path: str | Path) -> str:
 
 
 def find_files(path: str | Path) -> list[Path]:
-    """Return the files that a path means, sorted.
+    """Return the files that a path stands for, sorted.
 
     Args:
         path: a file, a folder (all `.json`, `.jsonl`, `.ndjson` and `.db` files in and below it, also with `.gz` or
-            `.zst`, but none that are hidden), a pattern with `*`, `?` or `**`, one session of a database
+            `.zst`, without hidden ones), a pattern with `*`, `?` or `**`, one session of a database
             (`opencode.db/ses_1a2b`), or `-` for standard input.
 
     Raises:
-        SessionNotFoundError: if there are none.
+        SessionNotFoundError: if there is no such file.
     """
     target = Path(path)
     if str(path) == STDIN or target.is_file():
         return [target]
     if target.is_dir():
         files = [entry for entry in target.rglob("*") if _is_session_file(entry, target)]
-        if not files:
-            raise SessionNotFoundError(f"the folder {path} holds no {', '.join(_SUFFIXES)} file")
-        return sorted(files)
-    if has_magic(str(path)):
+        problem = f"the folder {path} holds no {', '.join(_SUFFIXES)} file"
+    elif has_magic(str(path)):
         files = [Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file()]
-        if not files:
-            raise SessionNotFoundError(f"no file matches {path}")
-        return sorted(files)
-    if target.exists() or is_session(target):
-        return [target]
-    raise SessionNotFoundError(f"there is no file {path}")
+        problem = f"no file matches {path}"
+    else:
+        files = [target] if target.exists() or is_session(target) else []
+        problem = f"there is no file {path}"
+    if not files:
+        raise SessionNotFoundError(problem)
+    return sorted(files)
 
 
 def _is_session_file(path: Path, folder: Path) -> bool:
-    names = path.relative_to(folder).parts
-    if is_compressed_copy(path):
+    if any(name.startswith(".") for name in path.relative_to(folder).parts):
         return False
-    return plain_path(path).suffix in _SUFFIXES and not any(name.startswith(".") for name in names) and path.is_file()
+    return plain_path(path).suffix in _SUFFIXES and path.is_file() and not is_compressed_copy(path)
 
 
 @contextmanager
 def plain_file(path: Path) -> Iterator[Path]:
-    """Give a readable, uncompressed file for as long as the context lasts.
+    """Yield the path of an uncompressed file with the same content, which exists as long as the context lasts.
 
-    Standard input and compressed files are copied to a temporary file of the same name. A compressed session of Codex
-    is not: its reader unpacks it itself, and may need the files beside it.
+    Standard input and compressed files are copied to a temporary file of the same name. Compressed sessions of Codex
+    are not: their reader decompresses them, and may need the files beside them.
 
     Raises:
         FormatError: if it is damaged.
         JournalError: if it cannot be read.
         MissingExtraError: if it is compressed with zstd, without the extra `lab`.
     """
-    if str(path) == STDIN:
-        with TemporaryDirectory(prefix="wane-") as folder:
-            copy = Path(folder) / "stdin"
-            _copy(sys.stdin.buffer, copy)
-            with _unzipped(copy) as plain:
-                yield plain
-        return
-    if is_session(path):
-        yield path
-        return
-    with _unzipped(path) as plain:
+    with ExitStack() as context:
+        plain = path
+        if str(path) == STDIN:
+            plain = _copied(sys.stdin.buffer, "stdin", context)
+        if not is_session(plain) and _must_be_unpacked(plain):
+            try:
+                with unpacked(plain) as content:
+                    plain = _copied(content, plain_path(plain).name, context)
+            except DAMAGED as error:
+                raise FormatError(f"{shown_path(path)} is damaged and cannot be decompressed: {error}") from error
         yield plain
 
 
-@contextmanager
-def _unzipped(path: Path) -> Iterator[Path]:
+def _must_be_unpacked(path: Path) -> bool:
     try:
-        packed = is_packed(path)
+        if compression(path) is None:
+            return False
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
-    if not packed or _is_codex(path):
-        yield path
-        return
-    with TemporaryDirectory(prefix="wane-") as folder:
-        copy = Path(folder) / plain_path(path).name
-        try:
-            with unpacked(path) as content:
-                _copy(content, copy)
-        except DAMAGED as error:
-            raise FormatError(f"{path} is damaged and cannot be decompressed: {error}") from error
-        yield copy
-
-
-def _is_codex(path: Path) -> bool:
     try:
-        return recording_agent(head(path)) == "Codex"
+        return recording_agent(head(path)) != "Codex"
     except DAMAGED:
-        return False
+        return True
 
 
-def _copy(source: BinaryIO, target: Path) -> None:
-    with target.open("wb") as file:
+def _copied(source: BinaryIO, name: str, context: ExitStack) -> Path:
+    """Return a temporary copy of a file, which exists as long as the context lasts."""
+    copy = Path(context.enter_context(TemporaryDirectory(prefix="wane-"))) / name
+    with copy.open("wb") as file:
         shutil.copyfileobj(source, file, 1 << 20)
+    return copy

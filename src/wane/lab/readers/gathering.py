@@ -1,11 +1,10 @@
-"""Reads the sessions that a user names, and notes unreadable files."""
+"""Reads the sessions that a user names, and lists unreadable files."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from pathlib import Path
 
 from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
@@ -13,7 +12,7 @@ from wane.lab.readers.building.joining import join
 from wane.lab.readers.files import find_files
 from wane.lab.readers.kin import descendants, nested
 from wane.lab.readers.reading import briefly, read_file
-from wane.lab.session import RecordedSession
+from wane.lab.session import ModelCall, RecordedSession
 
 Progress = Callable[[int, int], None]
 """Called with the number of files read, and the number of all files."""
@@ -21,11 +20,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A session and its origin.
+    """A session and its file.
 
     Attributes:
         session: the session.
-        path: its file; `-` for standard input, empty if it was joined.
+        path: the file; `-` for standard input, empty if the session was joined.
         parent: for a sub-agent's session, the name of the session that started it.
     """
 
@@ -44,11 +43,11 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The content of a user's paths.
+    """The sessions of the paths that a user names.
 
     Attributes:
         recordings: the sessions, in the order of the paths and of the files in each.
-        idle: sessions without a model call, which leave nothing to replay.
+        idle: sessions without a model call, so that there is nothing to replay.
         unread: files that were skipped.
         repeated: files that several paths name; each was read once.
     """
@@ -60,11 +59,11 @@ class Gathered:
 
 
 def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
-    """Read recorded sessions; those of sub-agents stay inside the session that they belong to.
+    """Read recorded sessions; those of sub-agents are in the `sidechains` of the session that started them.
 
     Args:
-        path: a file, a folder, a pattern or `-`, see `find_files`; gzipped files too. Files of a folder or pattern
-            that hold no readable session are skipped, unless none holds one.
+        path: a file, a folder, a pattern or `-`, see `find_files`. Files may be compressed. Files of a folder or
+            pattern without a readable session are skipped, unless there is no other.
         format: one of `READER_NAMES`, or `auto` to recognise it.
 
     Returns:
@@ -73,7 +72,7 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
     Raises:
         SessionNotFoundError: if there is no such file.
         JournalError: if a file cannot be read.
-        FormatError: if a file is of an unknown format, or not of the one asked for.
+        FormatError: if a file is in an unknown format, or not in the given one.
         MissingExtraError: if the format of a single file needs an extra that is not installed.
     """
     recordings, _, _ = _read_all([path], format)
@@ -90,7 +89,8 @@ def gather(
 ) -> Gathered:
     """Read the sessions of some paths; a file that is named twice is read once.
 
-    A session may begin with copies of another one's calls, as a fork does. They count once, unless sessions are joined.
+    A session may begin with copies of another session's calls, as a fork does. They count once, unless sessions are
+    joined.
 
     Args:
         paths: files, folders, patterns, or `-` for standard input.
@@ -136,10 +136,11 @@ def _read_all(
             progress(number + 1, len(files))
     if not recordings:
         raise FormatError(f"none of the {len(files)} files holds a session; the first of them: {unread[0].why}")
-    # A sub-agent's session stands in the one that started it.
     inner = nested([recording.session for recording in recordings])
     recordings = [recording for position, recording in enumerate(recordings) if position not in inner]
-    sides = {(side.source, side.name) for recording in recordings for side in recording.session.sidechains}
+    sides: set[tuple[str, str]] = set()
+    for recording in recordings:
+        sides.update((side.source, side.name) for side in recording.session.sidechains)
     outer = [recording for recording in recordings if (recording.session.source, recording.session.name) not in sides]
     return outer, unread, repeated
 
@@ -149,13 +150,15 @@ def _branched(recordings: Sequence[Recording]) -> list[Recording]:
     earlier: set[tuple[str, str]] = set()
     marked = []
     for recording in recordings:
-        session, calls = recording.session, recording.session.calls
-        ids = [(session.source, call.id) for call in calls]
-        shared = sum(1 for _ in takewhile(lambda call: call[1] and call in earlier, ids))
-        earlier.update(ids)
-        if shared:
-            copies = [replace(call, inherited=True) for call in calls[:shared]]
-            session = replace(session, calls=copies + calls[shared:])
+        session = recording.session
+        copies: list[ModelCall] = []
+        for call in session.calls:
+            if not call.id or (session.source, call.id) not in earlier:
+                break
+            copies.append(replace(call, inherited=True))
+        earlier.update((session.source, call.id) for call in session.calls)
+        if copies:
+            session = replace(session, calls=copies + session.calls[len(copies) :])
         marked.append(replace(recording, session=session))
     return marked
 
@@ -166,12 +169,12 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path], list[str
     named: set[Path] = set()
     meant: Counter[Path] = Counter()
     for path in paths:
-        means = find_files(path)
-        meant.update(file.resolve() for file in means)
-        if len(means) == 1 and means[0] == Path(path):
-            named.add(files.setdefault(means[0].resolve(), means[0]))
-            means = descendants(means[0]) if means[0].is_file() else []
-        for file in means:
+        matches = find_files(path)
+        if matches == [Path(path)]:
+            file = matches[0]
+            named.add(files.setdefault(file.resolve(), file))
+            matches = descendants(file) if file.is_file() else []
+        for file in matches:
             files.setdefault(file.resolve(), file)
     if not files:
         raise SessionNotFoundError("no session was given; give a file, a folder, a pattern, or - for standard input")
@@ -180,11 +183,10 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path], list[str
 
 
 def _with_sidechains(recordings: Iterable[Recording]) -> list[Recording]:
-    """Return each session, followed by those of its sub-agents, and of theirs."""
+    """Return each session, followed by those of its sub-agents, of theirs, and so on."""
     sessions: list[Recording] = []
     for recording in recordings:
-        sides = [
-            replace(recording, session=side, parent=recording.session.name) for side in recording.session.sidechains
-        ]
+        session = recording.session
+        sides = [replace(recording, session=side, parent=session.name) for side in session.sidechains]
         sessions += [recording, *_with_sidechains(sides)]
     return sessions

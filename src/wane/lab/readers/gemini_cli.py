@@ -7,13 +7,14 @@ earlier one), `$set` with new metadata, and `$rewindTo`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import LEFT, Problems
-from wane.lab.readers.building.values import items, mapping, seconds, text, usage_of
+from wane.lab.readers.building.lines import Problems, count_abandoned
+from wane.lab.readers.building.values import mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
 
@@ -41,31 +42,32 @@ def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[Rec
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
     """Return the user's first turn; the working directory is recorded only as a hash."""
     for record in lines:
-        for message in (record, *_messages_in(record), *_messages_in(mapping(record.get("$set")))):
+        for message in (
+            record,
+            *objects(record.get("messages")),
+            *objects(mapping(record.get("$set")).get("messages")),
+        ):
             if message.get("type") == "user" and (turn := _text_of(message)) and not turn.startswith(_CONTEXT):
                 return turn, None
     return "", None
-
-
-def _messages_in(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [mapping(message) for message in items(record.get("messages"))]
 
 
 def _text_of(message: Mapping[str, Any]) -> str:
     return content(_blocks(message.get("content"))).text.strip()
 
 
+@dataclass(slots=True, eq=False)
 class _Message:
-    """A message with its line, and the content that left the context before it."""
+    """A message with its line, and the compression right before it, if there was one."""
 
-    def __init__(self, line: int | None, data: Mapping[str, Any]) -> None:
-        self.line, self.data = line, data
-        self.summary: list[_Message] | None = None  # set where a compression put these in place of earlier messages
-        self.first_kept: _Message | None = None  # the first message that a compression kept
+    line: int | None
+    data: Mapping[str, Any]
+    summary: list[_Message] | None = None  # what the compression put in place of earlier messages
+    first_kept: _Message | None = None  # the first message that it kept
 
 
 class _Log:
-    """Replays the log. Messages that a compression took out stay: the history is what happened."""
+    """Replays the log. Messages that a compression removed stay: the history is all that happened."""
 
     def __init__(self, problems: Problems) -> None:
         self.messages: list[_Message] = []
@@ -76,12 +78,12 @@ class _Log:
     def take(self, line: int | None, record: Mapping[str, Any]) -> None:
         back, change = text(record.get("$rewindTo")), mapping(record.get("$set"))
         if back:
-            self._rewind(line, back)
+            self._rewind(back)
         elif text(record.get("id")):
             self._message(line, record)
         elif isinstance(change.get("messages"), list):
-            self._checkpoint(line, _messages_in(change))
-        for message in _messages_in(record):  # older versions write one object
+            self._checkpoint(line, objects(change["messages"]))
+        for message in objects(record.get("messages")):  # older versions write one object
             self._message(line, message)
 
     def _message(self, line: int | None, data: Mapping[str, Any]) -> None:
@@ -97,14 +99,14 @@ class _Log:
                 self._pending = None
             self.messages.append(message)
 
-    def _rewind(self, line: int | None, back: str) -> None:
+    def _rewind(self, back: str) -> None:
         names = list(self._context)
         gone = names[names.index(back) :] if back in names else names
         undone = [self._context.pop(name) for name in gone]
         self.messages = [message for message in self.messages if message not in undone]
         if undone:
-            self._problems.abandoned += sum(message.data.get("type") == "gemini" for message in undone)
-            self._problems.add(undone[0].line if line else None, f"{len(undone)} messages {LEFT}", LEFT)
+            calls = sum(message.data.get("type") == "gemini" for message in undone)
+            count_abandoned(len(undone), self._problems, calls, undone[0].line)
 
     def _checkpoint(self, line: int | None, context: Sequence[Mapping[str, Any]]) -> None:
         names = {text(data.get("id")) for data in context}
@@ -113,29 +115,29 @@ class _Log:
                 if text(data.get("id")) not in self._context:
                     self._message(line, data)
             return
-        # Messages left, so this is a compression; new ones are its summary.
+        # Messages are missing, so this is a compression, and the new ones are its summary.
         new = [_Message(line, data) for data in context if text(data.get("id")) not in self._context]
         self._context = {name: message for name, message in self._context.items() if name in names}
         self._context |= {text(message.data.get("id")): message for message in new}
-        self._pending = (new, next((message for message in self.messages if message in self._context.values()), None))
+        context_messages = set(self._context.values())
+        first_kept = next((message for message in self.messages if message in context_messages), None)
+        self._pending = (new, first_kept)
 
 
 class _Assembly:
-    """Assembles the messages into a session."""
-
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
-        self._places: dict[int, int] = {}  # by message, its first part
+        self._positions: dict[_Message | None, int] = {}  # by message, its first part
         self._answered: set[str] = set()
 
     def run(self, messages: Iterable[_Message]) -> None:
         for message in messages:
             if message.summary is not None:
                 self._builder.settle()
-                summary = "\n".join(filter(None, (_text_of(new.data) for new in message.summary)))
-                first_kept = None if message.first_kept is None else self._places.get(id(message.first_kept))
+                summary = Content.joined(Content(_text_of(new.data)) for new in message.summary).text
+                first_kept = self._positions.get(message.first_kept)
                 self._builder.compaction(summary, first_kept=first_kept, at=seconds(message.data.get("timestamp")))
-            self._places[id(message)] = self._builder.position
+            self._positions[message] = self._builder.position
             kind = text(message.data.get("type"))
             if kind == "user":
                 self._user(message)
@@ -154,9 +156,9 @@ class _Assembly:
 
     def _answer(self, message: _Message) -> None:
         data = message.data
-        calls = [mapping(call) for call in items(data.get("toolCalls"))]
-        thoughts = [mapping(thought) for thought in items(data.get("thoughts"))]
-        texts = (f"{text(thought.get('subject'))}\n{text(thought.get('description'))}" for thought in thoughts)
+        calls = objects(data.get("toolCalls"))
+        thoughts = objects(data.get("thoughts"))
+        texts = [f"{text(thought.get('subject'))}\n{text(thought.get('description'))}" for thought in thoughts]
         reasoning = "\n".join(words.strip() for words in texts)
         answer = Answer()
         answer.reasoning(reasoning)
@@ -193,7 +195,7 @@ class _Assembly:
 
 
 def _blocks(value: object) -> list[dict[str, Any]]:
-    """Return parts of Gemini's API, given as text, one part or several, as blocks that `content` takes."""
+    """Return parts of Gemini's API, given as text, a part or a list of parts, as blocks that `content` takes."""
     blocks: list[dict[str, Any]] = []
     for block in value if isinstance(value, list) else [value]:
         if isinstance(block, str):

@@ -1,6 +1,6 @@
 """Sessions of Goose (block/goose): its database `sessions.db`, and the output of `goose session export --format json`.
 
-Goose marks each message with whether the model and the person see it. A compaction hides all messages from the model
+Goose marks each message as visible to the model, the person, or both. A compaction hides all messages from the model
 and puts a summary after them that the person does not see.
 """
 
@@ -14,7 +14,7 @@ from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.values import count, decoded, items, mapping, seconds, text, usage_of
+from wane.lab.readers.building.values import count, decoded, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
@@ -22,9 +22,11 @@ from wane.lab.session import RecordedSession
 NAME: Final = "goose"
 TABLES: Final = frozenset({"sessions", "messages"})
 
-_PLACE: Final = "goose.toolCall.providerIndex"
-"""Where a call stood in the provider's answer: Goose writes the calls of one answer as messages of their own."""
+_CALL_INDEX: Final = "goose.toolCall.providerIndex"
+"""The index of a call in its answer: Goose writes the calls of one answer as messages of their own."""
 _SHOWN_ONLY: Final = frozenset({"systemNotification", "toolConfirmationRequest", "actionRequired"})
+_NOT_WRITTEN: Final = _SHOWN_ONLY | {"toolResponse", "toolRequest", "frontendToolRequest"}
+"""Types of blocks that the sender of a message did not write."""
 
 _Data = Mapping[str, Any]
 
@@ -36,12 +38,12 @@ def recognises(head: Sequence[object]) -> bool:
 
 def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the exported sessions among JSON values; see `DocumentReader`."""
-    read = list[RecordedSession]()
+    recorded: list[RecordedSession] = []
     for _, value in values:
         if _is_export(value):
             export = mapping(value)
-            read.append(session(export, text(export.get("id")) or name, Problems() if read else problems))
-    return read
+            recorded.append(session(export, text(export.get("id")) or name, Problems() if recorded else problems))
+    return recorded
 
 
 def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
@@ -49,21 +51,21 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     builder = SessionBuilder(name, NAME, problems)
     builder.cwd = text(exported.get("working_dir")) or None
     model = text(mapping(exported.get("model_config")).get("model_name")) or None
-    _Assembly(builder, model).run([mapping(message) for message in items(exported.get("conversation"))])
-    builder.sidechains(
-        session(mapping(child), text(mapping(child).get("id")), Problems()) for child in items(exported.get("children"))
-    )
+    _Assembly(builder, model).run(objects(exported.get("conversation")))
+    for child in objects(exported.get("children")):
+        builder.sidechain(session(child, text(child.get("id")), Problems()))
     return builder.build()
 
 
 def listed(database: sqlite3.Connection) -> Iterator[Listed]:
     """Yield the sessions, without those of sub-agents; see `DatabaseReader`."""
-    above = _columns(database) & {"parent_session_id"}
-    title = "name" if "name" in _columns(database) else "description"
+    columns = {name for _, name, *_ in database.execute("PRAGMA table_info(sessions)")}
+    title = "name" if "name" in columns else "description"
+    condition = "WHERE parent_session_id IS NULL" if "parent_session_id" in columns else ""
     rows = database.execute(
-        f"SELECT id, {title}, working_dir, strftime('%s', updated_at),"  # noqa: S608 - one of two names
-        " (SELECT sum(length(content_json)) FROM messages WHERE session_id = sessions.id) FROM sessions"
-        f"{' WHERE parent_session_id IS NULL' if above else ''} ORDER BY updated_at, id"
+        f"SELECT id, {title}, working_dir, strftime('%s', updated_at),"  # noqa: S608 - our own words
+        " (SELECT sum(length(content_json)) FROM messages WHERE session_id = sessions.id)"
+        f" FROM sessions {condition} ORDER BY updated_at, id"
     )
     for name, called, cwd, modified, size in rows:
         if size:
@@ -76,10 +78,13 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     if row is None:
         return None
     info = dict(row)
-    messages = database.execute(
+    rows = database.execute(
         "SELECT role, content_json, created_timestamp, metadata_json FROM messages WHERE session_id = ? ORDER BY id",
         (session,),
     )
+    messages: list[_Data] = []
+    for role, blocks, created, metadata in rows:
+        messages.append({"role": role, "content": decoded(blocks), "created": created, "metadata": decoded(metadata)})
     children: list[sqlite3.Row] = []
     if "parent_session_id" in info:
         children = database.execute(
@@ -89,16 +94,9 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
         "id": session,
         "working_dir": info.get("working_dir"),
         "model_config": decoded(info.get("model_config_json")),
-        "conversation": [
-            {"role": role, "content": decoded(written), "created": created, "metadata": decoded(about)}
-            for role, written, created, about in messages
-        ],
+        "conversation": messages,
         "children": [exported(database, name) for (name,) in children if name != session],
     }
-
-
-def _columns(database: sqlite3.Connection) -> set[str]:
-    return {name for _, name, *_ in database.execute("PRAGMA table_info(sessions)")}
 
 
 def _is_export(value: object) -> bool:
@@ -106,8 +104,6 @@ def _is_export(value: object) -> bool:
 
 
 class _Assembly:
-    """Assembles the messages into a session."""
-
     def __init__(self, builder: SessionBuilder, model: str | None) -> None:
         self._builder = builder
         self._model = model
@@ -124,9 +120,9 @@ class _Assembly:
                 before, at = self._builder.context, seconds(message.get("created"))
                 self._builder.compaction(content(_blocks(message)).text, tokens_before=before, at=at)
             elif number - 1 in summaries and message.get("role") == "assistant" and not _visible(message, "user"):
-                continue  # Goose's own words to the model, to go on
+                continue  # Goose's own request to the model to go on
             elif number >= last and not _visible(message, "agent"):
-                continue  # only shown, such as a command and its outcome
+                continue  # shown to the person only, such as a command and its outcome
             elif message.get("role") == "assistant":
                 self._add(message)
             else:
@@ -134,15 +130,14 @@ class _Assembly:
         self._flush()
 
     def _add(self, message: _Data) -> None:
-        blocks = [mapping(block) for block in items(message.get("content"))]
-        position = count(mapping(blocks[0].get("_meta")).get(_PLACE)) if blocks else None
+        blocks = objects(message.get("content"))
+        position = count(mapping(blocks[0].get("_meta")).get(_CALL_INDEX)) if blocks else None
         if not (self._answer and position):
             self._flush()
         self._answer.append(message)
 
     def _add_turn(self, message: _Data) -> None:
-        blocks = [mapping(block) for block in items(message.get("content"))]
-        self._results += [block for block in blocks if block.get("type") == "toolResponse"]
+        self._results += [block for block in objects(message.get("content")) if block.get("type") == "toolResponse"]
         if turn := content(_blocks(message)):
             self._flush()
             self._builder.settle()
@@ -154,8 +149,8 @@ class _Assembly:
             first = self._answer[0]
             answer = Answer()
             for message in self._answer:
-                for block in items(message.get("content")):
-                    _add(answer, mapping(block))
+                for block in objects(message.get("content")):
+                    _add(answer, block)
             about = mapping(first.get("metadata"))
             tokens = mapping(about.get("usage"))
             usage = usage_of(
@@ -173,23 +168,23 @@ class _Assembly:
 
 
 def _visible(message: _Data, to: str) -> bool:
-    """Whether the `agent` or the `user` sees a message; in older versions both see all."""
+    """Whether the `agent` or the `user` sees a message; in older versions both see all of them."""
     return mapping(message.get("metadata")).get(f"{to}Visible") is not False
 
 
 def _is_summary(messages: Sequence[_Data], number: int) -> bool:
-    """Whether a message stands for all before it: these are hidden from the model, and it from the person."""
-    message, before = messages[number], messages[number - 1]
-    hidden = mapping(message.get("metadata")).get("turnContext") is not True and not _visible(message, "user")
-    return hidden and message.get("role") == "user" and not _visible(before, "agent") and bool(_blocks(message))
+    """Whether a message is the summary of all before it: those are hidden from the model, and it from the person."""
+    message = messages[number]
+    if message.get("role") != "user" or mapping(message.get("metadata")).get("turnContext") is True:
+        return False
+    hidden = not _visible(message, "user") and not _visible(messages[number - 1], "agent")
+    return hidden and bool(_blocks(message))
 
 
 def _blocks(message: _Data) -> list[_Data]:
-    """Return the blocks of a message that its sender wrote, for `content`."""
-    aside = {*_SHOWN_ONLY, "toolResponse", "toolRequest", "frontendToolRequest"}
-    return [
-        block for block in map(mapping, items(message.get("content"))) if block and text(block.get("type")) not in aside
-    ]
+    """Return the blocks of a message that its sender wrote."""
+    blocks = objects(message.get("content"))
+    return [block for block in blocks if block and text(block.get("type")) not in _NOT_WRITTEN]
 
 
 def _add(answer: Answer, block: _Data) -> None:

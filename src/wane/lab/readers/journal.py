@@ -1,4 +1,4 @@
-"""Wane's own journals, of its agent and its proxy: messages with the usage of each call, and the passes that ran.
+"""Wane's own journals, of its agent and its proxy: messages, the usage of each call, and the passes that ran.
 
 A damaged journal cannot be resumed, because its view would be in doubt, but it can be studied: damaged lines are named,
 and read as far as possible.
@@ -48,13 +48,13 @@ from wane.strategies.registry import get_strategy
 
 @dataclass(frozen=True, slots=True)
 class StrategyAction:
-    """The changes of one action; items are given by their indexes in the journal.
+    """What one action of a strategy changed; items are indexes in the journal.
 
     Attributes:
         removed: items no longer shown unchanged, in order.
         before: tokens of the view before it, by our own count and without the overhead.
-        after: the same after it.
-        summary: the summary in place of all that was removed, if there is one.
+        after: tokens of the view after it, counted alike.
+        summary: the summary in place of all that was removed; None if there is none.
         first_kept: the first item shown after that summary; None if there is none.
     """
 
@@ -75,11 +75,11 @@ class StrategyActions:
         self._strategy: Resumable | None = None
         self._tokens: list[int] = []  # of the items given to the strategy
         self._shown: set[int] = set()
-        self._instead = 0  # tokens of the substitutes in the view
+        self._substitutes = 0  # tokens of the substitutes in the view
 
     def add(self, parts: Sequence[Part]) -> None:
         """Take in the parts of the next message."""
-        # Text in the system's place at the start of a session is the system's (R15); the strategy did not take that in.
+        # A notice in the system's place at the start of a session became a system item (R15).
         strategy_parts = in_history(list(parts), answered=self._answered)
         self._answered = self._answered or is_answer(parts)
         self._parts += [(self._messages, part) for part in strategy_parts]
@@ -89,7 +89,7 @@ class StrategyActions:
         """Repeat an action of a strategy.
 
         Raises:
-            FormatError: if the strategy is unknown, or could not have done this here.
+            FormatError: if the strategy is unknown, or cannot have done this at this point.
         """
         try:
             strategy = self._following(name)
@@ -103,8 +103,11 @@ class StrategyActions:
         if self._strategy is None or self._strategy.name != name:
             strategy = get_strategy(name, Settings(budget=MAX_BUDGET))
             if not isinstance(strategy, Resumable):
-                raise FormatError("it never says what it did")
-            self._strategy, self._tokens, self._shown, self._instead = strategy, [], set(), 0
+                raise FormatError(f"the strategy {name} records no actions")
+            self._strategy = strategy
+            self._tokens = []
+            self._shown = set()
+            self._substitutes = 0
         for message, part in self._parts[len(self._tokens) :]:
             item = part.item(chars, message)
             self._strategy.add(item, part)
@@ -113,25 +116,26 @@ class StrategyActions:
         return self._strategy
 
     def _action(self, strategy: Resumable) -> StrategyAction:
-        slots, earlier = strategy.current(), self._shown
+        earlier, before = self._shown, self._view_tokens()
+        slots = list(strategy.current())
         self._shown = {slot for slot in slots if isinstance(slot, int)}
-        before = self._instead + sum(self._tokens[index] for index in earlier)
-        self._instead = sum(slot.tokens for slot in slots if isinstance(slot, Substitute))
-        after = self._instead + sum(self._tokens[index] for index in self._shown)
-        removed = tuple(sorted(earlier - self._shown))
-        summary = next((slot for slot in slots if isinstance(slot, Substitute) and slot.index is None), None)
-        if summary is None:
-            return StrategyAction(removed, before, after)
-        behind = list(slots)[list(slots).index(summary) + 1 :]
-        return StrategyAction(
-            removed, before, after, summary.text, next((slot for slot in behind if isinstance(slot, int)), None)
-        )
+        self._substitutes = sum(slot.tokens for slot in slots if isinstance(slot, Substitute))
+        action = StrategyAction(tuple(sorted(earlier - self._shown)), before, self._view_tokens())
+        for position, slot in enumerate(slots):
+            if isinstance(slot, Substitute) and slot.index is None:
+                later = [other for other in slots[position:] if isinstance(other, int)]
+                return replace(action, summary=slot.text, first_kept=later[0] if later else None)
+        return action
+
+    def _view_tokens(self) -> int:
+        return self._substitutes + sum(self._tokens[index] for index in self._shown)
 
 
 NAME: Final = "journal"
 
+# Topics of a proxy's notes: the client's messages, and the end of a reply.
 _CLIENT: Final = "client"
-_REPLY: Final = "reply"  # topics of a proxy's notes: what its client has sent, and a reply that is complete
+_REPLY: Final = "reply"
 
 
 def read(path: Path) -> list[RecordedSession]:
@@ -149,12 +153,11 @@ def read(path: Path) -> list[RecordedSession]:
 
 
 def session_of(header: Header, records: Sequence[Record]) -> RecordedSession:
-    """Return the session of a journal that has been read whole; see `read` for errors of its format."""
+    """Return the session of a journal whose records were read; see `read` for errors of its format."""
     return _session(header.id, header, enumerate(records, start=2), Problems())
 
 
 def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], problems: Problems) -> RecordedSession:
-    """The session of some records, each with the number of its line."""
     fold = _Fold(SessionBuilder(name, NAME, problems), get_format(header.format))
     for number, record in records:
         fold.take(record, number)
@@ -182,11 +185,11 @@ def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iter
         try:
             checksum = checksum_of(line)
         except ValueError:
-            continue  # the next line is named too, and read unchecked
+            continue  # the next line is named too, and read without its checksum
 
 
 def _unchecked(line: bytes) -> Record | None:
-    """Return the record of a line whose checksum fails: only the previous line may be damaged."""
+    """Return the record of a line with a wrong checksum, if it holds one: only the line before may be damaged."""
     try:
         data = json.loads(line)
         return decoded(RECORDS[data["kind"]], data)
@@ -196,29 +199,27 @@ def _unchecked(line: bytes) -> Record | None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A model call: its usage, and why it paid again for what was cached, if it did."""
+    """A model call: its usage, and why it paid again for cached content, if it did."""
 
     record: UsageRecord
     rewritten: Explanation | None = None
 
     @property
     def at(self) -> float | None:
-        """When the provider reported it."""
         return _time(self.record)
 
     @property
     def usage(self) -> Usage | None:
-        """Its usage; None if the provider reported none."""
         usage = _usage(self.record)
-        return usage if usage is None or self.rewritten is None else replace(usage, rewritten=self.rewritten)
+        return None if usage is None else replace(usage, rewritten=self.rewritten)
 
 
 class _PendingUsage:
     """Usage records whose answers have not been read yet, oldest first.
 
-    A journal records the usage of a call before the message that answered it. An agent's has it right before. A
-    proxy's has one record for each round of a reply, a note when the reply is complete, and the messages of the rounds
-    once the client has come back with them; if the client dropped the reply, they never come.
+    A journal records the usage of a call before the message that answers it: right before it in an agent's journal. A
+    proxy's has a usage record for each round of a reply, a note when the reply is complete, and the messages of the
+    rounds once the client has sent them back; if the client dropped the reply, they never come.
 
     Attributes:
         rounds: whether several calls may follow each other, as the rounds of one reply.
@@ -230,7 +231,7 @@ class _PendingUsage:
         self._complete = False
 
     def add(self, call: _Call) -> Iterator[_Call]:
-        """Add the usage of a call, and yield earlier ones whose answers will not come."""
+        """Add the usage of a call, and yield earlier calls whose answers will not come."""
         if self._complete or not self.rounds:
             yield from self.unanswered()
         self._waiting.append(call)
@@ -248,15 +249,13 @@ class _PendingUsage:
         return len(self._waiting)
 
     def unanswered(self) -> Iterator[_Call]:
-        """Yield those whose answers will not come."""
+        """Yield the calls whose answers will not come, and forget them."""
         while self._waiting:
             yield self._waiting.popleft()
         self._complete = False
 
 
 class _Fold:
-    """Adds records to a session, in order."""
-
     def __init__(self, builder: SessionBuilder, message_format: StoredFormat[Any]) -> None:
         self.builder = builder
         self.evictions: list[Eviction] = []
@@ -270,7 +269,7 @@ class _Fold:
 
     @property
     def marks(self) -> dict[int, tuple[Mark, ...]]:
-        """The host's marks. They build on each other and refer to items by number, so all items must be here."""
+        """The host's marks; none unless all items are here, because marks build on each other and refer to items."""
         whole = not self.builder.problems.unread and self._part_of == list(range(self.builder.position))
         return self._marks if whole else {}
 
@@ -287,7 +286,7 @@ class _Fold:
         elif isinstance(record, StrategyRecord):
             self._take_strategy(record, line)
         elif isinstance(record, ConfigRecord) and record.overhead:
-            # The first request tells the tokens of instructions and tools; the settings are recorded again then.
+            # The tokens of instructions and tools are known at the first request; then the settings are recorded again.
             self.builder.system_tokens = record.overhead
         elif isinstance(record, NoteRecord) and record.topic == _CLIENT:
             self._usages.rounds = True
@@ -300,7 +299,6 @@ class _Fold:
             self.builder.aside(_usage(call), at=_time(record), model=model, provider=provider, cost=call.cost)
 
     def finish(self) -> None:
-        """Note that no record follows."""
         self._lost(self._usages.unanswered(), None)
 
     def _take_message(self, record: MessageRecord, line: int) -> None:
@@ -312,20 +310,21 @@ class _Fold:
             self.builder.problems.add(line, what, "a message that cannot be read", unread=True)
             return
         self.builder.title = self.builder.title or title_of(record.message) or ""
-        answer, call = is_model_message(record.message), None
+        answer = is_model_message(record.message)
         if answer:
-            call = self._usages.answered()
             marks = [part.call_id for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER]
             self._delimiters.update(marks)
         elif not all(part.kind is Kind.RESULT and part.call_id in self._delimiters for part in parts):
-            # Only results of the proxy's own tool stand between the rounds of a reply.
+            # Only results of the proxy's own tool come between the rounds of a reply.
             self._lost(self._usages.unanswered(), line)
         self._actions.add(parts)
         if answer:
             self.builder.settle(line=line)
             first = self.builder.position
-            # A proxy records an answer when its client comes back with it, which may be hours later.
-            self._add_answer(parts, call, (call and call.at) or _time(record), line)
+            call = self._usages.answered()
+            # A proxy records an answer when its client sends it back, which may be hours later.
+            at = call.at if call is not None and call.at is not None else _time(record)
+            self._add_answer(parts, call, at, line)
         else:
             first = self.builder.message(parts, line=line)
         self._marks |= record.hosts_marks
@@ -353,40 +352,49 @@ class _Fold:
             self.builder.problems.add(line, f"{error}; it is unknown what left the view", "what a strategy did")
             return
         if act.summary is not None:
-            first_kept = None if act.first_kept is None else self._part_of[act.first_kept]
-            at = _time(record)
             self.builder.compaction(
-                act.summary, first_kept=first_kept, tokens_before=act.before, tokens_after=act.after, at=at
+                act.summary,
+                first_kept=None if act.first_kept is None else self._part_of[act.first_kept],
+                tokens_before=act.before,
+                tokens_after=act.after,
+                at=_time(record),
             )
             return
         removed = self._parts_of(act.removed)
         self.evictions.append(Eviction(self.builder.position, removed, act.before, act.after, _time(record)))
 
     def _parts_of(self, items: Iterable[int]) -> tuple[int, ...]:
-        return tuple(part for index in items if (part := self._part_of[index]) is not None)
+        parts = [self._part_of[index] for index in items]
+        return tuple(part for part in parts if part is not None)
 
     def _take_pass(self, record: PassRecord, line: int) -> None:
-        steps_taken = record.steps
-        if record.items != len(self._part_of):
+        steps: list[EvictionStep] = []
+        if record.items == len(self._part_of):
+            for step in record.steps:
+                freed = step.tokens_before - step.tokens_after
+                steps.append(EvictionStep(step.level.value, self._parts_of(step.removed), freed))
+        else:
             self.builder.problems.add(line, "a pass over items that are not all here; what it removed is unknown")
-            steps_taken = ()
-        steps = tuple(
-            EvictionStep(step.level.value, self._parts_of(step.removed), step.tokens_before - step.tokens_after)
-            for step in steps_taken
-        )
-        removed = tuple(index for step in steps for index in step.removed)
-        before, after, at, index = record.tokens_before, record.tokens_after, _time(record), record.index
-        eviction = Eviction(self.builder.position, removed, before, after, at, steps, record.budget, record.overflowed)
+        index = record.index
         if index is not None:
-            # It stands before the part that its item became, or else before the next one.
+            # It comes before the part of its item, or else before the next part.
             later = (part for part in self._part_of[index.before :] if part is not None)
             index = replace(index, before=next(later, self.builder.position))
-            eviction = replace(eviction, index=index)
+        eviction = Eviction(
+            position=self.builder.position,
+            removed=tuple(part for step in steps for part in step.removed),
+            tokens_before=record.tokens_before,
+            tokens_after=record.tokens_after,
+            at=_time(record),
+            steps=tuple(steps),
+            budget=record.budget,
+            overflowed=record.overflowed,
+            index=index,
+        )
         self.evictions.append(eviction)
 
 
 def _model(call: UsageRecord) -> tuple[str | None, str]:
-    """Return the model of a call and its provider."""
     provider, colon, model = split_tier(call.model)[0].partition(":")
     return (model, provider) if colon else (provider or None, "")
 
@@ -402,5 +410,5 @@ def _usage(call: UsageRecord) -> Usage | None:
     return None if usage is None else replace(usage, tier=split_tier(call.model)[1])
 
 
-def _time(record: Record | None) -> float | None:
-    return None if record is None or record.at is None else record.at.timestamp()
+def _time(record: Record) -> float | None:
+    return None if record.at is None else record.at.timestamp()

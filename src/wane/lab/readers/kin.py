@@ -1,4 +1,4 @@
-"""Sub-agents whose sessions stand in files of their own: their files, and which session each belongs to."""
+"""Sub-agents whose sessions are in files of their own: finds these files, and the session that started each."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ def ids_of(line: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def descendants(path: Path) -> list[Path]:
-    """Return the files of the sub-agents that a file's session started, and of theirs, as far as they are beside it."""
-    first = _first(path)
+    """Return the files of the sub-agents that a file's session started, of theirs, and so on, if they are beside it."""
+    first = first_record(path)
     own, _ = ids_of(first)
     if not own:
         return []
-    # Sessions of the proxy stand in a folder for each beginning.
+    # The proxy keeps sessions that begin alike in a folder of their own.
     proxied = first.get("kind") == "session" and own.startswith(f"{path.parent.name}-")
     beside = path.parent.parent.glob("*/*.jsonl") if proxied else path.parent.glob("*.jsonl*")
     children: dict[str, list[tuple[str, Path]]] = {}
     for file in sorted(beside):
         if plain_path(file).suffix != ".jsonl" or is_compressed_copy(file):
             continue
-        child, parent = ids_of(_first(file))
+        child, parent = ids_of(first_record(file))
         if parent and file != path:
             children.setdefault(parent, []).append((child, file))
-    files, waiting = list[Path](), [own]
+    files: list[Path] = []
+    waiting = [own]
     while waiting:
-        # Each is taken once, whatever the files say.
+        # `pop`, because files may name each other as parents.
         for child, file in children.pop(waiting.pop(), ()):
             files.append(file)
             waiting.append(child)
@@ -53,7 +54,7 @@ def descendants(path: Path) -> list[Path]:
 def nested(sessions: Sequence[RecordedSession]) -> set[int]:
     """Put sessions of sub-agents into those that started them, and return their positions.
 
-    One whose parent is not among the sessions, or is there twice, stays where it is.
+    A session stays where it is if its parent is not among the sessions, or is there twice.
     """
     counts = Counter((session.source, session.id) for session in sessions if session.id)
     by_id = {(session.source, session.id): session for session in sessions}
@@ -71,7 +72,7 @@ def nested(sessions: Sequence[RecordedSession]) -> set[int]:
 
 
 def _ancestors(session: RecordedSession, by_id: Mapping[tuple[str, str], RecordedSession]) -> Iterator[RecordedSession]:
-    """A session and those that it is below, each once."""
+    """Yield a session, its parent, and so on, each once."""
     seen: list[int] = []
     current: RecordedSession | None = session
     while current is not None and id(current) not in seen:
@@ -80,7 +81,8 @@ def _ancestors(session: RecordedSession, by_id: Mapping[tuple[str, str], Recorde
         current = by_id.get((current.source, current.parent)) if current.parent else None
 
 
-def _first(path: Path) -> Mapping[str, Any]:
+def first_record(path: Path) -> Mapping[str, Any]:
+    """Return the JSON object on the first line of a file; an empty one if there is none or it cannot be read."""
     try:
         return mapping(next(iter(head(path, 1)), None))
     except (*DAMAGED, MissingExtraError):

@@ -1,20 +1,21 @@
 """Sessions of OpenCode: its database `opencode.db`, and the output of `opencode export`.
 
-Messages become requests as in `session/message-v2.ts`. A compaction is a message of the user without
-words, and the model's summary after it. Version 2 of OpenCode keeps its messages in another form, in a table of their
-own (`packages/schema/src/session-message.ts`). The reader turns them into the form of version 1.
+Messages become requests as in `session/message-v2.ts`. A compaction is a message of the user without text, followed by
+the model's summary. Version 2 of OpenCode keeps its messages in another form, in a table of their own
+(`packages/schema/src/session-message.ts`). The reader turns them into the form of version 1.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import LEFT, Problems
-from wane.lab.readers.building.values import decoded, items, mapping, seconds, text, usage_of
+from wane.lab.readers.building.lines import Problems, count_abandoned
+from wane.lab.readers.building.values import decoded, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
@@ -24,7 +25,7 @@ TABLES: Final = frozenset({"session", "message", "part"})
 
 _INTERRUPTED: Final = "[Tool execution was interrupted]"
 """The result that OpenCode sends for a call without one."""
-# Files whose text stands in a part of its own.
+# Types of files whose text is in a part of its own.
 _AS_TEXT: Final = ("text/plain", "application/x-directory")
 _NOT_SENT: Final = frozenset({"agent-switched", "compaction", "idle", "location-switched", "model-switched"})
 _ASIDE: Final = frozenset({"step-start", "snapshot", "patch", "agent", "retry"})
@@ -39,13 +40,12 @@ def recognises(head: Sequence[object]) -> bool:
 
 def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the exported sessions among JSON values; see `DocumentReader`."""
-    read = list[RecordedSession]()
+    recorded: list[RecordedSession] = []
     for _, value in values:
         if _is_export(value):
             export = mapping(value)
-            called = text(mapping(export.get("info")).get("id")) or name
-            read.append(session(export, called, Problems() if read else problems))
-    return read
+            recorded.append(session(export, _id_of(export) or name, Problems() if recorded else problems))
+    return recorded
 
 
 def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
@@ -53,33 +53,36 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     builder = SessionBuilder(name, NAME, problems)
     info = mapping(exported.get("info"))
     builder.cwd = text(info.get("directory")) or None
-    messages = [mapping(message) for message in items(exported.get("messages"))]
+    messages = objects(exported.get("messages"))
     back = text(mapping(info.get("revert")).get("messageID"))
-    ids = [text(mapping(message.get("info")).get("id")) for message in messages]
+    ids = [_id_of(message) for message in messages]
     if back in ids:
         undone = messages[ids.index(back) :]
-        problems.abandoned += sum(mapping(message.get("info")).get("role") == "assistant" for message in undone)
-        problems.add(None, f"{len(undone)} messages {LEFT}")
+        calls = sum(mapping(message.get("info")).get("role") == "assistant" for message in undone)
+        count_abandoned(len(undone), problems, calls)
         messages = messages[: ids.index(back)]
     _Assembly(builder).run(messages)
-    builder.sidechains(
-        session(mapping(child), text(mapping(mapping(child).get("info")).get("id")), Problems())
-        for child in items(exported.get("children"))
-    )
+    for child in objects(exported.get("children")):
+        builder.sidechain(session(child, _id_of(child), Problems()))
     return builder.build()
+
+
+def _id_of(data: _Data) -> str:
+    return text(mapping(data.get("info")).get("id"))
 
 
 def listed(database: sqlite3.Connection) -> Iterator[Listed]:
     """Yield the sessions, without those of sub-agents; see `DatabaseReader`."""
-    sizes = dict(_sizes(database, "SELECT session_id, sum(length(data)) FROM part GROUP BY session_id"))
-    if _has_second(database):
-        of_second = _sizes(database, "SELECT session_id, sum(length(data)) FROM session_message GROUP BY session_id")
-        sizes |= {name: sizes.get(name, 0) + size for name, size in of_second}
+    sizes: Counter[str] = Counter()
+    for table in ("part", "session_message") if _has_second(database) else ("part",):
+        query = f"SELECT session_id, sum(length(data)) FROM {table} GROUP BY session_id"  # noqa: S608 - our own words
+        for name, size in database.execute(query):
+            sizes[name] += size or 0
     rows = database.execute(
         "SELECT id, title, directory, time_updated FROM session WHERE parent_id IS NULL ORDER BY time_updated, id"
     )
     for name, title, cwd, modified in rows:
-        yield Listed(str(name), str(title or ""), cwd or None, (seconds(modified) or 0.0), sizes.get(name, 0))
+        yield Listed(str(name), str(title or ""), cwd or None, seconds(modified) or 0.0, sizes[name])
 
 
 def exported(database: sqlite3.Connection, session: str) -> _Data | None:
@@ -103,39 +106,35 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     }
 
 
-def _sizes(database: sqlite3.Connection, query: str) -> list[tuple[str, int]]:
-    return [(name, size or 0) for name, size in database.execute(query)]
-
-
 def _has_second(database: sqlite3.Connection) -> bool:
-    """Whether the database has the table for messages of version 2."""
+    """Whether the database has the table of version 2."""
     return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'session_message'").fetchone())
 
 
 def _of_second(database: sqlite3.Connection, session: str) -> list[_Data]:
-    """The messages that version 2 wrote of a session, in the form of version 1; none if version 1 wrote them."""
-    if not _has_second(database):
-        return []
-    rows = database.execute("SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq", (session,))
-    return [message for name, kind, data in rows for message in _as_first(name, kind, mapping(decoded(data)))]
+    """Return the messages that version 2 wrote, in the form of version 1; none if version 1 wrote the session."""
+    messages: list[_Data] = []
+    if _has_second(database):
+        query = "SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq"
+        for name, kind, data in database.execute(query, (session,)):
+            messages += _as_first(name, kind, mapping(decoded(data)))
+    return messages
 
 
 def _as_first(name: str, kind: str, data: _Data) -> list[_Data]:
-    """A message of version 2 as one or two of version 1; none for what no request carries."""
+    """Return a message of version 2 as one or two of version 1; none if no request carries it."""
     info = {"id": name, "role": "user", "time": data.get("time")}
     words = {"type": "text", "text": data.get("text")}
     match kind:
         case "user":
-            files = (
-                {"type": "file", **file, "url": file.get("uri", file.get("data"))} for file in _objects(data, "files")
-            )
-            return [{"info": info, "parts": [words, *files]}]
+            files = objects(data.get("files"))
+            parts: list[_Data] = [{"type": "file", **file, "url": file.get("uri", file.get("data"))} for file in files]
+            return [{"info": info, "parts": [words, *parts]}]
         case "synthetic" | "system" | "skill":
             return [{"info": info, "parts": [{**words, "synthetic": True}]}]
         case "shell":
-            output = data.get("output")
-            shown = text(output) or text(mapping(output).get("text"))
-            run = {"type": "text", "text": f"{text(data.get('command'))}\n{shown}", "synthetic": True}
+            output = text(data.get("output")) or text(mapping(data.get("output")).get("text"))
+            run = {"type": "text", "text": f"{text(data.get('command'))}\n{output}", "synthetic": True}
             return [{"info": info, "parts": [run]}]
         case "compaction" if data.get("status") == "completed":
             summary = "\n\n".join(filter(None, (text(data.get("summary")), text(data.get("recent")))))
@@ -145,10 +144,9 @@ def _as_first(name: str, kind: str, data: _Data) -> list[_Data]:
                 {"info": summarised, "parts": [{"type": "text", "text": summary}]},
             ]
         case "assistant":
-            answered = {**info, "role": "assistant", "modelID": mapping(data.get("model")).get("id")}
-            parts = [_part_of_first(part) for part in _objects(data, "content")]
-            ending = {"type": "step-finish", "tokens": data.get("tokens")}
-            return [{"info": {**answered, "error": data.get("error")}, "parts": [*parts, ending]}]
+            info |= {"role": "assistant", "modelID": mapping(data.get("model")).get("id"), "error": data.get("error")}
+            parts = [_part_of_first(part) for part in objects(data.get("content"))]
+            return [{"info": info, "parts": [*parts, {"type": "step-finish", "tokens": data.get("tokens")}]}]
     return [] if kind in _NOT_SENT else [{"info": {**info, "role": kind}, "parts": []}]
 
 
@@ -156,16 +154,12 @@ def _part_of_first(part: _Data) -> _Data:
     if part.get("type") != "tool":
         return {**part, "metadata": part.get("native", part.get("state"))}
     state = mapping(part.get("state"))
-    blocks = _objects(state, "content")
+    blocks = objects(state.get("content"))
     texts = [text(block.get("text")) for block in blocks if block.get("type") == "text"]
     files = [{**block, "url": block.get("uri")} for block in blocks if block.get("type") == "file"]
-    error = mapping(state.get("error")).get("message")
-    shown = {**state, "output": "\n".join(texts), "attachments": files, "error": text(error)}
-    return {"type": "tool", "callID": part.get("id"), "tool": part.get("name"), "state": shown}
-
-
-def _objects(data: _Data, key: str) -> list[_Data]:
-    return [mapping(entry) for entry in items(data.get(key))]
+    error = text(mapping(state.get("error")).get("message"))
+    state = {**state, "output": "\n".join(texts), "attachments": files, "error": error}
+    return {"type": "tool", "callID": part.get("id"), "tool": part.get("name"), "state": state}
 
 
 def _is_export(value: object) -> bool:
@@ -174,18 +168,16 @@ def _is_export(value: object) -> bool:
 
 
 class _Assembly:
-    """Assembles the messages into a session."""
-
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
-        self._places: dict[str, int] = {}  # by message, its first part
+        self._positions: dict[str, int] = {}  # by message, its first part
         self._tail = ""  # the first message that the coming summary leaves in view
 
     def run(self, messages: Sequence[_Data]) -> None:
         for message in messages:
             info = mapping(message.get("info"))
-            parts = [mapping(part) for part in items(message.get("parts"))]
-            self._places[text(info.get("id"))] = self._builder.position
+            parts = objects(message.get("parts"))
+            self._positions[_id_of(message)] = self._builder.position
             if info.get("role") == "user":
                 self._user(parts)
             elif info.get("role") != "assistant":
@@ -193,7 +185,7 @@ class _Assembly:
             elif info.get("summary") is True:
                 self._summary(info, parts)
             elif not info.get("error") or any(part.get("type") in ("text", "tool") for part in parts):
-                # With an error and nothing said, the request failed before there was an answer.
+                # With an error and no content, the request failed before there was an answer.
                 self._answers(info, parts)
 
     def _user(self, parts: Sequence[_Data]) -> None:
@@ -204,7 +196,7 @@ class _Assembly:
         self._builder.settle()
         for synthetic in (False, True):
             sent = [part for part in parts if bool(part.get("synthetic")) is synthetic and not part.get("ignored")]
-            if turn := content(list(filter(None, map(_block, sent)))):
+            if turn := content(_blocks(sent)):
                 self._builder.user(turn, notice=synthetic)
 
     def _summary(self, info: _Data, parts: Sequence[_Data]) -> None:
@@ -212,7 +204,7 @@ class _Assembly:
         at = seconds(mapping(info.get("time")).get("created"))
         if summary:
             self._builder.settle()
-            first_kept = self._places.get(self._tail) if self._tail else None
+            first_kept = self._positions.get(self._tail) if self._tail else None
             self._builder.compaction(summary, first_kept=first_kept, tokens_before=self._builder.context, at=at)
 
     def _answers(self, info: _Data, parts: Sequence[_Data]) -> None:
@@ -258,22 +250,25 @@ class _Assembly:
 
 def _output(state: _Data) -> Content:
     if state.get("status") == "completed":
-        blocks = [_block(mapping(attachment)) for attachment in items(state.get("attachments"))]
-        return content([text(state.get("output")), *filter(None, blocks)])
+        return content([text(state.get("output")), *_blocks(objects(state.get("attachments")))])
     if state.get("status") == "error":
-        interrupted = mapping(state.get("metadata")).get("output")
-        return content(interrupted if isinstance(interrupted, str) else text(state.get("error")))
+        # An interrupted tool has the output so far.
+        output = mapping(state.get("metadata")).get("output")
+        return content(output if isinstance(output, str) else text(state.get("error")))
     return content(_INTERRUPTED)
 
 
-def _block(part: _Data) -> dict[str, Any] | None:
-    """Return a part of a message as a block that `content` takes; None if no request carries it."""
-    if part.get("type") == "text":
-        return {"text": text(part.get("text"))}
-    if part.get("type") == "subtask":
-        return {"text": "The following tool was executed by the user"}
-    if part.get("type") != "file" or part.get("mime") in _AS_TEXT:
-        return None
-    if text(part.get("mime")).startswith("image/"):
-        return {"type": "image", "data": text(part.get("url"))}
-    return {"type": "file"}
+def _blocks(parts: Iterable[_Data]) -> list[_Data]:
+    """Return the parts of a message that requests carry, as blocks that `content` takes."""
+    blocks: list[_Data] = []
+    for part in parts:
+        kind, media_type = part.get("type"), text(part.get("mime"))
+        if kind == "text":
+            blocks.append({"text": text(part.get("text"))})
+        elif kind == "subtask":
+            blocks.append({"text": "The following tool was executed by the user"})
+        elif kind == "file" and media_type.startswith("image/"):
+            blocks.append({"type": "image", "data": text(part.get("url"))})
+        elif kind == "file" and media_type not in _AS_TEXT:
+            blocks.append({"type": "file"})
+    return blocks

@@ -1,8 +1,8 @@
 """Sessions of pi (badlogic/pi-mono): JSON Lines, a tree of entries since version 2 of its format.
 
 The context is built as pi itself builds it (`session-manager.ts`, `messages.ts`): the path from the last entry to the
-root. Commands that the user ran are sent in the user's place, with their output, and so are messages of extensions;
-both are notices (R15).
+root. Commands that the user ran, with their output, and messages of extensions are sent in the user's role; both are
+notices (R15).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Final
 from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Answer, Content, content, couple_items
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import name_left, path_to, records
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.lines import name_abandoned, path_to, records
+from wane.lab.readers.building.values import count, mapping, objects, seconds, text
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "pi"
 
 _MESSAGES: Final = frozenset({"message", "custom_message", "branch_summary"})
-# Settings, extensions' notes and names, which no request carries.
+# Settings, names and extensions' notes, which no request carries.
 _ASIDE: Final = frozenset({"session", "model_change", "thinking_level_change", "custom", "label", "session_info"})
 _BROKEN_OFF: Final = frozenset({"aborted", "error"})
 _NO_RESULT: Final = "No result provided"
@@ -31,7 +31,7 @@ _NO_RESULT: Final = "No result provided"
 
 @dataclass(frozen=True, slots=True)
 class _TreeLine:
-    """A line of the file with a place in the tree."""
+    """A line of the file that is an entry of the tree."""
 
     line: int
     id: str
@@ -40,11 +40,7 @@ class _TreeLine:
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a file; none if the file holds nothing of pi.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return the session of a file (see `LineReader`); none if the file holds nothing of pi."""
     builder = SessionBuilder(path.stem, NAME)
     entries = _entries(path, builder)
     if not entries and builder.cwd is None:
@@ -53,7 +49,7 @@ def read(path: Path) -> list[RecordedSession]:
     active = path_to(entries[-1] if entries else None, entries)
     abandoned = [entry for entry in entries if entry.id not in active and text(entry.data.get("type")) in _MESSAGES]
     calls = sum(mapping(entry.data.get("message")).get("role") == "assistant" for entry in abandoned)
-    name_left((entry.line for entry in abandoned), builder.problems, calls)
+    name_abandoned((entry.line for entry in abandoned), builder.problems, calls)
     _Assembly(builder).run(sorted(active.values(), key=lambda entry: entry.line))
     return [builder.build()]
 
@@ -73,7 +69,7 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
 def _entries(path: Path, builder: SessionBuilder) -> list[_TreeLine]:
     """Return the entries in the order of the file; in version 1, which had no ids, each follows the previous one."""
     entries: list[_TreeLine] = []
-    names: list[str] = []  # of every line, as version 1 counts them
+    names: list[str] = []  # of all lines, because version 1 refers to them by number
     last: str | None = None
     for line, data in records(path, builder.problems):
         kind = text(data.get("type"))
@@ -95,7 +91,7 @@ def _entries(path: Path, builder: SessionBuilder) -> list[_TreeLine]:
 
 
 def _trimmed(data: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the entry with only the content of requests, and with the first kept entry of a compaction by id."""
+    """Return an entry without details that no request carries; a compaction names its first kept entry by id."""
     message = data.get("message")
     if isinstance(message, dict):
         message.pop("details", None)
@@ -106,15 +102,13 @@ def _trimmed(data: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]
 
 
 class _Assembly:
-    """Assembles the entries of one path into a session."""
-
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
-        self._places: dict[str, int] = {}  # by entry, its first part
+        self._positions: dict[str, int] = {}  # by entry, its first part
 
     def run(self, entries: Sequence[_TreeLine]) -> None:
         for entry in entries:
-            self._places[entry.id] = self._builder.position
+            self._positions[entry.id] = self._builder.position
             kind = text(entry.data.get("type"))
             if kind == "message":
                 self._message(entry, mapping(entry.data.get("message")))
@@ -157,12 +151,12 @@ class _Assembly:
         value = message.get("content")
         if isinstance(value, str):
             value = [{"type": "text", "text": value}]
-        blocks = [mapping(block) for block in items(value)]
+        blocks = objects(value)
         if broken_off:
-            # The calls were cut off as they were written: none ran, and no later request held them.
+            # The calls were cut off while they were written: none ran, and no later request held them.
             complete = [block for block in blocks if block.get("type") != "toolCall"]
             if cut := len(blocks) - len(complete):
-                what = f"{cut} call{'s' * (cut != 1)} of an answer that broke off"
+                what = f"{cut} {'call' if cut == 1 else 'calls'} of an answer that broke off"
                 self._builder.problems.add(entry.line, what, "calls that broke off")
             blocks = complete
         parts = _parts(blocks, text(message.get("api")))
@@ -180,7 +174,7 @@ class _Assembly:
         summary = text(data.get("summary"))
         self._builder.compaction(
             f"{_COMPACTED}<summary>\n{summary}\n</summary>" if summary else "",
-            first_kept=self._places.get(text(data.get("firstKeptEntryId"))),
+            first_kept=self._positions.get(text(data.get("firstKeptEntryId"))),
             tokens_before=count(data.get("tokensBefore")),
             at=seconds(data.get("timestamp")),
         )
@@ -197,7 +191,8 @@ def _branch_summary(summary: str) -> Content:
 def _bash_text(message: Mapping[str, Any]) -> Content:
     """Return a command that the user ran, as pi tells the model about it."""
     output = text(message.get("output"))
-    report = f"Ran `{text(message.get('command'))}`\n" + (f"```\n{output}\n```" if output else "(no output)")
+    report = f"Ran `{text(message.get('command'))}`\n"
+    report += f"```\n{output}\n```" if output else "(no output)"
     code = message.get("exitCode")
     if message.get("cancelled"):
         report += "\n\n(command cancelled)"
@@ -225,7 +220,11 @@ def _parts(blocks: Iterable[Mapping[str, Any]], api: str) -> list[Part]:
 
 
 def _usage(data: Mapping[str, Any], *, sound_output: bool) -> Usage | None:
-    """Return a call's usage, None if none was reported; pi counts cached input apart from `input`."""
-    read, written = count(data.get("cacheRead")) or 0, count(data.get("cacheWrite")) or 0
-    usage = Usage(count(data.get("input")) or 0, read, written, count(data.get("output")) if sound_output else None)
+    """Return a call's usage; None if none was reported. `input` does not include cached tokens."""
+    usage = Usage(
+        count(data.get("input")) or 0,
+        count(data.get("cacheRead")) or 0,
+        count(data.get("cacheWrite")) or 0,
+        count(data.get("output")) if sound_output else None,
+    )
     return usage if usage.total_input or usage.output else None

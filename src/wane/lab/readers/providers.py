@@ -31,10 +31,10 @@ _ANTHROPIC: Final = frozenset({"tool_use", "tool_result", "thinking"})
 
 @dataclass(frozen=True, slots=True)
 class ProviderReader:
-    """Reads messages of one format, or of each chat's own.
+    """Reads messages of providers' APIs.
 
     Attributes:
-        NAME: the format, one of `PROVIDERS`; "auto" to recognise each chat's.
+        NAME: their format, one of `PROVIDERS`; "auto" to recognise that of each chat.
     """
 
     NAME: str
@@ -45,21 +45,27 @@ class ProviderReader:
 
     def sessions(self, values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
         """Return the chats among JSON values, each as a session; see `DocumentReader`."""
-        several = chats(values, _is_message)
-        if not several:
+        file_chats = chats(values, _is_message)
+        if not file_chats:
             raise FormatError(
                 "it holds no messages: objects with a role, in a list, in a request body (messages, input or contents),"
                 " or one per line"
             )
-        formats = [self.NAME] * len(several)
+        formats = [self.NAME] * len(file_chats)
         if self.NAME == "auto":
-            formats = [_format_of(chat) for chat in several]
-        making = builders(name, formats, problems)
-        sessions = [_session(*triple) for triple in zip(several, formats, making, strict=True)]
+            formats = [_format_of(chat) for chat in file_chats]
+        numbered = zip(file_chats, formats, builders(name, formats, problems), strict=True)
+        sessions = [_session(chat, format_name, builder) for chat, format_name, builder in numbered]
         unread = [problem.what for session in sessions for problem in session.problems]
         if unread and not any(session.parts for session in sessions):
             raise FormatError(f"none of its messages can be read as {', '.join(sorted(set(formats)))}: {unread[0]}")
         return sessions
+
+
+def _format_of(chat: Chat) -> str:
+    """Return the format of a chat's messages; OpenAI chat if several formats are possible."""
+    name = telling_format(chat.body or [message for _, message in chat.messages])
+    return name if name in PROVIDERS else "openai"
 
 
 def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
@@ -90,8 +96,8 @@ def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
     if name == "gemini":
         entries = completed(entries)
     if name != "openai_responses" or all(isinstance(entry, dict) and "items" in entry for entry in entries):
-        lines = (line for line, _ in chat.messages)
-        yield from ((number, line, entry) for number, (line, entry) in enumerate(zip(lines, entries, strict=True)))
+        for number, (line, _) in enumerate(chat.messages):
+            yield number, line, entries[number]
         return
     number = 0
     for message in group(entries):
@@ -100,9 +106,11 @@ def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
 
 
 def _overhead(chat: Chat) -> int | None:
-    """Return the tokens of a request body besides its messages: tools, and instructions apart from them."""
+    """Return the tokens of a request body besides its messages: tools and instructions; None if it has none."""
     body = chat.body
-    weights = [chars(compact(body["tools"]))] if body.get("tools") else []
+    weights: list[int] = []
+    if body.get("tools"):
+        weights.append(chars(compact(body["tools"])))
     if isinstance(instructions := body.get("instructions"), str):
         weights.append(chars(instructions))
     if (instruction := field(body, "systemInstruction")) is not None:
@@ -131,4 +139,4 @@ def _refuse_anthropic(message: Any) -> None:
     content = message.get("content") if isinstance(message, dict) else None
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and (kind := text(block.get("type"))) in _ANTHROPIC:
-            raise FormatError(f"content of the type {kind!r} is Anthropic's; name the format anthropic to read it")
+            raise FormatError(f"content of the type {kind!r} is Anthropic's; to read it, name the format anthropic")

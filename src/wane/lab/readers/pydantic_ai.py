@@ -1,4 +1,4 @@
-"""Pydantic AI messages, as `ModelMessagesTypeAdapter` or `result.all_messages_json()` write them."""
+"""Messages of Pydantic AI, as `ModelMessagesTypeAdapter` or `result.all_messages_json()` write them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def recognises(head: Sequence[object]) -> bool:
 
 def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
     """Return the message lists among JSON values, each as a session; see `DocumentReader`."""
-    several = chats(values, _is_message)
-    if not several:
+    file_chats = chats(values, _is_message)
+    if not file_chats:
         raise FormatError("it holds no messages of Pydantic AI: objects with kind and parts, in a list or one per line")
-    return [_session(*pair) for pair in zip(several, builders(name, [NAME] * len(several), problems), strict=True)]
+    numbered = zip(file_chats, builders(name, [NAME] * len(file_chats), problems), strict=True)
+    return [_session(chat, builder) for chat, builder in numbered]
 
 
 def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:
@@ -64,12 +65,16 @@ def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:
 def _usage(response: ModelResponse) -> Usage | None:
     """Return the reported usage; None if there is none, or only a sum over several requests."""
     marks = (response.metadata or {}).get(_NAMESPACE)
-    usage = response.usage
     if isinstance(marks, dict) and any(key in marks for key in _SUMMED):
         return None
-    read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    hour, output = usage.cache_write_1h_tokens, usage.output_tokens or None
-    return usage_of(usage.input_tokens, read=read, written=written, hour=hour, output=output)
+    usage = response.usage
+    return usage_of(
+        usage.input_tokens,
+        read=usage.cache_read_tokens,
+        written=usage.cache_write_tokens,
+        hour=usage.cache_write_1h_tokens,
+        output=usage.output_tokens or None,
+    )
 
 
 def _is_message(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Reads the sessions of one file, in the format that it has or that is named."""
+"""Reads the sessions of one file, in its own format or one that the caller names."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from wane.lab.session import RecordedSession
 
 _OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "gemini-cli", "opencode", "goose", "auto")
 _BEGINNING: Final = 256
-"""Bytes at the start of a file that tell aider's history."""
+"""Bytes at the start of a file that tell whether it is aider's history."""
 _SHORT: Final = 1 << 20
-"""Bytes: a file with a longer first line is read as a document, so that it is not parsed twice."""
+"""Bytes of a first line; a file with a longer one is read as a document, so that it is not parsed twice."""
 
 
 class LineReader(Protocol):
-    """Reads one format of files with one record per line: a module, named as the format is."""
+    """Reads one format of files with one record per line: a module with the format's name."""
 
     def read(self, path: Path) -> list[RecordedSession]:
         """Return the sessions of a file, mostly one; none if it holds nothing in this format.
 
-        It leaves out what it cannot read, and names it in `problems`.
+        Unreadable content is left out and named in `problems`.
 
         Raises:
             OSError: if the file cannot be read at all.
@@ -41,7 +41,7 @@ class LineReader(Protocol):
 
 
 class DocumentReader(Protocol):
-    """Reads one format of the JSON values in a file: a module, named as the format is, or a `ProviderReader`."""
+    """Reads one format of the JSON values in a file: a module with the format's name, or a `ProviderReader`."""
 
     def recognises(self, head: Sequence[object]) -> bool:
         """Return whether the first JSON values of a file look like this format."""
@@ -50,7 +50,7 @@ class DocumentReader(Protocol):
     def sessions(self, values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
         """Return the sessions among the JSON values of a file; several are numbered from 1.
 
-        The first one reports the problems with the file.
+        The first one reports the problems of the file.
 
         Raises:
             FormatError: if there is none in this format.
@@ -60,7 +60,7 @@ class DocumentReader(Protocol):
 
 
 def briefly(error: Exception) -> str:
-    """Return why a file cannot be read, without the list of all that can be."""
+    """Return why a file cannot be read, without the list of readable formats."""
     return str(error).partition(f". {_EXPECTED}")[0]
 
 
@@ -90,7 +90,7 @@ def read_plain(plain: Path, format: str, name: str) -> list[RecordedSession]:  #
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether a file is no JSON, but holds sessions all the same: a database, or aider's Markdown.
+    """Return whether a file holds sessions, but not as JSON: a database, or aider's Markdown.
 
     Raises:
         OSError: if it cannot be read.
@@ -112,7 +112,7 @@ def _read_as(path: Path, name: str) -> list[RecordedSession]:
     reader = _reader_name(name)
     if reader == aider.NAME:
         raise FormatError("it is no chat history of aider, which begins with '# aider chat started at'")
-    if any(reader == name for name, _ in RECORDINGS.values()):
+    if any(reader == line_reader for line_reader, _ in RECORDINGS.values()):
         return _line_reader(reader).read(path)
     problems = Problems()
     return _document_reader(reader).sessions(json_values(path, problems), path.stem, problems)
@@ -144,23 +144,22 @@ def _read_any(path: Path) -> list[RecordedSession]:
     for name in _OF_DOCUMENTS:
         if (documents := _document_reader(name)).recognises(values[:LOOKED_AT]):
             return documents.sessions(numbered, path.stem, problems)
-    inner = values[0] if len(values) == 1 and isinstance(values[0], list) else values
-    if agent := recording_agent(inner):
+    document = values[0] if len(values) == 1 else values
+    listed = document if isinstance(document, list) else values
+    if agent := recording_agent(listed):
         lines = _line_reader(RECORDINGS[agent][0])
-        if inner is values and _is_by_lines(path):
+        if listed is values and _is_by_lines(path):
             return lines.read(path)
-        # Records that stand in one list or over several lines, as `jq` writes them.
+        # The records are in a list, or on several lines each, as `jq` writes them.
         with TemporaryDirectory(prefix="wane-") as folder:
             copy = Path(folder) / path.name
-            copy.write_text("".join(f"{json.dumps(value)}\n" for value in inner), encoding="utf-8")
+            copy.write_text("".join(f"{json.dumps(value)}\n" for value in listed), encoding="utf-8")
             return lines.read(copy)
-    raise FormatError(
-        f"it is JSON, but of no known format: {shape(values[0] if len(values) == 1 else inner)}. {_EXPECTED}"
-    )
+    raise FormatError(f"it is JSON, but of no known format: {shape(document)}. {_EXPECTED}")
 
 
 def _is_by_lines(path: Path) -> bool:
-    """Whether the first line of a file is a record of its own."""
+    """Whether the first line of a file is a whole record."""
     with path.open("rb") as file:
         first = next((line for line in file if line.strip()), b"")
     try:
@@ -171,6 +170,6 @@ def _is_by_lines(path: Path) -> bool:
 
 _EXPECTED: Final = (
     "Expected a session of Claude Code, Codex, pi, Copilot CLI, Gemini CLI, OpenCode, Goose, aider or Wane, messages of"
-    " OpenAI chat, Anthropic, OpenAI Responses or Pydantic AI, a request body of those, or an ATIF trajectory. To force"
-    f" one of them, name the format: {', '.join(READER_NAMES)}"
+    " OpenAI chat, Anthropic, OpenAI Responses or Pydantic AI, a request body with them, or an ATIF trajectory."
+    f" To force a format, name it: {', '.join(READER_NAMES)}"
 )

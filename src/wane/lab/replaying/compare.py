@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final
 
 from wane.core.errors import ConfigError
@@ -38,7 +37,7 @@ class Comparison:
         names: the strategies asked for.
         studied: the sessions.
         replays: by strategy, the replay of each session, in order; always includes BASELINE.
-        tight: the sessions for which the budget leaves OURS too little room; empty if it was not asked for.
+        tight: the sessions for which the budget leaves OURS too little room; empty if OURS was not asked for.
     """
 
     budget: int
@@ -53,9 +52,8 @@ class Comparison:
 
     def baselines(self, session: int | None = None) -> Baselines:
         """Return what one session, or all, cost without Wane."""
-        pairs = zip(self.studied, self.replays[BASELINE], strict=True)
-        every = [Baselines.of(prepared.subject.material, prepared.pricing, unevicted) for prepared, unevicted in pairs]
-        return sum(every if session is None else every[session : session + 1], Baselines())
+        picked = _slice(session)
+        return baselines_of(self.studied[picked], self.replays[BASELINE][picked])
 
     def verdict(self) -> str:
         """Return a sentence, without its period, on what eviction would have saved; empty if no strategy evicts.
@@ -69,9 +67,10 @@ class Comparison:
         name = OURS if OURS in costs else cheapest
         text = verdict(self.baselines(), self.totals(name), f"{name} at {budgets_told(self.budget, self.studied)}")
         if costs[cheapest] < NOTABLE * costs[name]:
+            text += f"; {cheapest} would have cost {dollars(costs[cheapest])}"
             loss = self.totals(cheapest).loss
-            lost = f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"
-            text += f"; {cheapest} would have cost {dollars(costs[cheapest])}{lost if loss.user_turns_lost else ''}"
+            if loss.user_turns_lost:
+                text += f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"
         return text
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,10 +85,14 @@ class Comparison:
         }
 
     def _figures(self, session: int | None = None) -> dict[str, Any]:
-        pick = slice(None) if session is None else slice(session, session + 1)
-        baseline = total(self.replays[BASELINE][pick])
-        rows = [{"name": name, **total(self.replays[name][pick]).to_dict(baseline)} for name in self.names]
+        picked = _slice(session)
+        baseline = total(self.replays[BASELINE][picked])
+        rows = [{"name": name, **total(self.replays[name][picked]).to_dict(baseline)} for name in self.names]
         return {**to_dict(self.baselines(session), baseline), "strategies": rows}
+
+
+def _slice(session: int | None) -> slice:
+    return slice(None) if session is None else slice(session, session + 1)
 
 
 def compare(
@@ -135,12 +138,9 @@ def parse_strategies(text: str) -> tuple[str, ...]:
         raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names separated by commas")
     names: set[str] = set()
     for word in words:
-        for name in GROUPS[word]() if word in GROUPS else (word,):
-            if name in names:
-                raise ConfigError(f"{text!r} names the strategy {name} twice; name each once, alone or in a group")
-            names.add(name)
+        names.update(GROUPS[word]() if word in GROUPS else [word])
     for name in sorted(names):
-        # Made once, so that an unknown or missing strategy shows before anything is read.
+        # Refuses an unknown or missing strategy before anything is read.
         get_strategy(name, Settings())
     return tuple(name for name in (*STRATEGY_NAMES, *peers()) if name in names)
 
@@ -154,13 +154,13 @@ def run_each(
     trace: bool = False,
 ) -> list[tuple[Replay, ...]]:
     """Replay all sessions under each of some strategies with their settings, and return the replays of each."""
-    jobs = [
-        Job(number, name, prepared.under(settings), prepared.pricing, trace)
-        for name, settings in strategies
-        for number, prepared in enumerate(studied)
-    ]
-    replays = iter(run_all(engine, studied, jobs, progress))
-    return [tuple(islice(replays, len(studied))) for _ in strategies]
+    jobs: list[Job] = []
+    for name, settings in strategies:
+        for number, prepared in enumerate(studied):
+            jobs.append(Job(number, name, prepared.under(settings), prepared.pricing, trace))
+    replays = run_all(engine, studied, jobs, progress)
+    sessions = len(studied)
+    return [tuple(replays[at * sessions : (at + 1) * sessions]) for at in range(len(strategies))]
 
 
 def run_all(
@@ -177,6 +177,14 @@ def run_all(
             if progress:
                 progress(len(done), len(jobs))
     return [done[at] for at in range(len(jobs))]
+
+
+def baselines_of(studied: Iterable[Studied], unevicted: Iterable[Replay]) -> Baselines:
+    """Return what sessions cost without Wane, given their replays under BASELINE."""
+    baselines = Baselines()
+    for prepared, replay in zip(studied, unevicted, strict=True):
+        baselines += Baselines.of(prepared.subject.material, prepared.pricing, replay)
+    return baselines
 
 
 def total(replays: Iterable[Replay]) -> Totals:

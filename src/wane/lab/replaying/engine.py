@@ -25,12 +25,12 @@ from wane.strategies.registry import get_strategy
 _JobT = TypeVar("_JobT")
 _ResultT = TypeVar("_ResultT")
 
-# Forked workers share the data of the work; elsewhere each is sent a copy once. On macOS the system's own libraries do
-# not survive a fork.
+# Forked workers share the data of the work; others are sent a copy once. The system libraries of macOS do not survive a
+# fork.
 _METHOD: Final = "fork" if sys.platform == "linux" else "spawn"
 
 _works: list[Callable[[Any], Any]] = []
-"""The work of this process, if it is a worker."""
+"""The work of a worker process."""
 
 
 class WorkerLostError(WaneError, RuntimeError):
@@ -42,19 +42,19 @@ def run_in_processes(
 ) -> Generator[tuple[_JobT, _ResultT], None, None]:
     """Run jobs in other processes, and yield each with its result when it is done.
 
-    Closing the generator ends the processes immediately; so does an error. The work must be picklable where processes
-    are not forked, and the jobs and their results always.
+    Closing the generator ends the processes immediately; so does an error. Jobs and results must be picklable, and the
+    work, too, where processes are not forked.
 
     Raises:
         WorkerLostError: if a process ended by itself.
-        Exception: whatever a job raised; a RuntimeError with its text if it cannot be sent between processes.
+        Exception: the error of a job; a RuntimeError with its text if it cannot be sent between processes.
     """
     others = multiprocessing.active_children()
     context: Any = multiprocessing.get_context(_METHOD)
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_begin, initargs=(work,))
     processes: list[Any] = []
     try:
-        # Ctrl-C that came meanwhile is raised at the end of this block.
+        # A Ctrl-C in this block is raised at its end.
         with _uninterrupted():
             running = {pool.submit(_do, job): job for job in jobs}
             processes += [process for process in multiprocessing.active_children() if process not in others]
@@ -66,8 +66,8 @@ def run_in_processes(
         ) from None
     finally:
         # The pool itself would wait for the jobs that have begun. A process that has only just been forked still has
-        # The pool itself would wait for the jobs that have begun. A process that has only just been forked still has
-        # our handlers, and would survive a softer signal.
+        # The pool itself would wait for the jobs that have begun. A process that has just been forked still has our
+        # handlers, and would survive a softer signal.
         for process in processes:
             process.kill()
         pool.shutdown(cancel_futures=True)
@@ -75,9 +75,9 @@ def run_in_processes(
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold back Ctrl-C until the processes are started, and from them for good.
+    """Hold back Ctrl-C while processes are started; the new processes never get it.
 
-    In the middle of a fork, Python would only print it; in the new process it would arrive before it is ignored there.
+    In the middle of a fork, Python would only print it; in a new process it would arrive before it is ignored there.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -90,7 +90,6 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _begin(work: Callable[[Any], Any]) -> None:
-    """Make this process a worker."""
     # Ctrl-C goes to all processes of a terminal; the process that waits for this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -150,7 +149,7 @@ class Job:
         """
         settings = replace(self.settings, overhead=subject.material.overhead)
         if settings.annotate == "host" and not traits(self.strategy).by_episode:
-            settings = replace(settings, annotate="infer")  # it may have episodes, but does not take a host's marks
+            settings = replace(settings, annotate="infer")  # if it has episodes, it does not take a host's marks
         strategy = get_strategy(self.strategy, settings)
         return run_replay(subject, strategy, settings.budget, self.pricing, trace=self.trace)
 
@@ -162,7 +161,7 @@ class Engine(Protocol):
         """Yield each job with its result when it is done; closing the generator stops the rest.
 
         Raises:
-            WaneError: whatever a job raised; this stops the rest.
+            WaneError: the error of a job; it stops the rest.
         """
         ...
 
@@ -220,8 +219,10 @@ class OnRay:
             if started:
                 # Without an address, Ray would join any cluster on this machine.
                 address = os.environ.get("RAY_ADDRESS") or "local"
-                own = {"num_cpus": self._workers, "include_dashboard": False} if address == "local" else {}
-                ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
+                options: dict[str, Any] = {}
+                if address == "local":
+                    options = {"num_cpus": self._workers, "include_dashboard": False}
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
             references = [ray.put(subject) for subject in subjects]
             work = ray.remote(Job.run)
             running.update((work.remote(job, references[job.subject]), job) for job in jobs)

@@ -1,4 +1,4 @@
-"""Tells why a request exceeds the budget: which content fills it and may not be evicted."""
+"""Finds out why a request exceeds the budget: which content fills it and may not be evicted."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Filling:
     Args:
         items: the history.
         overhead: tokens that every request carries besides the view.
-        first: index of the first assistant message's first item; notices before it are never evicted (R15), nor is a
-            later one that stands until it is replaced.
+        first: index of the first assistant message's first item. Notices before it are never evicted (R15), nor are
+            later standing notices until they are replaced.
     """
 
     def __init__(self, items: Sequence[Item], overhead: int, first: int) -> None:
@@ -39,14 +39,14 @@ class Filling:
         self._reasons = [_reason(item, opening=index < first) for index, item in enumerate(items)]
         self._held = {**dict.fromkeys(REASONS, 0), FIXED: overhead}
         self._shown = bytearray(len(items))
-        # By standing notice, the index of the one after which it is no longer in force.
+        # By standing notice, the index of the one that replaces it.
         self._replaced: dict[int, int] = {}
         standing = InForce()
         for index in range(first, len(items)):
             self._replaced.update(dict.fromkeys(standing.enter(index, items[index].standing), index))
 
     def change(self, removed: Sequence[Slot], entered: Sequence[Slot]) -> None:
-        """Take the change from the last view to the next; a slot may leave and enter again."""
+        """Take in the change from the last view to the next; a slot may leave and enter again."""
         for slot in removed:
             self._count(slot, -1)
         for slot in entered:
@@ -55,10 +55,11 @@ class Filling:
     def why_over(self, budget: int, latest: int, before: int, pinned: Pinned | None) -> str:
         """Return why a request exceeds the budget: one of `REASONS`.
 
-        It is the system prompt and tools if they exceed it alone, else the opening and standing notices if both do,
-        else the user's turns if all three do, else the latest message with its results if all four do. Else it is what
-        holds most of the rest: by the pass's report, or `KEPT` for a strategy without one. After a pass of the default
-        policy, unfinished work and what it needs are accepted `delimiter` calls and calls without a result (R16).
+        System prompt and tools, opening and standing notices, the user's turns, and the latest message with its results
+        are added up in this order: the one with which the sum exceeds the budget is the reason. If none is, it is the
+        content that holds most of the rest by the pass's report, or `KEPT` for a strategy without passes. After a pass
+        of the default policy, unfinished work and what it needs are accepted `delimiter` calls and calls without a
+        result (R16).
 
         Args:
             budget: tokens that the request may hold.
@@ -66,14 +67,15 @@ class Filling:
             before: number of items before the call.
             pinned: the content that holds the tokens, by the pass's report; None for a strategy without passes.
         """
-        newest = range(latest, before) if latest else ()
         by_reason = dict(self._held)
-        by_reason[LATEST] = sum(self._tokens[at] for at in newest if self._shown[at] and self._reasons[at] == KEPT)
-        by_reason[KEPT] -= by_reason[LATEST]
-        outdated = (at for at, by in self._replaced.items() if by < before and self._shown[at])
-        replaced = sum(self._tokens[at] for at in outdated)
-        by_reason[NOTICES] -= replaced
-        by_reason[KEPT] += replaced
+        for index in range(latest, before) if latest else ():
+            if self._shown[index] and self._reasons[index] == KEPT:
+                by_reason[KEPT] -= self._tokens[index]
+                by_reason[LATEST] += self._tokens[index]
+        for index, replaced_at in self._replaced.items():
+            if replaced_at < before and self._shown[index]:
+                by_reason[NOTICES] -= self._tokens[index]
+                by_reason[KEPT] += self._tokens[index]
         total = 0
         for reason in _PINNED:
             total += by_reason[reason]

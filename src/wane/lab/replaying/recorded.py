@@ -12,9 +12,9 @@ from wane.strategies.base import Slot, Substitute
 
 
 class RecordedViews:
-    """The views of a session's calls, asked for in their order.
+    """The views of a session's calls, for which `of` is called in order.
 
-    A view holds everything that no pass has removed or, since a compaction, the summary and what was kept.
+    A view holds all that no pass has removed or, after a compaction, the summary and what was kept.
     """
 
     def __init__(self, session: RecordedSession, kinds: Sequence[Kind]) -> None:
@@ -24,15 +24,15 @@ class RecordedViews:
         self._positions = [compaction.position for compaction in self._compactions]
         self._evictions = deque(sorted(session.evictions, key=lambda eviction: eviction.position))
         self._left: list[int] = []  # the parts so far without those that a pass removed
-        self._index: EvictedIndex | None = None  # what the latest pass said of what had left
+        self._index: EvictedIndex | None = None  # that of the latest pass
         self._seen = 0
-        # The number tells apart summaries that were not recorded.
+        # The number makes summaries differ that were not recorded.
         self._summaries = [
             Substitute(f"{number} {compaction.summary}", 0) for number, compaction in enumerate(self._compactions)
         ]
 
     def of(self, call: ModelCall) -> list[Slot]:
-        """Return the view of a call, not earlier than the one before; a compaction's summary has no tokens in it."""
+        """Return the view of a call; a compaction's summary has no tokens in it."""
         at = bisect_right(self._positions, call.first) - 1
         compaction = self._compactions[at] if at >= 0 else None
         self._left += range(self._seen, call.first)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import accumulate
 from statistics import median
 from time import perf_counter
 from typing import Final
 
 from wane.caches import CacheRules, rules_for
-from wane.core import Kind, chars
+from wane.core import Added, Kind, chars
 from wane.lab.cache import PrefixCache
 from wane.lab.cache.prefix import common_prefix
 from wane.lab.counting import Material
@@ -38,11 +37,11 @@ class Pricing:
     """The prices of a replay.
 
     Attributes:
-        prices: prices of tokens, of the model that most calls had.
+        prices: prices of tokens, of the model with the most calls.
         rules: rules of the provider's cache.
         hour: whether the cache is written for an hour.
-        models: prices by recorded model, the usual one first; None for a model without known prices. Replays take
-            `prices` for its calls. None if `prices` count for all calls.
+        models: recorded models with their prices, the usual model first; None for unknown prices, for which replays
+            take `prices`. None if `prices` are those of all calls.
     """
 
     prices: Prices
@@ -72,14 +71,14 @@ class Pricing:
         return self.whose(self.prices)
 
     def whose(self, prices: Prices) -> str:
-        """Return whose prices some are, and for how long the cache is written if that is not the shortest time."""
+        """Return the name of prices, and for how long the cache is written if that is not the shortest time."""
         return f"{prices.name}{' with 1-hour cache writes' if self.hour else ''}"
 
     @classmethod
     def recorded(cls, session: RecordedSession, otherwise: Pricing) -> Pricing:
-        """Return the prices of the models that a session recorded; that with the most calls is the usual one.
+        """Return the prices of the models that a session recorded; the usual one is the one with the most calls.
 
-        If that was not recorded, or its prices are not known, replays take those of `otherwise`.
+        If no model was recorded, or the prices of the usual one are not known, its prices are those of `otherwise`.
         """
         calls = Counter(call.priced_as for call in [*session.calls, *session.asides] if call.priced_as)
         models = tuple((model, _resolved(model)) for model, _ in calls.most_common())
@@ -97,7 +96,7 @@ class Pricing:
         return self.prices if self.models is None else dict(self.models).get(call.priced_as or "")
 
     def cost(self, use: CacheUse, output: int, call: ModelCall | None = None) -> Cost:
-        """Return the cost of one simulated call, by the recorded one's model and time; None for the usual model."""
+        """Return the cost of a simulated call, by model and time of the recorded one; None for the usual model."""
         prices = self.prices if call is None else self.prices_for(call) or self.prices
         timed = replace(use, hour=use.written) if self.hour else use
         return prices.cost(timed, output, at=None if call is None else moment(call))
@@ -131,15 +130,16 @@ class Subject:
 
     @classmethod
     def of(cls, material: Material, summary_tokens: int | None = None) -> Subject:
-        """Prepare a session. Summaries are as long as the median of recorded ones, or SUMMARY_TOKENS, if not told."""
-        recorded = [chars(compaction.summary) for compaction in material.session.compactions if compaction.summary]
-        length = summary_tokens or (round(median(recorded)) if recorded else SUMMARY_TOKENS)
-        return cls(material, Index(material.session, [item.tokens for item in material.items]), length)
+        """Prepare a session; by default, summaries have the median length of recorded ones, or else SUMMARY_TOKENS."""
+        if not summary_tokens:
+            recorded = [chars(compaction.summary) for compaction in material.session.compactions if compaction.summary]
+            summary_tokens = round(median(recorded)) if recorded else SUMMARY_TOKENS
+        return cls(material, Index(material.session, [item.tokens for item in material.items]), summary_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The outcome of one strategy on one session, in sum and by model call; with a trace of evictions if asked for."""
+    """The figures of one strategy on one session, in total and by model call; and a trace, if one was asked for."""
 
     session: str
     strategy: str
@@ -177,8 +177,13 @@ class _Run:
         self, subject: Subject, strategy: Strategy, budget: int, pricing: Pricing, trace: Trace | None
     ) -> None:
         material = subject.material
-        self._subject, self._session, self._material = subject, material.session, material
-        self._strategy, self._budget, self._pricing, self._trace = strategy, budget, pricing, trace
+        self._subject = subject
+        self._session = material.session
+        self._material = material
+        self._strategy = strategy
+        self._budget = budget
+        self._pricing = pricing
+        self._trace = trace
         self._tokens = [item.tokens for item in material.items]
         self._cache = PrefixCache(pricing.rules, material.overhead, kinds=material.kinds, system=material.system)
         self._loss = Loss(subject.index)
@@ -212,7 +217,7 @@ class _Run:
             seconds += perf_counter() - started
         if self._trace:
             self._trace.observe(number, outcome)
-        # Compared once for all that follow, since most views only grow.
+        # Most views only grow, so the view is compared once for all below.
         same = common_prefix(self._view, outcome.view, outcome.same)
         removed, entered = self._view[same:], outcome.view[same:]
         self._view[same:] = entered
@@ -237,7 +242,7 @@ class _Run:
         self._at = call.at if call.at is not None else self._at
 
     def result(self) -> Replay:
-        # Calls of a session that this one branches off from count there.
+        # Inherited calls count for another session.
         since = sum(call.inherited for call in self._session.calls)
         calls = self._calls[since:]
         totals = self._own + Totals(
@@ -261,11 +266,13 @@ class _Run:
         return Replay(self._session.name, name, self._budget, totals, tuple(self._calls), self._trace)
 
     def _feed(self, stop: int, call: int) -> None:
-        items, parts, strategy, marks = self._material.items, self._session.parts, self._strategy, self._session.marks
-        host = strategy if isinstance(strategy, WindowStrategy) and strategy.host is not None else None
+        strategy = self._strategy
         for index in range(self._added, stop):
-            item, part = items[index], parts[index]
-            added = strategy.add(item, part) if host is None else host.add(item, part, marks.get(index, ()))
+            item, part = self._material.items[index], self._session.parts[index]
+            if isinstance(strategy, WindowStrategy) and strategy.host is not None:
+                added: Added | None = strategy.add(item, part, self._session.marks.get(index, ()))
+            else:
+                added = strategy.add(item, part)
             if self._trace and added:
                 self._trace.note(call, index, added)
         self._added = max(self._added, stop)
@@ -285,11 +292,11 @@ class _Run:
         )
 
     def _expected(self, needed: SummaryNeeded) -> int:
-        """Tokens of the answer, which nobody writes."""
+        """Return the tokens of an answer that is not written."""
         return self._subject.summary_tokens if needed.expected is None else needed.expected
 
     def _reread_cost(self, loss: CallLoss, use: CacheUse, call: ModelCall) -> float:
-        """Return the dollars of fetches: each is a call over a view in the cache by then, and brings new input."""
+        """Return the dollars of fetches: each is a call over a view that is cached by then, and adds new input."""
         if not loss.reread.results:
             return 0.0
         fetch = self._pricing.cost(CacheUse(read=use.total, written=0, fresh=0), REREAD_OUTPUT, call).total
@@ -308,9 +315,11 @@ def floor(material: Material, pricing: Pricing) -> float:
     New input is paid once, output is paid, and every call reads from the cache the content that may never be evicted
     (the overhead, system items, user turns). A strategy that drops user turns can cost less.
     """
-    fixed = [item.tokens if item.kind in (Kind.SYSTEM, Kind.USER) else 0 for item in material.items]
-    fixed_before = [0, *accumulate(fixed)]
-    grown = [0, *accumulate(item.tokens for item in material.items)]
+    grown, fixed_before = [0], [0]  # tokens before each item: of all items, and of those that may never be evicted
+    for item in material.items:
+        fixed = item.tokens if item.kind in (Kind.SYSTEM, Kind.USER) else 0
+        grown.append(grown[-1] + item.tokens)
+        fixed_before.append(fixed_before[-1] + fixed)
     total, previous, cached = 0.0, 0, 0
     for call, output in zip(material.session.calls, material.output_tokens, strict=True):
         new = grown[call.first] - grown[previous] + (0 if cached else material.overhead)

@@ -1,4 +1,4 @@
-"""What a recorded session cost, by the usage that it recorded, and what its requests held."""
+"""What a recorded session cost by its recorded usage, and how large its requests were."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wane.lab.session import ModelCall
 from wane.prices import TokenUsage
 
 RECORDED: Final = "as recorded"
-"""Its row in a comparison."""
+"""The name of the recording in a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +23,17 @@ class Recorded:
     """Recorded sessions, for comparison with replays; several add up with `+`.
 
     Attributes:
-        account: their model calls, by the recorded usage.
-        summaries: summaries that the recording agent had written by calls that were not recorded.
+        account: the account of the model calls, by the recorded usage.
+        summaries: summaries whose model calls were not recorded.
         calls: model calls, without those that wrote summaries.
-        reported: how many of these recorded their input.
-        viewed: input tokens of these.
-        peak: the most input tokens of one of them.
-        over: how many of them were over the budget.
-        unpriced: by model, its calls that no prices are known for; an empty name if no model was recorded.
-        undated: calls without a time whose model has had several prices: the lowest of these count.
-        abandoned: model calls on abandoned branches, which neither the account nor a replay has.
-        unread: records that could not be read; if they held model calls, neither has them.
+        reported: those of `calls` with recorded input.
+        viewed: their input tokens.
+        peak: input tokens of the largest of them.
+        over: those over the budget.
+        unpriced: the number of calls without known prices by model; an empty name if no model was recorded.
+        undated: calls without a time whose model has had several prices; they count at the lowest.
+        abandoned: model calls on abandoned branches, which are in neither the account nor a replay.
+        unread: records that could not be read; if they held model calls, these are in neither.
     """
 
     account: Account = field(default_factory=Account)
@@ -85,7 +85,7 @@ class Recorded:
 
     @property
     def left_out(self) -> str:
-        """What neither the cost nor a replay has, in words; empty if nothing."""
+        """What is in neither the cost nor a replay, in words; empty if nothing."""
         parts = []
         if self.abandoned:
             parts.append(f"{calls_of(self.abandoned)} on abandoned branches")
@@ -103,7 +103,7 @@ class Recorded:
     def bounds(self) -> str:
         """What the cost leaves out or estimates, in words; empty if nothing."""
         account = self.account
-        notes = []
+        notes: list[str] = []
         if account.priced and not account.complete:
             notes.append(f"{account.priced:,} of {account.calls:,} calls")
         if self.unpriced:
@@ -120,10 +120,10 @@ class Recorded:
         return ", ".join(notes)
 
     def row(self, baseline: Totals) -> dict[str, Any]:
-        """Return its figures by column of a comparison; without those that a recording does not have.
+        """Return the figures that a recording has, by column of a comparison.
 
-        Recall and grounding are among these: the model could only use what it saw. So is fetching again, which is in
-        the cost. Those in `bounded` are lower bounds. The ratio is to the totals of `none` on the same sessions.
+        It has no recall or grounding, because the model could only use what it saw; fetching again is in its cost.
+        Figures in `bounded` are lower bounds. The ratio is to `baseline`, the totals of `none` on the same sessions.
         """
         account, priced = self.account, self.account.priced
         return {
@@ -171,7 +171,7 @@ def calls_of(number: int) -> str:
 
 
 def unknown_prices(models: Mapping[str, int]) -> str:
-    """Return in words which calls no prices are known for, by model; an empty name if no model was recorded."""
+    """Return that no prices are known for calls of these models; an empty name if no model was recorded."""
     parts = []
     for model, number in models.items():
         calls = calls_of(number)

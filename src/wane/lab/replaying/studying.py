@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from wane.core import Counter, chars
 from wane.inference import has_tasks
@@ -14,6 +14,8 @@ from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.rereads import rereads
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Annotate, AnnotateChoice, Settings, resolved
+
+_ANNOTATIONS: Final[Mapping[Annotate, str]] = {"infer": "inferred", "model": "agent", "host": "host"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Studied:
     budget: int | None = None
 
     def under(self, settings: Settings) -> Settings:
-        """Return settings with what the session says of its marks, and its own budget."""
+        """Return settings for the session: with its marks, and its budget if it has one."""
         return replace(settings, annotate=self.annotate, tasks=self.tasks, budget=self.budget or settings.budget)
 
     @property
@@ -64,7 +66,7 @@ class Studied:
             "compactions": len(session.compactions),
             "summary_tokens": self.subject.summary_tokens,
             "budget": self.budget,
-            "annotation": {"infer": "inferred", "model": "agent", "host": "host"}[self.annotate],
+            "annotation": _ANNOTATIONS[self.annotate],
             "price": self.pricing.prices.name if self.pricing.own else None,
             "cache_hour": self.pricing.hour,
             "joined": len(session.starts),
@@ -84,7 +86,7 @@ def study(
     *,
     own_prices: bool = False,
 ) -> list[Studied]:
-    """Prepare sessions for replays: count their tokens, and index the needs of their calls.
+    """Prepare sessions for replays: count their tokens, and index what their calls need.
 
     Args:
         recordings: the sessions.
@@ -94,7 +96,7 @@ def study(
         annotate: who marks episodes.
         summary_tokens: length of a summary; None as in `Subject.of`.
         progress: called with the number of sessions done, and the number of all sessions.
-        own_prices: whether a session is priced by the models that it recorded; see `Pricing.recorded`.
+        own_prices: whether sessions are priced by the models that they recorded; see `Pricing.recorded`.
     """
     done = []
     for number, recording in enumerate(recordings):
@@ -115,5 +117,7 @@ def annotator_of(session: RecordedSession, choice: AnnotateChoice = "auto") -> A
 
 def budgets_told(budget: int, studied: Iterable[Studied]) -> str:
     """Return the budget of replays in words, with that of sub-agents if they have another one."""
-    own = next((f" ({prepared.budget:,} for sub-agents)" for prepared in studied if prepared.budget), "")
-    return f"{budget:,} tokens{own}"
+    for prepared in studied:
+        if prepared.budget:
+            return f"{budget:,} tokens ({prepared.budget:,} for sub-agents)"
+    return f"{budget:,} tokens"

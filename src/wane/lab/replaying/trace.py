@@ -1,4 +1,4 @@
-"""The evictions of a replay, with time and cause; a report draws them."""
+"""The evictions of a replay, with time and cause, for reports."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class EpisodeTrace:
     """An episode over time.
 
     Attributes:
-        number: its place in the order of starts.
+        number: its number in the order of starts.
         name: its name; None if it is implicit.
-        type: whether it explores or acts, or is a task.
+        type: its type.
         dependencies: names of the explorations that it declared.
         first: its first item.
         last: its last item so far.
@@ -73,7 +73,7 @@ class EpisodeTrace:
 
 
 class Trace:
-    """Records a replay. It holds nothing of the session, so that it moves between processes cheaply.
+    """Records a replay. It holds no part of the session, so that it is cheap to send between processes.
 
     Attributes:
         changes: the items that left the view or came back, for each call with a change.
@@ -134,7 +134,6 @@ class Trace:
             back = tuple(sorted(slot for slot in entered if isinstance(slot, int)))
             self.changes.append(Change(call, gone, back, placed, tuple(substitutes)))
         if fitted.report:
-            self.stripped += [
-                Stripped(call, step.number, step.level.value, step.tokens_before - step.tokens_after, step.removed)
-                for step in fitted.report.steps
-            ]
+            for step in fitted.report.steps:
+                tokens = step.tokens_before - step.tokens_after
+                self.stripped.append(Stripped(call, step.number, step.level.value, tokens, step.removed))

@@ -1,7 +1,4 @@
-"""The head of a page: figures, and the cost of a session with and without Wane.
-
-A headline claims only what the figures say: `wane.lab.verdict` says what is compared with what.
-"""
+"""The head of a page: figures, and the cost of a session with and without Wane, compared as `wane.lab.verdict` says."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ def facts_of(material: Material) -> list[Fact]:
     session = material.session
     calls = len(session.own_calls)
     usages = [call.usage for call in session.own_calls if call.usage]
-    cached, total = sum(usage.cache_read for usage in usages), sum(usage.total_input for usage in usages)
+    total = sum(usage.total_input for usage in usages)
     facts = [
         ("Model calls", f"{calls:,}"),
         ("User turns", f"{len(session.user_turns):,}"),
@@ -38,9 +35,10 @@ def facts_of(material: Material) -> list[Fact]:
         facts.append(("Notices", f"{notices:,} tokens"))
     if total:
         largest = max(usage.total_input for usage in usages)
+        cached = sum(usage.cache_read for usage in usages) / total
         facts += [
             ("Largest request", f"{largest:,} tokens"),
-            ("Input", f"{total:,} tokens, {cached / total:.0%} from the cache{_of(len(usages), calls)}"),
+            ("Input", f"{total:,} tokens, {cached:.0%} from the cache{_of(len(usages), calls)}"),
         ]
     if outputs := [usage.output for usage in usages if usage.output is not None]:
         facts.append(("Output", f"{sum(outputs):,} tokens{_of(len(outputs), calls)}"))
@@ -54,7 +52,7 @@ def facts_of(material: Material) -> list[Fact]:
 
 
 def _of(covered: int, calls: int) -> str:
-    """Return how many calls a figure covers, if not all."""
+    """Return how many calls a figure covers, in words; empty if all."""
     return "" if covered == calls else f", of {covered:,} of {calls:,} calls"
 
 
@@ -62,15 +60,14 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
     """Return the figures of several sessions that were replayed, and the prices of the replays."""
     every: list[dict[str, Any]] = [prepared.to_dict() for prepared in studied]
     name = every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
-    calls, tokens = sum(figures["model_calls"] for figures in every), sum(figures["tokens"] for figures in every)
     marks = {figures["annotation"] for figures in every}
     episodes = "partly inferred" if "inferred" in marks else "as they were marked"
     if marks == {"inferred"}:
         episodes = "inferred"
     return [
         ("Session" if len(every) == 1 else "Sessions", name),
-        ("Model calls", f"{calls:,}"),
-        ("History", f"{tokens:,} tokens"),
+        ("Model calls", f"{sum(figures['model_calls'] for figures in every):,}"),
+        ("History", f"{sum(figures['tokens'] for figures in every):,} tokens"),
         ("Episodes", episodes),
         ("Prices", prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)),
         ("Cache rules", ", ".join(dict.fromkeys(prepared.pricing.rules.name for prepared in studied))),
@@ -85,7 +82,7 @@ class Simulated:
         replay: the replay under `cwl`, with its trace; under `none` for a session that Wane itself managed.
         baseline: the replay under `none`.
         pricing: prices and cache rules of both.
-        tight: what is said of the budget if it leaves the session too little room; else empty.
+        tight: a warning if the budget leaves the session too little room; else empty.
     """
 
     replay: Replay
@@ -96,7 +93,7 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A headline."""
+    """A headline, and the figures behind it."""
 
     text: str
     detail: str
@@ -104,35 +101,37 @@ class Headline:
 
 def headline_of(material: Material, simulated: Simulated) -> Headline:
     """Return the headline of a session."""
-    text, details = _text_and_details(material, simulated)
-    return Headline(text, " ".join(filter(None, (*details, simulated.tight))))
-
-
-def _text_and_details(material: Material, simulated: Simulated) -> tuple[str, tuple[str, ...]]:
     baselines = Baselines.of(material, simulated.pricing, simulated.baseline)
-    prices = f"By prices of {prices_used([(material.session, simulated.pricing)])}."
-    detail = f"{capital(baselines.describe())}. {prices}"
-    if material.session.evictions:
-        return _of_managed(material, baselines), (detail,)
     totals, budget = simulated.replay.totals, f"{simulated.replay.budget:,} tokens"
-    if not totals.passes:
+    prices = prices_used([(material.session, simulated.pricing)])
+    details = [f"{capital(baselines.describe())}. By prices of {prices}."]
+    if material.session.evictions:
+        text = _of_managed(material, baselines)
+    elif totals.passes:
+        text = f"{verdict(baselines, totals, f'Wane at {budget}')}. {in_view(totals)}"
+        details.append(needs(totals))
+    else:
         text = f"This session fits into {budget}: Wane would have evicted nothing"
-        return text, ((detail,) if baselines.recorded.account.priced else ())
-    return f"{verdict(baselines, totals, f'Wane at {budget}')}. {in_view(totals)}", (detail, needs(totals))
+        if not baselines.recorded.account.priced:
+            details = []
+    details.append(simulated.tight)
+    return Headline(text, " ".join(filter(None, details)))
 
 
 def _of_managed(material: Material, baselines: Baselines) -> str:
     """Return the headline of a session that Wane managed: its cost, and the cost without Wane."""
     recorded = baselines.recorded
+    account = recorded.account
     passes = len(material.session.evictions)
     ran = "one pass" if passes == 1 else f"{passes:,} passes"
     in_view = _in_view(material)
-    if not recorded.complete or not baselines.possible:
-        account = recorded.account
-        spent = f"at least {dollars(account.at_least)}" if account.priced and not recorded.complete else account.brief
-        cost = f", {spent} {RECORDED}" if account.priced else "; its usage is not recorded whole"
-        return f"Wane ran {ran}{cost}. {in_view}"
-    before, after = baselines.unevicted, recorded.account.at_least
+    if not account.priced:
+        return f"Wane ran {ran}; no usage with a known price was recorded. {in_view}"
+    if not recorded.complete:
+        return f"Wane ran {ran}, at least {dollars(account.at_least)} {RECORDED}. {in_view}"
+    if not baselines.possible:
+        return f"Wane ran {ran}, {dollars(account.at_least)} {RECORDED}. {in_view}"
+    before, after = baselines.unevicted, account.at_least
     sides = f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} {RECORDED}, with {ran}"
     if after >= NOTABLE * before:
         return f"No saving here: {sides}. {in_view}"

@@ -1,4 +1,4 @@
-"""Puts a page together: template, style, script and data in one file, with texts as long as its size limit allows."""
+"""Writes a page: template, style, script and data in one file, with texts as long as its size limit allows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STYLE: Final = _PAGE / "report.css"
 """The style of all pages."""
 
 SHARED: Final = tuple(_PAGE / f"{name}.js" for name in ("base", "plot", "saving", "theme"))
-"""Scripts that any page can use, in order."""
+"""Scripts that all pages can use, in order."""
 
 _LOOKING: Final = ("looking", "table", "views", "episodes", "state", "items", "scrubber", "sweep", "main")
 _SCRIPTS: Final = (*SHARED, *(_PAGE / f"{name}.js" for name in _LOOKING))
@@ -28,7 +28,7 @@ _SCRIPTS: Final = (*SHARED, *(_PAGE / f"{name}.js" for name in _LOOKING))
 def render(
     title: str, data: str, scripts: Sequence[Traversable] = _SCRIPTS, styles: Sequence[Traversable] = (STYLE,)
 ) -> str:
-    """Return a page of some data (see `to_json`) with these scripts, which it holds as one, and styles, both in order.
+    """Return a page with data (see `to_json`), scripts, which are joined into one, and styles, both in order.
 
     Its content policy allows only these; the page fetches nothing.
     """
@@ -62,7 +62,7 @@ def write_page(path: Path, page: str) -> None:
     try:
         path.write_text(page, encoding="utf-8", newline="\n")
     except OSError as error:
-        # When the disk is full, the error does not name the file.
+        # If the disk is full, the error does not name the file.
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
@@ -79,10 +79,10 @@ TEXT_LIMIT: Final = 2_000
 """Characters of an item's text on a page, at most."""
 
 SIZE_LIMIT: Final = 10_000_000
-"""Bytes of a page, as far as shortening texts can achieve it."""
+"""Bytes of a page, if shortening its texts is enough to stay below it."""
 
 LEAST: Final = 40
-"""Characters to which texts are shortened at most; below that they are left out."""
+"""Characters of the shortest limit for texts; if they do not fit then, they are left out."""
 
 _ESCAPED: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029", "\x7f": "\\u007f"}
@@ -92,14 +92,14 @@ _HEAD: Final = 0.75
 _STEP: Final = 0.7
 
 Shortened = str | list[Any]
-"""A text; if it was shortened, its beginning, the number of characters left out, and its end."""
+"""A text, or the beginning of a shortened one, the number of characters left out, and its end."""
 
 
 class Texts:
-    """Takes the contents of a session, to be shortened once the size of the page is known.
+    """Collects the contents of a session, which are shortened once the size of the page is known.
 
     Args:
-        included: whether the page holds contents at all; sessions may be private.
+        included: whether the page holds contents; sessions may be private.
         limit: characters of a text, at most.
     """
 
@@ -127,7 +127,7 @@ class Texts:
         return self._notes[text]
 
     def private(self, text: str, limit: int = 200) -> str:
-        """Return a short text, such as a name that the agent chose; empty if contents are left out."""
+        """Return a short text of the session, such as a name that the agent chose; empty if contents are left out."""
         if not self.included:
             return ""
         return text if len(text) <= limit else f"{text[: limit - 1]}…"
@@ -139,12 +139,14 @@ class Texts:
 
 
 def texts_within(sessions: Sequence[Texts], room: int) -> list[list[Shortened]] | None:
-    """Return the texts of sessions, shortened to the greatest common length at which they fit into so much JSON.
+    """Return the texts of sessions, shortened to one length so that they fit into `room` bytes of JSON.
 
     It is None if contents are left out or do not fit.
     """
+    if not all(session.included for session in sessions):
+        return None
     limit = TEXT_LIMIT
-    while all(session.included for session in sessions) and limit >= LEAST:
+    while limit >= LEAST:
         shortened = [session.shortened(limit) for session in sessions]
         if sum(map(size_of, shortened)) <= room:
             return shortened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,14 +30,16 @@ OFTEN: Final = 0.05
 def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: Recorded) -> list[dict[str, Any]]:
     """Return a row for the recording and each strategy, with the best values marked.
 
-    Only strategies whose mean request kept the budget compete: showing more than allowed makes it easy to lose less.
+    Only strategies whose mean request is within the budget compete: it is easy to lose less by showing too much.
     """
     values = recorded.row(baseline)
-    what = "The sessions as their agents ran them, by the usage that was recorded"
+    what = "The sessions as their agents ran them, by the recorded usage"
+    if recorded.bounds:
+        what += f": {recorded.bounds}"
     table: list[dict[str, Any]] = [
         {
             "name": RECORDED,
-            "what": f"{what}{f': {recorded.bounds}' if recorded.bounds else ''}.",
+            "what": f"{what}.",
             "kept": False,
             "over": False,
             "bounds": recorded.bounded,
@@ -99,17 +102,18 @@ def write_report(
         outline = outline_of(material, studied.annotate, by_episode[-1] if by_episode else None)
         runs = [_run(replay, material, outline, texts) for replay in replays]
         session = session_of(material, outline, runs, texts, studied.annotate)
-        calls = replays[0].calls if replays else []
+        calls = replays[0].calls if replays else ()
         session |= {"uses": [call.loss.uses for call in calls], "edits": [call.loss.edits for call in calls]}
         page.add(session, texts, size_limit)
     budget = ("Budget", budgets_told(comparison.budget, comparison.studied))
     facts = [budget, *facts_of_all(comparison.studied)]
-    tight = comparison.tight
+    tight = list(comparison.tight)
     if not contents:
-        tight = tuple(replace(session, name="a session") for session in tight)
+        facts = [fact for fact in facts if fact[0] != "Session"]
+        tight = [replace(session, name="a session") for session in tight]
     page.data |= {
         "title": "Strategies compared",
-        "facts": [fact for fact in facts if contents or fact[0] != "Session"],
+        "facts": facts,
         "budget": comparison.budget,
         **prices_of(comparison.studied),
         "columns": columns_dict(),
@@ -150,8 +154,7 @@ def write_view(
         OSError: if it cannot be written.
     """
     page = _Page("view", contents)
-    simulations = [*simulated, *[None] * (len(materials) - len(simulated))]
-    for material, simulation in zip(materials, simulations, strict=True):
+    for material, simulation in zip_longest(materials, simulated):
         session = material.session
         annotate = annotator_of(session)
         texts = Texts(included=contents)
@@ -168,8 +171,8 @@ def write_view(
         data = session_of(material, outline, runs, texts, annotate)
         page.add(data | {"facts": facts_of(material), "headline": headline}, texts, SIZE_LIMIT)
     first = materials[0].session
-    title = (Texts(included=contents).private(first.title) or first.name) if contents else "A session"
-    page.data |= {"title": title, "facts": list(facts), "budget": None}
+    title = Texts().private(first.title) or first.name
+    page.data |= {"title": title if contents else "A session", "facts": list(facts), "budget": None}
     page.write(Path(path), SIZE_LIMIT)
 
 
@@ -218,8 +221,6 @@ def _run(replay: Replay, material: Material, outline: Outline, texts: Texts) -> 
 
 
 class _Page:
-    """Collects the data of a page."""
-
     def __init__(self, kind: str, contents: bool) -> None:
         self.data: dict[str, Any] = {"report": kind, "contents": contents, "levels": list(LEVELS)}
         self._sessions: list[dict[str, Any]] = []
@@ -231,7 +232,7 @@ class _Page:
         """Add a session, or only its name if the page is full."""
         size = len(to_json(session).encode())
         if not self.data["contents"]:
-            # Names of files and of tools may tell of the work, too.
+            # The names of files and tools are private, too.
             session["name"] = f"session {len(self._sessions) + len(self._left_out) + 1}"
             session["tools"] = [f"tool {number}" for number in range(1, len(session["tools"]) + 1)]
         if self._sessions and self._size + size > _DETAILS * size_limit:

@@ -1,4 +1,4 @@
-"""A session as the page reads it: its items, calls and episodes, and its runs, replayed and as recorded."""
+"""A session as the page reads it: its items, calls and episodes, and its replayed and recorded runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wane.lab.counting import Material
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.trace import Change, EpisodeTrace, Stripped, Trace
 from wane.lab.report.page import Texts
-from wane.lab.session import Compaction, Eviction, ModelCall
+from wane.lab.session import Compaction, Eviction, Usage
 from wane.strategies.base import Annotate, Substitute
 
 
@@ -30,11 +30,12 @@ class Outline:
 
 
 def outline_of(material: Material, annotate: Annotate, trace: Trace | None = None) -> Outline:
-    """Return the episodes that a replay saw, or those of the session if no replay knew any.
+    """Return the episodes of a replay, or of the session if it had none.
 
-    Inference may depend on the budget, so two strategies may have seen different episodes.
+    Inference may depend on the budget, so two replays may have different episodes.
     """
-    trace = trace if trace is not None and trace.episodes else _traced(material, annotate)
+    if trace is None or not trace.episodes:
+        trace = _traced(material, annotate)
     episodes = tuple(episode for _, episode in sorted(trace.episodes.items()))
     return Outline(episodes, tuple(trace.owners.get(index, -1) for index in range(len(material.items))))
 
@@ -97,9 +98,7 @@ def session_of(
         "tools": tools,
         "tool": _tools(session.parts, tools),
         **episodes_of(outline, texts),
-        "text": texts.take_all(
-            (part.arguments or "") if part.kind is Kind.CALL else part.text for part in session.parts
-        ),
+        "text": texts.take_all(part.text or part.arguments or "" for part in session.parts),
         "runs": list(runs),
     }
 
@@ -127,14 +126,15 @@ def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
 
 
 def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Texts) -> dict[str, Any]:
-    numbers = {}
+    needs: list[int] = []
     if episode.dependencies:
-        numbers = {named.name: named.number for named in episodes if named.name is not None}
+        numbers = {named.name: named.number for named in episodes}
+        needs = [numbers[name] for name in episode.dependencies if name in numbers]
     return {
         "number": episode.number,
         "name": texts.private(episode.name or ""),
         "type": "work" if episode.name is None else episode.type.value,
-        "needs": [numbers[name] for name in episode.dependencies if name in numbers],
+        "needs": needs,
         "first": episode.first,
         "last": episode.last,
         "opened": episode.opened,
@@ -147,7 +147,7 @@ def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Tex
 
 
 LEVELS: Final = tuple(level.value for level in Level)
-"""Levels (R9); the page refers to them by number."""
+"""Levels (R9); the page refers to them by index."""
 
 _HOW: Final = {
     "cwl": "episode",
@@ -193,7 +193,8 @@ def run_of(replay: Replay, material: Material, note: Note) -> dict[str, Any]:
 def sizes_before(material: Material, sizes: Sequence[int]) -> list[int]:
     """Return, by call, the tokens that its request would have held without an eviction just before it."""
     grown = [0, *accumulate(item.tokens for item in material.items)]
-    before, previous_size, previous_first = [], material.overhead, 0
+    before: list[int] = []
+    previous_size, previous_first = material.overhead, 0
     for call, size in zip(material.session.calls, sizes, strict=True):
         before.append(previous_size + grown[call.first] - grown[previous_first])
         previous_size, previous_first = size, call.first
@@ -249,8 +250,8 @@ def recorded_run(material: Material, outline: Outline, note: Note, budget: int |
     """
     run = _RecordedRun(material, outline)
     run.fold()
-    calls = material.session.calls
-    sizes = [_reported(call) or counted for call, counted in zip(calls, run.sizes, strict=True)]
+    usages = [call.usage or Usage(0) for call in material.session.calls]
+    sizes = [usage.total_input or counted for usage, counted in zip(usages, run.sizes, strict=True)]
     before = sizes_before(material, sizes)
     changes = [change_dict(change, size or before[change.call], note, how) for change, how, size in run.changes]
     return {
@@ -258,8 +259,8 @@ def recorded_run(material: Material, outline: Outline, note: Note, budget: int |
         "how": "episode",
         "budget": budget,
         "sizes": sizes,
-        "read": [call.usage.cache_read if call.usage else 0 for call in calls],
-        "reported": [int(_reported(call) > 0) for call in calls],
+        "read": [usage.cache_read for usage in usages],
+        "reported": [int(usage.total_input > 0) for usage in usages],
         "ran": sorted({change.call for change, how, _ in run.changes if how == "episode"}),
         "summaries": sorted({change.call for change, how, _ in run.changes if how == "summary"}),
         "changes": changes,
@@ -271,7 +272,8 @@ class _RecordedRun:
     """Goes through compactions, passes and cleared reasoning in order."""
 
     def __init__(self, material: Material, outline: Outline) -> None:
-        self._material, self._outline = material, outline
+        self._material = material
+        self._outline = outline
         self._firsts = [call.first for call in material.session.calls]
         self._tokens = [item.tokens for item in material.items]
         self._kinds = material.kinds
@@ -288,7 +290,8 @@ class _RecordedRun:
         events: list[_Event] = [(compaction.position, 0, compaction) for compaction in session.compactions]
         events += [(eviction.position, 1, eviction) for eviction in session.evictions]
         events += [(position, 2, None) for position in session.reasoning_cleared]
-        freed, upcoming = 0, deque(sorted(events, key=lambda event: event[:2]))
+        upcoming = deque(sorted(events, key=lambda event: event[:2]))
+        freed = 0
         for call, first in enumerate(self._firsts):
             while upcoming and call_before(self._firsts, upcoming[0][0]) <= call:
                 freed += self._take(call, upcoming.popleft())
@@ -298,41 +301,34 @@ class _RecordedRun:
     def _take(self, call: int, event: _Event) -> int:
         """Note the items that an event removed, and return their tokens."""
         position, _, what = event
+        placed: Substitute | None = None
+        withdrawn: Substitute | None = None
         if isinstance(what, Eviction):
-            owners = self._outline.owners
-            for step in what.steps:
-                owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
-                if owner is not None:
-                    self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))
-            old, new = self._index, what.index
-            self._index = None if new is None else Substitute(new.text, new.tokens)
-            changed = (None, None) if old == self._index else (self._index, old)
-            return self._leave(call, what.removed, "episode", *changed, what.tokens_before)
-        if isinstance(what, Compaction):
-            old = self._summary
-            text = what.summary or "(The summary was not recorded.)"
-            self._summary = Substitute(text, -(-len(what.summary) // 4))
-            gone = [index for index in range(what.first_kept) if self._kinds[index] is not Kind.SYSTEM]
-            return self._leave(call, gone, "summary", self._summary, old, what.tokens_before)
-        reasoning = [index for index in range(position) if self._kinds[index] is Kind.REASONING]
-        return self._leave(call, reasoning, "reasoning")
-
-    def _leave(
-        self,
-        call: int,
-        indexes: Sequence[int],
-        how: str,
-        placed: Substitute | None = None,
-        withdrawn: Substitute | None = None,
-        before: int | None = None,
-    ) -> int:
-        leaving = tuple(sorted(set(indexes) - self._gone))
+            how, removed = "episode", set(what.removed)
+            self._take_steps(call, what)
+            index = None if what.index is None else Substitute(what.index.text, what.index.tokens)
+            if index != self._index:
+                placed, withdrawn = index, self._index
+                self._index = index
+        elif isinstance(what, Compaction):
+            how = "summary"
+            removed = {index for index in range(what.first_kept) if self._kinds[index] is not Kind.SYSTEM}
+            placed = Substitute(what.summary or "(The summary was not recorded.)", -(-len(what.summary) // 4))
+            withdrawn = self._summary
+            self._summary = placed
+        else:
+            how = "reasoning"
+            removed = {index for index in range(position) if self._kinds[index] is Kind.REASONING}
+        leaving = tuple(sorted(removed - self._gone))
         self._gone.update(leaving)
         if leaving or placed:
-            texts = (tuple(filter(None, [text])) for text in (placed, withdrawn))
-            self.changes.append((Change(call, leaving, (), *texts), how, before))
+            change = Change(call, leaving, (), (placed,) if placed else (), (withdrawn,) if withdrawn else ())
+            self.changes.append((change, how, None if what is None else what.tokens_before))
         return sum(self._tokens[index] for index in leaving)
 
-
-def _reported(call: ModelCall) -> int:
-    return call.usage.total_input if call.usage else 0
+    def _take_steps(self, call: int, eviction: Eviction) -> None:
+        owners = self._outline.owners
+        for step in eviction.steps:
+            owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
+            if owner is not None:
+                self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))

@@ -1,1 +1,1 @@
-"""Shared by the readers: parts, lines and values, and the builder of sessions."""
+"""What readers share: lines, values, parts, and the builder of sessions."""

@@ -1,4 +1,4 @@
-"""Content of messages, a string or a list of blocks; and the output of a call, whose parts may need each other."""
+"""The content of messages, as text or blocks, and the output of a model call, whose parts may need each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TEXTS: Final = ("text", "refusal", "tool_name")
 
 
 class Content(NamedTuple):
-    """The content of an item; false if there is none."""
+    """The content of an item; falsy if it is empty."""
 
     text: str
     extra_tokens: int = 0
@@ -37,16 +37,14 @@ class Content(NamedTuple):
 
     @classmethod
     def joined(cls, several: Iterable[Content]) -> Content:
-        """Return several contents as one, their texts on lines of their own."""
+        """Return several contents as one, with their texts on separate lines."""
         contents = list(several)
-        return cls(
-            "\n".join(content.text for content in contents if content.text),
-            sum(content.extra_tokens for content in contents),
-        )
+        lines = [content.text for content in contents if content.text]
+        return cls("\n".join(lines), sum(content.extra_tokens for content in contents))
 
 
 def content(value: object) -> Content:
-    """Return the content of a message or a result: a string, a list of blocks, or whatever is recorded instead.
+    """Return the content of a message or result, given as a string, a block, a list of blocks, or anything else.
 
     A block of an unknown kind becomes its JSON, so that nothing is lost.
     """
@@ -69,8 +67,9 @@ def _block(block: object) -> Content:
             return Content(block[key])
     kind = text(block.get("type"))
     if kind in _IMAGES:
-        source, url = mapping(block.get("source")), block.get("image_url")
-        return Content("", image_tokens(source.get("data") or block.get("data") or mapping(url).get("url") or url))
+        url = block.get("image_url")
+        data = mapping(block.get("source")).get("data") or block.get("data") or mapping(url).get("url") or url
+        return Content("", image_tokens(data))
     if kind in _DOCUMENTS:
         return _document(block)
     if "audio" in kind or "video" in kind:
@@ -101,7 +100,7 @@ def image_tokens(data: object) -> int:
     """Return an estimate of an image's tokens in a request.
 
     Args:
-        data: base64, or a data URL of it; anything else gets a flat estimate.
+        data: the image in base64, or a data URL; anything else gets a flat estimate.
     """
     size = _size(_head(data)) if isinstance(data, str) else None
     if size is None or min(size) <= 0:
@@ -166,7 +165,7 @@ class Answer:
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
-        self.signed: list[int] = []
+        self.signed: list[int] = []  # positions of signed reasoning
 
     def text(self, content: Content) -> None:
         """Append the model's words."""
@@ -176,11 +175,12 @@ class Answer:
     def reasoning(self, words: str, seal: object = None, *, signed: bool = False) -> None:
         """Append the model's reasoning; `seal` is its encrypted form, which gives the size of reasoning without text.
 
-        `signed` reasoning is known again to its provider by a signature.
+        Providers recognise `signed` reasoning by its signature.
         """
         extra = 0 if words else sealed_tokens(seal, SEAL)
         if words or extra:
-            self.signed += [len(self.parts)] * signed
+            if signed:
+                self.signed.append(len(self.parts))
             self.parts.append(Part(Kind.REASONING, words, extra_tokens=extra))
 
     def call(self, call_id: object, tool: object, arguments: object) -> None:
@@ -191,11 +191,12 @@ class Answer:
         """Append the parts of another answer that this one does not hold."""
         for position, part in enumerate(answer.parts):
             if part not in self.parts:
-                self.signed += [len(self.parts)] * (position in answer.signed)
+                if position in answer.signed:
+                    self.signed.append(len(self.parts))
                 self.parts.append(part)
 
     def coupled(self) -> list[Part]:
-        """Return the parts with signed reasoning coupled, as Anthropic and Google require it.
+        """Return the parts with signed reasoning coupled, as Anthropic and Google require.
 
         Calls need the reasoning before them, and reasoning needs an item after it, because no answer may end in it.
         """

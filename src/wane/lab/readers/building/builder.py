@@ -1,13 +1,13 @@
 """Builds a recorded session part by part, and keeps the promises of `RecordedSession`.
 
-Each result comes after its call, no call has two results, and no two calls have the same id. Harnesses break all three
+Each result comes after its call, no call has two results, and no two calls have the same id. Recordings break all three
 promises: a session is cut in the middle, a provider numbers its calls from 0 in every answer, a crash leaves a result
 without its call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,7 +23,7 @@ UNKNOWN_TOOL: Final = "unknown"
 
 
 class SessionBuilder:
-    """Builds one recorded session; `problems` takes the omissions, if the caller notes problems too."""
+    """Builds one recorded session, and notes what it leaves out in `problems`, which the caller may share."""
 
     def __init__(self, name: str, source: str, problems: Problems | None = None) -> None:
         self.problems = Problems() if problems is None else problems
@@ -64,7 +64,7 @@ class SessionBuilder:
         """Append a part that no model wrote (system, user, notice or result) as a message of its own.
 
         Before the first answer, a notice in the system's place is a system item. A result that no call waits for is
-        left out and named as a problem, with its line; then it returns False.
+        left out and noted as a problem with its line. Returns whether the part was appended.
         """
         if is_answer([part]):
             raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
@@ -74,7 +74,7 @@ class SessionBuilder:
     def message(self, parts: Sequence[Part], *, line: int | None = None) -> int:
         """Append a message that no model wrote, and return the position of its first part.
 
-        No provider takes a user turn after a call without its result: before one, such calls are settled.
+        No provider takes a user turn after a call without its result, so such calls are settled before it.
         """
         if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
             self.settle(line=line, coming={part.call_id or "" for part in parts if part.kind is Kind.RESULT})
@@ -98,15 +98,16 @@ class SessionBuilder:
         """Append the whole output of one model call, in order.
 
         It may also hold results of tools that the provider ran, and system parts, such as a provider's replacement for
-        everything before. The arguments are those of `ModelCall`; `line` is for a problem.
+        everything before. The arguments are those of `ModelCall`; problems name the `line`.
         """
         if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
             raise ValueError("a user part is no output of a model; give it to add()")
         self._message += 1
         first = self.position
-        for recorded in {part.call_id or "" for part in parts if part.kind is Kind.CALL}:
-            # Nothing waits any more for a result of an earlier call with the same id.
-            self._open.pop(recorded, None)
+        for part in parts:
+            if part.kind is Kind.CALL:
+                # An earlier call with the same id can no longer get its result.
+                self._open.pop(part.call_id or "", None)
         self._append(parts, line)
         self._said = self._said or is_answer(parts)
         if usage is not None:
@@ -142,11 +143,11 @@ class SessionBuilder:
         self._session.asides.append(ModelCall(self.position, self.position, usage, at, model, provider, cost=cost))
 
     def branched(self, waiting: int = 0) -> None:
-        """Note that the session branches off here: the calls so far, and `waiting` more, count for another one."""
+        """Note that the session branches off here: its calls so far, and `waiting` more, count for another one."""
         self._inherited = len(self._session.calls) + waiting
 
     def clear_reasoning(self) -> None:
-        """Note that requests from here on hold none of the reasoning so far; see `RecordedSession`."""
+        """Note that later requests hold none of the reasoning so far; see `RecordedSession.reasoning_cleared`."""
         session = self._session
         since = max(session.reasoning_cleared, default=0)
         if any(part.kind is Kind.REASONING for part in session.parts[since:]):
@@ -156,8 +157,8 @@ class SessionBuilder:
         """Give every call without a result the one that the harness sent in its place.
 
         Args:
-            text: its text for the model, such as "aborted"; None if that is unknown, which gives an empty result and is
-                named as a problem.
+            text: the text of that result, such as "aborted". If None, the text is unknown: the result is empty, and
+                noted as a problem.
             line: line of the message before which the result is missing.
             coming: ids, as recorded, of calls whose result comes later.
         """
@@ -168,9 +169,9 @@ class SessionBuilder:
                 self.problems.add(line, f"no result of the call {recorded!r}; taken as empty", "no result of a call")
             self.result(recorded, Content(text or ""))
 
-    def sidechains(self, sessions: Iterable[RecordedSession]) -> None:
-        """Add sessions of sub-agents."""
-        self._session.sidechains.extend(sessions)
+    def sidechain(self, session: RecordedSession) -> None:
+        """Add the session of a sub-agent."""
+        self._session.sidechains.append(session)
 
     def build(self) -> RecordedSession:
         """Return the finished session."""
@@ -180,13 +181,15 @@ class SessionBuilder:
         session.cwd = None if self.cwd is None else sound(self.cwd)
         session.system_tokens = self.system_tokens
         session.problems = self.problems.listed()
-        session.window, session.abandoned, session.unread = self.window, self.problems.abandoned, self.problems.unread
+        session.window = self.window
+        session.abandoned = self.problems.abandoned
+        session.unread = self.problems.unread
         for number, call in enumerate(session.calls[: self._inherited]):
             session.calls[number] = replace(call, inherited=True)
         return session
 
     def _append(self, parts: Sequence[Part], line: int | None) -> int:
-        """Append the parts of one message, and return how many were kept."""
+        """Append the parts of one message, and return how many were accepted."""
         accepted: dict[int, Part] = {}
         for number, part in enumerate(parts):
             if part.kind is Kind.CALL:
@@ -230,15 +233,14 @@ class SessionBuilder:
 
 
 def builders(name: str, sources: Sequence[str], problems: Problems) -> list[SessionBuilder]:
-    """Return builders for the sessions of one file, by the format of each; several are numbered from 1.
+    """Return a builder for each session of a file, given their formats; several sessions are numbered from 1.
 
-    The first session reports what was wrong with the file.
+    The first session reports the problems of the file.
     """
     if len(sources) == 1:
         return [SessionBuilder(name, sources[0], problems)]
-    numbered = []
-    for number, source in enumerate(sources, start=1):
-        numbered.append(SessionBuilder(f"{name}-{number}", source, problems if number == 1 else None))
+    numbered = [SessionBuilder(f"{name}-{number}", source) for number, source in enumerate(sources, start=1)]
+    numbered[0].problems = problems
     return numbered
 
 
@@ -254,11 +256,10 @@ def _sound(part: Part, call_id: str | None) -> Part:
 
 
 def _with_needs(accepted: dict[int, Part]) -> dict[int, Part]:
-    """Return the parts that are left of a message, with the offsets of their needs adapted (R12)."""
+    """Return the accepted parts of a message with the offsets of their needs adapted (R12)."""
     positions = {number: position for position, number in enumerate(accepted)}
     adapted: dict[int, Part] = {}
     for number, part in accepted.items():
-        needed = (number + offset for offset in part.needs)
-        needs = [positions[other] - positions[number] for other in needed if other in positions]
-        adapted[number] = replace(part, needs=tuple(needs))
+        needed = [positions[number + offset] for offset in part.needs if number + offset in positions]
+        adapted[number] = replace(part, needs=tuple(position - positions[number] for position in needed))
     return adapted

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise, takewhile
+from itertools import pairwise, takewhile
 
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Part
-from wane.lab.session import Eviction, Problem, RecordedSession
+from wane.lab.session import Eviction, ModelCall, Problem, RecordedSession
 
 
 def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
     """Return one session with the contents of several, one after another.
 
-    Ids of calls are made unique. A system prompt that already stands at the head is not repeated. A call that a
-    session leaves without a result gets an empty one, because no provider would continue otherwise. Times are kept
-    only if they ascend over all sessions. Marks of the program around the agent (R18) are left out, as a problem tells.
+    Ids of calls are made unique. A system prompt that is at the head already is not repeated. A call that a session
+    leaves without a result gets an empty one, because no provider would continue otherwise. Times are kept only if they
+    ascend over all sessions. Marks of the program around the agent (R18) are left out and noted as a problem.
 
     Args:
         sessions: the sessions, in order; they are not changed.
@@ -27,7 +27,7 @@ def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
         ConfigError: if there is no session.
     """
     if not sessions:
-        raise ConfigError("there is nothing to join: give one session or more")
+        raise ConfigError("there is no session to join; give at least one")
     joined = _Joined(name, sessions[0])
     for number, session in enumerate(sessions, start=1):
         joined.append(session, last=number == len(sessions))
@@ -42,17 +42,16 @@ def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
         result.calls = [replace(call, at=None) for call in result.calls]
         result.compactions = [replace(compaction, at=None) for compaction in result.compactions]
         result.evictions = [replace(eviction, at=None) for eviction in result.evictions]
-    sources, places = {session.source for session in sessions}, {session.cwd for session in sessions}
+    sources = {session.source for session in sessions}
     result.source = sources.pop() if len(sources) == 1 else "mixed"
-    result.cwd = places.pop() if len(places) == 1 else None
+    directories = {session.cwd for session in sessions}
+    result.cwd = directories.pop() if len(directories) == 1 else None
     overheads = [session.system_tokens for session in sessions if session.system_tokens is not None]
     result.system_tokens = max(overheads, default=None)
     return result
 
 
 class _Joined:
-    """Builds a joined session."""
-
     def __init__(self, name: str, first: RecordedSession) -> None:
         self.session = RecordedSession(name, first.source, title=first.title)
         self._prompts = {part.text for part in _prompts(first)}
@@ -62,22 +61,24 @@ class _Joined:
     def append(self, session: RecordedSession, *, last: bool) -> None:
         target = self.session
         start = len(target.parts)
-        # Prompts that are at the head already.
-        again = {at for at, part in enumerate(_prompts(session)) if target.starts and part.text in self._prompts}
-        places = list(accumulate((index not in again for index in range(len(session.parts))), initial=start))
+        repeated: set[int] = set()  # prompts that are at the head already
+        if target.starts:
+            repeated = {at for at, part in enumerate(_prompts(session)) if part.text in self._prompts}
+        positions = [start]  # by index in the session, the index here
+        for index in range(len(session.parts)):
+            positions.append(positions[-1] if index in repeated else positions[-1] + 1)
         target.starts.append(start)
-        added = [index for index in range(len(session.parts)) if index not in again]
+        added = [index for index in range(len(session.parts)) if index not in repeated]
         target.parts += self._renamed([session.parts[index] for index in added])
         target.messages += [session.messages[index] + self._message for index in added]
         self._message += max(session.messages, default=-1) + 1
-        target.calls += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.calls]
-        target.asides += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.asides]
-        target.compactions += [
-            replace(compaction, position=places[compaction.position], first_kept=places[compaction.first_kept])
-            for compaction in session.compactions
-        ]
-        target.evictions += [_shift_eviction(eviction, places, again) for eviction in session.evictions]
-        target.reasoning_cleared += [places[position] for position in session.reasoning_cleared]
+        target.calls += _shift_calls(session.calls, positions)
+        target.asides += _shift_calls(session.asides, positions)
+        for compaction in session.compactions:
+            position, first_kept = positions[compaction.position], positions[compaction.first_kept]
+            target.compactions.append(replace(compaction, position=position, first_kept=first_kept))
+        target.evictions += [_shift_eviction(eviction, positions, repeated) for eviction in session.evictions]
+        target.reasoning_cleared += [positions[position] for position in session.reasoning_cleared]
         target.sidechains += session.sidechains
         target.problems += [Problem(problem.line, f"{session.name}: {problem.what}") for problem in session.problems]
         target.abandoned += session.abandoned
@@ -120,17 +121,20 @@ class _Joined:
 
 
 def _prompts(session: RecordedSession) -> Iterable[Part]:
-    """Return the system prompts that a session begins with."""
     return takewhile(lambda part: part.kind is Kind.SYSTEM, session.parts)
 
 
-def _shift_eviction(eviction: Eviction, places: Sequence[int], skipped: set[int]) -> Eviction:
+def _shift_calls(calls: Iterable[ModelCall], positions: Sequence[int]) -> list[ModelCall]:
+    return [replace(call, first=positions[call.first], stop=positions[call.stop]) for call in calls]
+
+
+def _shift_eviction(eviction: Eviction, positions: Sequence[int], skipped: set[int]) -> Eviction:
     def shifted(removed: Sequence[int]) -> tuple[int, ...]:
-        return tuple(places[index] for index in removed if index not in skipped)
+        return tuple(positions[index] for index in removed if index not in skipped)
 
     return replace(
         eviction,
-        position=places[eviction.position],
+        position=positions[eviction.position],
         removed=shifted(eviction.removed),
         steps=tuple(replace(step, removed=shifted(step.removed)) for step in eviction.steps),
     )

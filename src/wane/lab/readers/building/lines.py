@@ -1,4 +1,4 @@
-"""JSON Lines, read one at a time, also of compressed files; broken and abandoned lines are named and skipped."""
+"""Reads JSON Lines one at a time, also of compressed files; broken and abandoned lines are named and skipped."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from wane.formats.detection import LOOKED_AT
 from wane.lab.session import Problem
 
 LONGEST_LINE: Final = 128 * 1024 * 1024
-"""Bytes that a line may have. No record of a session is longer."""
+"""Bytes of the longest line that is read. No record of a session is longer."""
 
 NAMED_EACH: Final = 20
-"""Problems of one kind that are named line by line; the rest are only counted."""
+"""How many problems of a kind are named line by line; the rest are only counted."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 DAMAGED: Final = (OSError, EOFError, zlib.error)
-"""What reading a file raises that cannot be read, or is compressed and damaged."""
+"""Errors of reading a file that cannot be read, or that is compressed and damaged."""
 _PACKED: Final = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 
 
 class Problems:
-    """The unreadable content of a file: each problem named by its line, or counted if there are too many.
+    """The problems of a file: each is named with its line, or only counted if there are too many of its kind.
 
     Attributes:
         abandoned: model calls on abandoned branches.
@@ -41,11 +41,12 @@ class Problems:
         self._seen: Counter[str] = Counter()
 
     def add(self, line: int | None, what: str, kind: str = "", *, unread: bool = False) -> None:
-        """Note a problem by its line, from 1; `unread` if the line may have held a model call.
+        """Note a problem and its line, from 1; `unread` if the line may have held a model call.
 
         Problems of one `kind` are counted together; without a kind, those with the same words are.
         """
-        self.unread += unread
+        if unread:
+            self.unread += 1
         kind = kind or what
         self._seen[kind] += 1
         if self._seen[kind] <= NAMED_EACH:
@@ -53,12 +54,11 @@ class Problems:
 
     def listed(self) -> list[Problem]:
         """Return the problems, in the order of the file."""
-        summaries = [
-            Problem(None, f"{count - NAMED_EACH:,} more: {kind}")
-            for kind, count in self._seen.items()
-            if count > NAMED_EACH
-        ]
-        return sorted(self._named, key=lambda problem: (problem.line is None, problem.line or 0)) + summaries
+        problems = sorted(self._named, key=lambda problem: (problem.line is None, problem.line or 0))
+        for kind, count in self._seen.items():
+            if count > NAMED_EACH:
+                problems.append(Problem(None, f"{count - NAMED_EACH:,} more: {kind}"))
+        return problems
 
 
 def unpacked(path: Path) -> BinaryIO:
@@ -70,7 +70,7 @@ def unpacked(path: Path) -> BinaryIO:
         OSError: if it cannot be read.
         MissingExtraError: for zstd, without the extra `lab`.
     """
-    match _compression(path):
+    match compression(path):
         case "gzip":
             return cast(BinaryIO, gzip.open(path))
         case "zstd":
@@ -84,29 +84,23 @@ def plain_path(path: Path) -> Path:
 
 
 def is_compressed_copy(path: Path) -> bool:
-    """Return whether the same file stands beside it uncompressed, as it does while it is being compressed."""
+    """Return whether a file is a compressed copy of one beside it, as there is while an agent compresses a file."""
     plain = plain_path(path)
     return plain != path and plain.exists()
 
 
-def is_packed(path: Path) -> bool:
-    """Return whether a file is compressed with gzip or zstd.
+def compression(path: Path) -> str | None:
+    """Return how a file is compressed, gzip or zstd; None if it is not.
 
     Raises:
         OSError: if it cannot be read.
     """
-    return _compression(path) is not None
-
-
-def _compression(path: Path) -> str | None:
     with path.open("rb") as file:
         magic = file.read(4)
     return next((name for name, beginning in _PACKED.items() if magic.startswith(beginning)), None)
 
 
 class _Zstd(io.RawIOBase):
-    """The content of a file of zstd frames."""
-
     def __init__(self, path: Path) -> None:
         try:
             import zstandard
@@ -159,7 +153,7 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
 
 
 def reason(error: ValueError | RecursionError) -> str:
-    """Return why a text could not be read as JSON."""
+    """Return why text could not be read as JSON."""
     if not isinstance(error, json.JSONDecodeError):
         return "it is nested too deeply, or holds a number of too many digits"
     unexpected = error.doc[error.pos :].strip()
@@ -171,22 +165,22 @@ def reason(error: ValueError | RecursionError) -> str:
 
 
 def placed_reason(error: json.JSONDecodeError) -> str:
-    """Return why a text could not be read as JSON, and where."""
+    """Return why and where text could not be read as JSON."""
     return f"{reason(error)} at line {error.lineno}, column {error.colno}"
 
 
 def head(path: Path, count: int = LOOKED_AT) -> list[object]:
-    """Return the first JSON values of a file with one per line, which tell its format.
+    """Return the JSON values on the first `count` lines of a file, which tell its format.
 
-    Lines that are not JSON are skipped. At most `count` lines are read.
+    Lines that are not JSON are skipped.
 
     Raises:
         OSError: if the file cannot be read.
     """
     ignored = Problems()
     with unpacked(path) as file:
-        lines = (_decoded(number, raw, ignored) for number, raw in _raw_lines(file, ignored, LONGEST_LINE, count))
-        return [value for value in lines if value is not None]
+        values = [_decoded(number, raw, ignored) for number, raw in _raw_lines(file, ignored, LONGEST_LINE, count)]
+    return [value for value in values if value is not None]
 
 
 def _raw_lines(
@@ -225,11 +219,11 @@ def _decoded(number: int, raw: bytes, problems: Problems) -> object:
     return value
 
 
-LEFT: Final = "on an abandoned branch (a turn that was edited or tried again)"
+ABANDONED: Final = "on an abandoned branch (a turn that was edited or tried again)"
 
 
 class Node(Protocol):
-    """An entry with its place in a tree: an id that is unique in the file, and the one before it; None for a root."""
+    """An entry in a tree: its id, which is unique in the file, and that of the entry before it; None for a root."""
 
     @property
     def id(self) -> str: ...  # noqa: D102
@@ -258,15 +252,22 @@ def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
     return path
 
 
-def name_left(lines: Iterable[int], problems: Problems, calls: int) -> None:
-    """Name the lines of abandoned branches, in order, and count their model calls: one problem per run of lines."""
+def name_abandoned(lines: Iterable[int], problems: Problems, calls: int) -> None:
+    """Note the ascending lines of abandoned branches, one problem per run of lines, and the number of their calls."""
     problems.abandoned += calls
     runs: list[list[int]] = []
     for line in lines:
-        # Lines between them that no request carries do not end a run.
+        # A few lines that no request carries do not end a run.
         if runs and line <= runs[-1][1] + 3:
             runs[-1][1] = line
         else:
             runs.append([line, line])
     for first, last in runs:
-        problems.add(first, LEFT if first == last else f"lines {first} to {last}: {LEFT}", LEFT)
+        what = ABANDONED if first == last else f"lines {first} to {last}: {ABANDONED}"
+        problems.add(first, what, ABANDONED)
+
+
+def count_abandoned(messages: int, problems: Problems, calls: int, line: int | None = None) -> None:
+    """Note the number of messages on an abandoned branch, and of their calls, in a file without a line for each."""
+    problems.abandoned += calls
+    problems.add(line, f"{messages} {'message' if messages == 1 else 'messages'} {ABANDONED}", ABANDONED)

@@ -1,4 +1,4 @@
-"""Reads values of recorded JSON as the type that they should have, or not at all."""
+"""Reads values of recorded JSON as the type that they should have; anything else counts as missing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,16 @@ def items(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def objects(value: object) -> list[Mapping[str, Any]]:
+    """Return the entries of a JSON list as objects, see `mapping`; an empty list for anything else."""
+    return [mapping(entry) for entry in items(value)]
+
+
 def decoded(value: object) -> object:
     """Return the value of a string of JSON; None for anything else."""
-    with suppress(ValueError, RecursionError):
-        return json.loads(value) if isinstance(value, str) else None
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
     return None
 
 
@@ -62,12 +68,15 @@ def usage_of(
         input_tokens: input tokens.
         read: those read from the cache.
         written: those written to it.
-        hour: those of `written` that were to live for an hour.
+        hour: those of `written` with a lifetime of an hour.
         output: output tokens; None if the recording holds no reliable figure.
-        reasoning: output that was reasoning, if it is not in `output`.
-        apart: whether cached tokens are not in `input_tokens`.
+        reasoning: reasoning tokens that are not in `output`.
+        apart: whether `read` and `written` are not in `input_tokens`.
     """
-    total, cached, stored, generated = count(input_tokens) or 0, count(read) or 0, count(written) or 0, count(output)
+    total = count(input_tokens) or 0
+    cached = count(read) or 0
+    stored = count(written) or 0
+    generated = count(output)
     if apart:
         total += cached + stored
     if not total:
@@ -83,7 +92,7 @@ def seconds(value: object) -> float | None:
     """Return a time in seconds since 1970 UTC; None for anything else.
 
     Args:
-        value: an ISO 8601 string (without a zone: UTC), or a number of seconds or milliseconds since 1970.
+        value: an ISO 8601 string, in UTC if it names no zone, or a number of seconds or milliseconds since 1970.
     """
     if isinstance(value, str):
         try:
@@ -97,9 +106,9 @@ def seconds(value: object) -> float | None:
 
 
 def sound(string: str) -> str:
-    """Return a text with U+FFFD for each lone surrogate.
+    """Return text with U+FFFD for each lone surrogate.
 
-    Tools cut their output between the halves of a character, and no request, report or terminal can carry half of one.
+    Some tools cut their output within a character, and no request, report or terminal can carry half of one.
     """
     if string.isascii():
         return string
@@ -111,6 +120,6 @@ def sound(string: str) -> str:
 
 
 def first_words(string: str) -> str:
-    """Return the beginning of a text on one line, as a title."""
+    """Return the beginning of a text, on one line, as a title."""
     words = " ".join(string[: 20 * _TITLE].split())
     return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"

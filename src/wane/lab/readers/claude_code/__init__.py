@@ -1,15 +1,16 @@
 """Sessions of Claude Code: JSON Lines, one per block of a message, in a tree by `parentUuid`.
 
-- Lines that share `message.id` are one model call, wherever they stand: tools run while the answer still streams.
+- Lines that share `message.id` are one model call, even with other lines between them: tools run while the answer
+  still streams.
 - A person's words are a user turn, also those queued while the agent worked. Text of the harness (skills, output
-  of commands, reminders) is a notice; lines and marks tell the two apart (R15).
+  of commands, reminders) is a notice; fields of the line and marks in the text tell the two apart (R15).
 - The path to the last line is read, with the results and blocks of its calls; abandoned branches are named.
 - Sub-agents are sessions of their own: from lines of the same file, files beside it, or progress lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +19,19 @@ from wane.formats.base import Part
 from wane.formats.detection import is_claude_code_line
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems, head, records
+from wane.lab.readers.building.lines import Problems, records
 from wane.lab.readers.building.values import mapping, text
 from wane.lab.readers.claude_code.assembly import assemble, command_of
-from wane.lab.readers.claude_code.entries import TranscriptLine, What, entry_of, fill, is_prompt_command, queued
+from wane.lab.readers.claude_code.entries import (
+    SIDECHAIN,
+    TranscriptLine,
+    What,
+    entry_of,
+    fill,
+    is_prompt_command,
+    queued,
+)
+from wane.lab.readers.kin import first_record
 from wane.lab.session import RecordedSession
 
 NAME: Final = "claude-code"
@@ -63,25 +73,20 @@ _ASIDE: Final = frozenset(
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a transcript with those of its sub-agents; none if the file holds no transcript.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return the session of a transcript with those of its sub-agents (see `LineReader`); none if it holds none."""
     transcript = _Transcript(path)
-    if not transcript.found:
+    if not transcript.recognised:
         return []
     session = transcript.session(path.stem, transcript.entries, transcript.problems)
-    agents = set(transcript.sides)
-    for name, file in _agent_files(path, transcript.session_ids):
-        agents.add(name)
+    files = _agent_files(path, transcript.session_ids)
+    for _, file in files:
         session.sidechains += read(file)
-    session.sidechains += transcript.sub_sessions(agents)
+    session.sidechains += transcript.sub_sessions(without={agent for agent, _ in files})
     return [session]
 
 
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
-    """Return the first turn that a person typed, or else the first command; and the working directory."""
+    """Return the first turn that a person typed, or else their first command, and the working directory."""
     cwd: str | None = None
     command = ""
     for number, data in enumerate(lines):
@@ -106,25 +111,26 @@ class _Transcript:
         self.progress: dict[str, list[TranscriptLine]] = {}  # by agent, its progress lines
         self.session_ids: set[str] = set()
         self.cwd: str | None = None
-        self.found = False
+        self.recognised = False
         self._path = path
         self._seen: set[str] = set()
         self._last: dict[str | None, str] = {}
         self._side_of: dict[str, str] = {}  # the sub-agent of a line, for versions that do not name it
         self._waiting: list[str] = []
-        self._commands: set[str] = set()  # entries that a prompt follows
+        self._commands: set[str] = set()  # entries whose prompt is the next entry
         self._attached: set[str] = set()  # queued messages that an attachment holds
         for line, data in records(path, self.problems):
             self._take(line, data)
-        # Newer versions also record a queued message as an attachment.
-        self.entries = [
-            entry
-            for entry in self.entries
-            if entry.what is not What.QUEUED or entry.turn is None or entry.turn.text.strip() not in self._attached
-        ]
+        self.entries = [entry for entry in self.entries if not self._is_attached(entry)]
         if not self.entries and self.sides:
             # In a sub-agent's own file its lines are the session.
             self.entries = self.sides.pop(next(iter(self.sides)))
+
+    def _is_attached(self, entry: TranscriptLine) -> bool:
+        """Whether an attachment holds a queued message too, as in newer versions."""
+        if entry.what is not What.QUEUED or entry.turn is None:
+            return False
+        return entry.turn.text.strip() in self._attached
 
     def session(
         self, name: str, entries: Sequence[TranscriptLine], problems: Problems | None = None
@@ -133,14 +139,12 @@ class _Transcript:
         builder.cwd = self.cwd
         return assemble(builder, entries)
 
-    def sub_sessions(self, agents: Iterable[str]) -> list[RecordedSession]:
-        """Return the sessions of sub-agents in this file; progress lines of the known `agents` add nothing."""
-        skip = set(agents)
-        chains = {**{name: entries for name, entries in self.progress.items() if name not in skip}, **self.sides}
-        return [
-            self.session(f"{self._path.stem}/{name}", chain)
-            for name, chain in sorted(chains.items(), key=lambda item: item[1][0].line)
-        ]
+    def sub_sessions(self, without: Collection[str]) -> list[RecordedSession]:
+        """Return the sessions of sub-agents in this file; progress lines of the agents in `without` add nothing."""
+        chains = {agent: entries for agent, entries in self.progress.items() if agent not in without}
+        chains.update(self.sides)
+        named = sorted(chains.items(), key=lambda pair: pair[1][0].line)
+        return [self.session(f"{self._path.stem}/{name}", chain) for name, chain in named]
 
     def _take(self, line: int, data: Mapping[str, Any]) -> None:
         kind = text(data.get("type"))
@@ -150,7 +154,7 @@ class _Transcript:
             self._entry(line, data)
         elif kind not in _ASIDE:
             self.problems.add(line, f"a line of the unknown type {kind!r}")
-        self.found = self.found or is_claude_code_line(data)
+        self.recognised = self.recognised or is_claude_code_line(data)
 
     def _entry(self, line: int, data: Mapping[str, Any]) -> None:
         uuid = text(data.get("uuid"))
@@ -162,7 +166,7 @@ class _Transcript:
         if session_id := text(data.get("sessionId")):
             self.session_ids.add(session_id)
         entry = entry_of(line, data, None)
-        if entry.side == "sidechain":
+        if entry.side == SIDECHAIN:
             entry.side = self._side_of.setdefault(entry.id, self._side_of.get(entry.parent or "", f"agent-{line}"))
         if "parentUuid" not in data:
             entry.parent = self._last.get(entry.side)
@@ -170,14 +174,17 @@ class _Transcript:
         if is_prompt_command(entry):
             self._commands.add(entry.id)
         self._last[entry.side] = entry.id
-        (self.entries if entry.side is None else self.sides.setdefault(entry.side, [])).append(entry)
+        if entry.side is None:
+            self.entries.append(entry)
+        else:
+            self.sides.setdefault(entry.side, []).append(entry)
         if data.get("type") == "progress":
             self._progress(line, mapping(data.get("data")))
         if mapping(data.get("attachment")).get("type") == "queued_command":
             self._attached.add(content(data["attachment"].get("prompt")).text.strip())
 
     def _progress(self, line: int, data: Mapping[str, Any]) -> None:
-        """Read a sub-agent's words and calls from progress lines, in versions that keep no files of sub-agents."""
+        """Take a sub-agent's words and calls from a progress line, as in versions without files for sub-agents."""
         message = mapping(data.get("message"))
         agent = text(data.get("agentId"))
         if data.get("type") != "agent_progress" or not agent or text(message.get("uuid")) in self._seen:
@@ -191,32 +198,32 @@ class _Transcript:
     def _queue(self, line: int, data: Mapping[str, Any]) -> None:
         """Follow messages queued while the agent worked; a removed one was given to it between two calls."""
         operation = text(data.get("operation"))
+        message = queued(data)
         if operation == "enqueue":
-            if (written := queued(data)) is not None:
-                self._waiting.append(written)
+            if message:
+                self._waiting.append(message)
         elif operation == "popAll":
             self._waiting.clear()  # back into the editor
         elif operation in ("dequeue", "remove") and self._waiting:
-            message = queued(data)
-            written = self._waiting.pop(self._waiting.index(message) if message in self._waiting else 0)
+            # Lines that do not repeat the message are about the oldest one.
+            if message not in self._waiting:
+                message = self._waiting[0]
+            self._waiting.remove(message)
             if operation == "remove":
                 entry = entry_of(line, data, self._last.get(None))
-                entry.what, entry.turn, entry.typed = What.QUEUED, Content(written), True
-                entry.parts = [Part(Kind.USER, written)]
+                entry.what = What.QUEUED
+                entry.turn = Content(message)
+                entry.typed = True
+                entry.parts = [Part(Kind.USER, message)]
                 self.entries.append(entry)
 
 
 def _agent_files(path: Path, session_ids: set[str]) -> list[tuple[str, Path]]:
-    """Return the files of a session's sub-agents, by agent: in its own folder, or beside it."""
+    """Return the files of a session's sub-agents, each with its agent: those in its own folder, and those beside it."""
     if path.name.startswith(SUB_AGENT):
         return []
-    own = sorted(path.with_suffix("").glob(f"subagents/**/{SUB_AGENT}*.jsonl"))
-    beside = [file for file in sorted(path.parent.glob(f"{SUB_AGENT}*.jsonl")) if _session_of(file) in session_ids]
-    return [(file.stem.removeprefix(SUB_AGENT), file) for file in own + beside]
-
-
-def _session_of(file: Path) -> str:
-    try:
-        return text(mapping(next(iter(head(file, 1)), None)).get("sessionId"))
-    except OSError:
-        return ""
+    files = sorted(path.with_suffix("").glob(f"subagents/**/{SUB_AGENT}*.jsonl"))
+    for file in sorted(path.parent.glob(f"{SUB_AGENT}*.jsonl")):
+        if text(first_record(file).get("sessionId")) in session_ids:
+            files.append(file)
+    return [(file.stem.removeprefix(SUB_AGENT), file) for file in files]

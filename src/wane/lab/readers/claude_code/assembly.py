@@ -11,18 +11,18 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Answer
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import Problems, name_left, path_to
+from wane.lab.readers.building.lines import Problems, name_abandoned, path_to
 from wane.lab.readers.claude_code.entries import TranscriptLine, What
 from wane.lab.session import RecordedSession, Usage
 
 _SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
 _CHARACTERS_PER_TOKEN: Final = 8
-"""More than any text has. Output of fewer tokens was noted when the answer began and is not final."""
+"""More than any text has. Output with more characters per token was counted when the answer began, and is not final."""
 
 
 def assemble(builder: SessionBuilder, entries: Sequence[TranscriptLine]) -> RecordedSession:
-    """Return the session that the entries of one agent make, given in the order of the file."""
+    """Return the session of one agent's entries, which are in the order of the file."""
     _Assembly(builder, _active(entries, builder.problems)).run()
     return builder.build()
 
@@ -30,13 +30,13 @@ def assemble(builder: SessionBuilder, entries: Sequence[TranscriptLine]) -> Reco
 def command_of(entry: TranscriptLine) -> str:
     """Return the command in an entry, as it was typed; empty if there is none."""
     match = _COMMAND.search(entry.turn.text) if entry.turn is not None else None
-    return " ".join(filter(None, match.groups())) if match else ""
+    return f"{match[1]} {match[2] or ''}".strip() if match else ""
 
 
 def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[TranscriptLine]:
-    """Return the entries of the branch that was continued; name those of the others.
+    """Return the entries of the branch that was continued, and name those of abandoned branches.
 
-    The path alone is not enough: it holds only one of an answer's blocks, and one of the results of its calls.
+    The path to the last entry is not enough: it has one line of each answer, and one result of its calls.
     """
     leaf = next((entry for entry in reversed(entries) if entry.what in _SAID), None)
     active = set(path_to(leaf, entries))
@@ -51,7 +51,7 @@ def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[Trans
         before = entry
     abandoned = [entry for entry in entries if entry.id not in active and entry.what in _SAID]
     calls = len({entry.message_id for entry in abandoned if entry.what is What.ANSWER})
-    name_left((entry.line for entry in abandoned), problems, calls)
+    name_abandoned((entry.line for entry in abandoned), problems, calls)
     return [entry for entry in entries if entry.id in active]
 
 
@@ -65,7 +65,7 @@ def _belongs(
     if entry.what is What.USER:
         return any(result.call_id in calls for result in entry.results)
     if entry.what in (What.BOUNDARY, What.SUMMARY):
-        # If messages were kept across it, the following entries depend on them.
+        # If messages were kept across the compaction, the entries after it follow them.
         return entry.parent in active
     return before is not None and before.id in active
 
@@ -79,12 +79,12 @@ class _Assembly:
             if entry.what is What.ANSWER:
                 self._answers.setdefault(entry.message_id, []).append(entry)
         self._coming = {result.call_id or "" for entry in entries for result in entry.results}
-        self._places: dict[str, int] = {}  # by entry, its first part
+        self._positions: dict[str, int] = {}  # by entry, its first part
         self._boundary: TranscriptLine | None = None
 
     def run(self) -> None:
         for entry in self._entries:
-            self._places[entry.id] = self._builder.position
+            self._positions[entry.id] = self._builder.position
             match entry.what:
                 case What.ANSWER:
                     if lines := self._answers.pop(entry.message_id, None):
@@ -96,11 +96,9 @@ class _Assembly:
                     self._boundary = entry
                 case What.SUMMARY:
                     self._end_compaction(entry)
-                case What.LINK:
-                    pass
         self._end_compaction(None)
-        if not self._builder.title:
-            self._builder.title = next(filter(None, map(command_of, self._entries)), "")
+        for entry in self._entries:
+            self._builder.title = self._builder.title or command_of(entry)
 
     def _answer(self, lines: Sequence[TranscriptLine]) -> None:
         """Add one model call: all lines of its message, each block once."""
@@ -131,15 +129,16 @@ class _Assembly:
                 self._builder.add(part)
 
     def _end_compaction(self, summary: TranscriptLine | None) -> None:
-        boundary, self._boundary = self._boundary, None
-        noted = summary or boundary
+        """Note a compaction if there was a boundary or a summary; older versions have no boundaries."""
+        noted = self._boundary or summary
+        self._boundary = None
         if noted is None:
             return
         self._builder.compaction(
-            summary.turn.text if summary is not None and summary.turn is not None else "",
-            first_kept=self._places.get(boundary.first_kept) if boundary is not None and boundary.first_kept else None,
-            tokens_before=boundary.tokens_before if boundary is not None else None,
-            at=boundary.at if boundary is not None else noted.at,
+            summary.turn.text if summary and summary.turn else "",
+            first_kept=self._positions.get(noted.first_kept or ""),
+            tokens_before=noted.tokens_before,
+            at=noted.at,
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import groupby
 from typing import Any, Final
 
 from wane.core import Kind
@@ -20,12 +19,15 @@ from wane.rewrites import reported
 SYNTHETIC: Final = "<synthetic>"
 """The model of answers that Claude Code writes itself, such as "No response requested."; no request carries them."""
 
-# How a person's commands begin; they make no title.
+SIDECHAIN: Final = "sidechain"
+"""The sub-agent of lines that do not name theirs, as in older versions."""
+
+# Beginnings of a person's commands, which make no title.
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<bash-input>", "<user-memory-input>")
 _PROMPT: Final = "<command-message>"
-"""The beginning of a command that stands for the prompt after it."""
+"""The beginning of a command whose prompt is the next entry."""
 
-# The model learns nothing of these, or nothing that the attachment holds.
+# Attachments that the model does not see, or whose content is not recorded.
 _NOT_SENT: Final = frozenset(
     {
         "already_read_file",
@@ -74,13 +76,13 @@ class TranscriptLine:
         at: when it was recorded.
         side: for a line of a sub-agent, the agent's id; None for the session itself.
         turn: for `USER` and `QUEUED`, the user turn; for `SUMMARY`, the summary.
-        typed: whether a person wrote at least a part of the turn, and it is no command.
+        typed: whether a person wrote at least a part of the turn, and not as a command.
         results: for `USER`, the results.
         parts: for a turn, the person's words and the harness's.
-        message_id: for `ANSWER`, the ids of message and request, which all lines of one model call share.
+        message_id: for `ANSWER`, the ids of its message and request, which all lines of a model call share.
         answer: for `ANSWER`, this line's part of it.
         usage: for `ANSWER`, the recorded usage of the call.
-        finished: for `ANSWER`, whether the line says why the answer ended, which makes its usage final.
+        finished: for `ANSWER`, whether the line says why the answer ended; then its usage is final.
         model: for `ANSWER`, the model.
         version: for `ANSWER`, the version of Claude Code.
         tokens_before: for `BOUNDARY`, tokens of the view before the compaction.
@@ -108,9 +110,9 @@ class TranscriptLine:
 
 
 def fill(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool = False) -> None:
-    """Fill in the content of a line that a request carried; without any, the entry stays a link.
+    """Fill in the content of a line if a request carried it; if not, the entry stays a link.
 
-    A line is `prompted` if it follows a command that stands for a prompt; see `is_prompt_command`.
+    A line is `prompted` if it follows a command whose prompt it is; see `is_prompt_command`.
     """
     kind = text(data.get("type"))
     if kind == "user":
@@ -125,13 +127,12 @@ def fill(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool = Fal
 
 
 def is_prompt_command(entry: TranscriptLine) -> bool:
-    """Return whether an entry is a command that stands for a prompt, which is the entry after it."""
+    """Return whether an entry is a command whose prompt is the next entry."""
     return entry.turn is not None and entry.turn.text.lstrip().startswith(_PROMPT)
 
 
 def _user(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool) -> None:
-    value = mapping(data.get("message")).get("content")
-    blocks: list[Any] = [value] if isinstance(value, str) else items(value)
+    blocks = _blocks(mapping(data.get("message")))
     if data.get("isCompactSummary"):
         entry.what, entry.turn = What.SUMMARY, content(blocks)
         return
@@ -142,29 +143,37 @@ def _user(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool) -> 
     entry.results = [_result(block) for block in results]
     written = [block for block in blocks if mapping(block).get("type") != "tool_result"]
     if written or not results:
-        # The prompt that a person's command stands for is theirs, though the harness wrote it; a tool's never is.
+        # The prompt of a person's command is the person's, though the harness wrote it; a tool's never is.
         meta = data.get("isMeta") and (data.get("sourceToolUseID") or not prompted)
         _turn(entry, written, notice=bool(meta) or _origin(data) != CLAUDE_CODE_PERSON)
         entry.typed &= bool(written) and not data.get("isMeta")
 
 
 def _turn(entry: TranscriptLine, blocks: Sequence[object], *, notice: bool) -> None:
-    """Fill in a turn: all of it is the harness's, or the blocks with its marks are."""
+    """Fill in a turn: a notice for each block of the harness, and a user part for each run of other blocks."""
     entry.what, entry.turn = What.USER, content(list(blocks))
-    contents = [content(block) for block in blocks]
-    marked = [notice or (not block.extra_tokens and is_notice(block.text)) for block in contents]
-    for harness, run in groupby(range(len(contents)), marked.__getitem__):
-        if harness:
-            entry.parts += [contents[index].part(Kind.NOTICE) for index in run]
+    words: list[Content] = []  # the person's, since the last notice
+    for block in map(content, blocks):
+        if notice or (not block.extra_tokens and is_notice(block.text)):
+            if words:
+                entry.parts.append(Content.joined(words).part(Kind.USER))
+                words = []
+            entry.parts.append(block.part(Kind.NOTICE))
         else:
-            entry.parts.append(Content.joined(contents[index] for index in run).part(Kind.USER))
-    entry.parts = entry.parts or [Part(Kind.USER)]
+            words.append(block)
+    if words or not entry.parts:
+        entry.parts.append(Content.joined(words).part(Kind.USER))
     persons = [part.text for part in entry.parts if part.kind is Kind.USER]
     entry.typed = bool(persons) and not persons[0].lstrip().startswith(_COMMANDS)
 
 
+def _blocks(message: Mapping[str, Any]) -> list[Any]:
+    value = message.get("content")
+    return [value] if isinstance(value, str) else items(value)
+
+
 def _origin(data: Mapping[str, Any]) -> str:
-    """Return the kind of a turn's origin; a person if none is recorded."""
+    """Return the kind of a turn's author; a person if none is recorded."""
     return text(mapping(data.get("origin")).get("kind")) or CLAUDE_CODE_PERSON
 
 
@@ -175,8 +184,8 @@ def _answer(entry: TranscriptLine, message: Mapping[str, Any], request: str) -> 
     entry.what = What.ANSWER
     # Not every server behind Claude Code gives each answer its own id.
     entry.message_id = f"{text(message.get('id')) or entry.id} {request}"
-    entry.answer, blocks = Answer(), message.get("content")
-    for block in [blocks] if isinstance(blocks, str) else items(blocks):
+    entry.answer = Answer()
+    for block in _blocks(message):
         _add(entry.answer, block)
     entry.usage = _usage(mapping(message.get("usage")), mapping(message.get("diagnostics")))
     entry.finished = bool(message.get("stop_reason"))
@@ -221,11 +230,12 @@ def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:
     if not turn:
         return
     prompt = attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt"
-    typed = prompt and _origin(attached) == CLAUDE_CODE_PERSON and not attached.get("isMeta")
+    entry.what = What.USER
+    entry.turn = turn
+    entry.typed = prompt and _origin(attached) == CLAUDE_CODE_PERSON and not attached.get("isMeta")
     # An image that a person attached is theirs; the text of a file is the harness's.
-    kind = Kind.USER if typed or not turn.text else Kind.NOTICE
-    entry.what, entry.turn, entry.typed = What.USER, turn, typed
-    entry.parts = [turn.part(kind)]
+    persons = entry.typed or not turn.text
+    entry.parts = [turn.part(Kind.USER if persons else Kind.NOTICE)]
 
 
 def _attached(attached: Mapping[str, Any], rendered: object) -> Content:
@@ -233,7 +243,7 @@ def _attached(attached: Mapping[str, Any], rendered: object) -> Content:
 
     Args:
         attached: the attachment.
-        rendered: the messages made from it, if the version of Claude Code records them. Older versions wrap the text in
+        rendered: the messages made from it, which newer versions of Claude Code record. Older versions wrap the text in
             a sentence or two that they do not record.
     """
     if isinstance(rendered, list) and rendered:
@@ -267,22 +277,23 @@ def _system(entry: TranscriptLine, data: Mapping[str, Any]) -> None:
         entry.what = What.BOUNDARY
         entry.parent = entry.parent or text(data.get("logicalParentUuid")) or None
         entry.tokens_before = count(about.get("preTokens"))
-        segment, messages = mapping(about.get("preservedSegment")), mapping(about.get("preservedMessages"))
-        entry.first_kept = text(segment.get("headUuid")) or text(next(iter(items(messages.get("uuids"))), None)) or None
+        uuids = items(mapping(about.get("preservedMessages")).get("uuids"))
+        head = text(mapping(about.get("preservedSegment")).get("headUuid"))
+        entry.first_kept = head or text(next(iter(uuids), None)) or None
     elif subtype == "local_command" and data.get("content"):
         _turn(entry, [data["content"]], notice=False)
         entry.typed = False
 
 
-def queued(data: Mapping[str, Any]) -> str | None:
-    """Return a message that a person queued while the agent worked; None for one of the harness's."""
+def queued(data: Mapping[str, Any]) -> str:
+    """Return a message that a person queued while the agent worked; empty for one of the harness."""
     written = content(data.get("content")).text
-    return None if not written or written.startswith(('{"task_id"', "<task-notification>")) else written
+    return "" if written.startswith(('{"task_id"', "<task-notification>")) else written
 
 
 def entry_of(line: int, data: Mapping[str, Any], last: str | None) -> TranscriptLine:
     """Return the entry of a line, without its content; `last` is the entry that it follows if it names no parent."""
     name = text(data.get("uuid")) or f"line {line}"
     parent = (text(data.get("parentUuid")) or None) if "parentUuid" in data else last
-    side = text(data.get("agentId")) or "sidechain" if data.get("isSidechain") else None
+    side = (text(data.get("agentId")) or SIDECHAIN) if data.get("isSidechain") else None
     return TranscriptLine(line, name, parent, at=seconds(data.get("timestamp")), side=side)
