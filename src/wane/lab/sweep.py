@@ -150,7 +150,13 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
     if not ends:
         if steps is not None:
             raise ConfigError(f"a number of steps needs a range such as 30k..150k, not {text!r}")
-        return tuple(sorted({parse_budget(word) for word in text.split(",") if word.strip()}))
+        budgets = [parse_budget(word) for word in text.split(",") if word.strip()]
+        if not budgets:
+            raise ConfigError("no budget is named; write a range, 30k..150k, or a list, 50k,80k,120k")
+        for budget in budgets:
+            if budgets.count(budget) > 1:
+                raise ConfigError(f"{text!r} names the budget {budget:,} twice; name each budget once")
+        return tuple(sorted(budgets))
     low, high = parse_budget(ends[1]), parse_budget(ends[2])
     count = STEPS if steps is None else steps
     if not 2 <= count <= MOST_STEPS:

@@ -285,10 +285,6 @@ def called(tool: str, arguments: str) -> str:
     return f"{printable(tool)} {cut(printable(text), _MAX_ARGUMENTS)}"
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _json(text: str) -> Any:
     """Return the value of a JSON text; None for any other text."""
     try:

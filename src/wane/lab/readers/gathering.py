@@ -167,9 +167,10 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path], list[str
     """Return all files once, in order; those of them that were given by name; and those that several paths name."""
     files: dict[Path, Path] = {}
     named: set[Path] = set()
-    meant: Counter[Path] = Counter()
+    mentions: Counter[Path] = Counter()
     for path in paths:
         matches = find_files(path)
+        mentions.update(file.resolve() for file in matches)
         if matches == [Path(path)]:
             file = matches[0]
             named.add(files.setdefault(file.resolve(), file))
@@ -178,7 +179,7 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path], list[str
             files.setdefault(file.resolve(), file)
     if not files:
         raise SessionNotFoundError("no session was given; give a file, a folder, a pattern, or - for standard input")
-    repeated = [str(file) for resolved, file in files.items() if meant[resolved] > 1]
+    repeated = [str(file) for resolved, file in files.items() if mentions[resolved] > 1]
     return list(files.values()), named, repeated
 
 

@@ -122,12 +122,6 @@ def _overhead(chat: Chat) -> int | None:
     return sum(weights) if weights else None
 
 
-def _format_of(chat: Chat) -> str:
-    """Return the format that a chat shows, or OpenAI's if it could be several."""
-    name = telling_format(chat.body or [message for _, message in chat.messages])
-    return name if name in PROVIDERS else PROVIDERS[0]
-
-
 def _is_message(value: object) -> bool:
     if not isinstance(value, dict):
         return False

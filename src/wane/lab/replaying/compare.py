@@ -138,7 +138,10 @@ def parse_strategies(text: str) -> tuple[str, ...]:
         raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names separated by commas")
     names: set[str] = set()
     for word in words:
-        names.update(GROUPS[word]() if word in GROUPS else [word])
+        for name in GROUPS[word]() if word in GROUPS else [word]:
+            if name in names:
+                raise ConfigError(f"{text!r} names the strategy {name} twice; name each once, alone or in a group")
+            names.add(name)
     for name in sorted(names):
         # Refuses an unknown or missing strategy before anything is read.
         get_strategy(name, Settings())
