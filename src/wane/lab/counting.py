@@ -66,7 +66,7 @@ class Material:
 class _Span:
     """The parts between two requests; the output that answered the earlier one is among them.
 
-    `growth` is how much larger the later request was by report; None if that says nothing about the parts.
+    `growth` is how much larger the later request was, as reported; None if it does not show the cost of the parts.
     """
 
     first: int

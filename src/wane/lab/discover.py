@@ -120,7 +120,7 @@ _PREFIXES: Final = ("ses_", "session-", "rollout-")
 def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
     """Return the session files of other agents, by agent, newest first.
 
-    Sessions of sub-agents whose path tells what they are are left out; they are read with the session that started
+    Sessions of sub-agents are left out if their paths show what they are; they are read with the session that started
     them. No files but databases are opened.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from math import log
 from typing import Any, Final, Literal, get_args
@@ -81,7 +81,7 @@ class Candidate:
     def departures(self) -> dict[str, Any]:
         """Fields of the policy that differ from the defaults, with their values."""
         default = Policy()
-        values = {field.name: getattr(self.policy, field.name) for field in fields(default)}
+        values = {knob.name: getattr(self.policy, knob.name) for knob in fields(default)}
         return {name: value for name, value in values.items() if value != getattr(default, name)}
 
 
@@ -212,7 +212,7 @@ def tune(
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
     # Replays of one session, if the chosen policy departs from the defaults.
     jobs = len(order) * len(grid(DEPTHS)) + len(grid(KNOBS)) - 1 + _ROUNDS * (len(order) - 1) + len(RIVALS) + 1
-    trial = _Trial(studied, settings, engine, progress, jobs)
+    trial = _Trial(studied, settings, engine, progress, jobs * len(studied))
     first = trial.candidates([(budget, policy) for budget in order for policy in grid(DEPTHS)])
     # Of equals, the one nearest to the defaults comes first.
     first.sort(key=lambda candidate: (abs(candidate.budget - DEFAULT_BUDGET), len(candidate.departures)))
@@ -298,49 +298,42 @@ def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> lis
     return [replace(start, **dict(zip(values, chosen, strict=True))) for chosen in product(*tried)]
 
 
+@dataclass(slots=True)
 class _Trial:
-    """Runs replays on request, and reports progress over all of them."""
+    """Runs replays on request, and reports progress over all `jobs`."""
 
-    def __init__(
-        self,
-        studied: Sequence[Studied],
-        settings: Settings,
-        engine: Engine,
-        progress: Progress | None,
-        jobs: int,
-    ) -> None:
-        self._studied = studied
-        self._settings = settings
-        self._engine = engine
-        self._progress = progress
-        self._jobs = jobs * len(studied)
-        self._done = 0
-        self._known: dict[tuple[int, Policy], Candidate] = {}
+    studied: Sequence[Studied]
+    settings: Settings
+    engine: Engine
+    progress: Progress | None
+    jobs: int
+    done: int = 0
+    known: dict[tuple[int, Policy], Candidate] = field(default_factory=dict)
 
     def candidates(self, cells: Sequence[tuple[int, Policy]]) -> list[Candidate]:
         fresh: dict[tuple[int, Policy], tuple[str, Settings]] = {}
         for budget, policy in cells:
-            if (budget, policy) not in self._known:
-                settings = replace(self._settings, budget=budget, policy=policy, low_water=None)
+            if (budget, policy) not in self.known:
+                settings = replace(self.settings, budget=budget, policy=policy, low_water=None)
                 fresh[budget, policy] = (OURS, settings)
         for cell, replays in zip(fresh, self.run(list(fresh.values())), strict=True):
-            self._known[cell] = Candidate(*cell, total(replays))
-        return [self._known[cell] for cell in cells]
+            self.known[cell] = Candidate(*cell, total(replays))
+        return [self.known[cell] for cell in cells]
 
     @property
     def tried(self) -> tuple[Candidate, ...]:
         """All candidates so far, in order of their budgets."""
-        return tuple(sorted(self._known.values(), key=lambda candidate: (candidate.budget, len(candidate.departures))))
+        return tuple(sorted(self.known.values(), key=lambda candidate: (candidate.budget, len(candidate.departures))))
 
     def run(self, cells: Sequence[tuple[str, Settings]]) -> list[tuple[Replay, ...]]:
-        before = self._done
+        before = self.done
 
         def on_replay(done: int, _: int) -> None:
-            if self._progress:
-                self._progress(before + done, self._jobs)
+            if self.progress:
+                self.progress(before + done, self.jobs)
 
-        replays = run_each(self._engine, self._studied, cells, on_replay)
-        self._done += len(cells) * len(self._studied)
+        replays = run_each(self.engine, self.studied, cells, on_replay)
+        self.done += len(cells) * len(self.studied)
         return replays
 
 

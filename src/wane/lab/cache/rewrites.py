@@ -271,7 +271,7 @@ class Requests:
         shrunk = before.usage.total_input - sent.usage.total_input
         spoken = self._user_spoke(before, sent)
         if again := self._read_again(position, before):
-            what = f"the next request read {again:,} tokens, of which the provider had more than {read:,} all along"
+            what = f"this request read {read:,} tokens, and the next one {again:,} that were cached before both"
             return Explanation(Cause.ROUTING, Certainty.INFERRED, what)
         what = f"the read ends at {read:,} tokens"
         if read <= self._head:

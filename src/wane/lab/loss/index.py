@@ -35,7 +35,7 @@ class Touched:
 
 
 def touched(call: Part) -> Touched:
-    """Return which files a call shows and which it edits, as far as its arguments tell.
+    """Return which files a call shows and which it edits, judging by its arguments.
 
     Of the files that a call reads and writes by its judgement, only those count whose content it shows (not a search,
     a line count or a listing), and those whose new content the call itself gives (not a copy, a removal, a change of

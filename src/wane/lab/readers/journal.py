@@ -1,7 +1,7 @@
 """Wane's own journals, of its agent and its proxy: messages, the usage of each call, and the passes that ran.
 
 A damaged journal cannot be resumed, because its view would be in doubt, but it can be studied: damaged lines are named,
-and read as far as possible.
+and read if possible.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def session_of(
     annotate: Annotate,
 ) -> dict[str, Any]:
     """Return a session as JSON-able data; `texts` takes its contents."""
-    # A strategy that does not take a host's marks infers episodes all the same.
+    # A strategy that does not take a host's marks infers episodes anyway.
     inferred = annotate == "infer" or any(episode.inferred for episode in outline.episodes)
     session = material.session
     tools = sorted({part.tool for part in session.parts if part.kind is Kind.CALL and part.tool})
