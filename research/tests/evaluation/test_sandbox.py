@@ -311,7 +311,7 @@ def test_a_step_that_fails_is_told_and_leaves_no_layer(bases: Path, tmp_path: Pa
         with pytest.raises(SandboxError, match=r"(?s)line 2: ended with 7.*because"):
             asyncio.run(build(context, bases, tmp_path / "cache"))
     (context / "Dockerfile").write_text("FROM nowhere:1\n")
-    with pytest.raises(SandboxError, match=f"no root file system for the image nowhere:1.*there: {IMAGE}"):
+    with pytest.raises(SandboxError, match=f"no root file system for the image nowhere:1.*available: {IMAGE}"):
         asyncio.run(build(context, bases, tmp_path / "cache"))
 
 
