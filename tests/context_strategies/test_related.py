@@ -299,8 +299,10 @@ def test_a_queue_warns_once_before_each_flush_and_offers_a_search() -> None:
             assert WARNING in request.reminder
             assert request.tokens > WARN_AT * 2_000
             warned.append(number)
-        conversation.append({"role": "assistant", "content": f"note {number} " + "x" * 1_200})
-        conversation.append({"role": "user", "content": "On."})
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        text = f"note {number} " + "x" * 1_200
+        (read,) = conversation.append({"role": "assistant", "content": text, "tool_calls": [call]})
+        conversation.append(read.result("On."))
     # After a flush the window is not full, so the model is warned again ahead of the next one.
     assert len(flushed) >= 2
     assert len(warned) in (len(flushed), len(flushed) + 1)

@@ -109,8 +109,9 @@ def answered(session: Session) -> Session:
     written: Session = []
     for message in session:
         if message["role"] != "tool":
-            written.append(message)
-            for call in message.get("tool_calls") or ():
+            calls = {call["id"]: call for call in message.get("tool_calls") or ()}  # each id once, as providers want it
+            written.append({**message, "tool_calls": [*calls.values()]} if calls else message)
+            for call in calls.values():
                 late = {"role": "tool", "tool_call_id": call["id"], "content": "late"}
                 written.append(results.get(call["id"], late))
     return written

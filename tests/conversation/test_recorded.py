@@ -18,8 +18,11 @@ USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
 
 
 def test_requests_of_other_budgets_and_those_not_managed_are_repeated_with_their_own_reminders() -> None:
-    history = [it for n in range(10) for it in ({"role": "user", "content": "Go."}, LONG[1] | {"name": str(n)})]
-    history.append({"role": "user", "content": "Go."})
+    history: list[Any] = [{"role": "user", "content": "Go."}]
+    for n in range(10):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        history.append({**LONG[1], "tool_calls": [call]})
+        history.append({"role": "tool", "tool_call_id": f"c{n}", "content": "read"})
     lived = Conversation(budget=100_000)
     live(lived, history[:5])  # so far nothing fills a share
     lived.change(manage=False, budget=1_000)
@@ -33,8 +36,9 @@ def test_requests_of_other_budgets_and_those_not_managed_are_repeated_with_their
     assert revived.request().reminder == reminder
     # It has been reminded, so it is not reminded again.
     for conversation in (lived, revived):
-        conversation.append({"role": "assistant", "content": "x"})
-        conversation.append({"role": "user", "content": "Go."})
+        call = {"id": "last", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        conversation.append({"role": "assistant", "content": "x", "tool_calls": [call]})
+        conversation.append({"role": "tool", "tool_call_id": "last", "content": "read"})
     assert revived.request().reminder == lived.request().reminder is None
 
 

@@ -170,6 +170,10 @@ class Common(Generic[MessageT]):
 
     # Messages
 
+    def is_empty(self, data: Sequence[Any]) -> bool:
+        """Whether a host's messages hold nothing."""
+        return not any(map(self.format.parts, self.setup.read(data)))
+
     def append(self, data: Sequence[Any], first: int | None, tokens: int = 0, at: float | None = None) -> None:
         """Take in messages of the host; all are checked before anything changes.
 

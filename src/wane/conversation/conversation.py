@@ -25,6 +25,7 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
 from wane.formats.base import Format, writes, writing
+from wane.formats.endings import Ending, check_reason, stop_reason
 from wane.strategies.base import SummaryNeeded
 from wane.strategies.fold import FOLDING
 
@@ -192,7 +193,11 @@ class Conversation(Generic[M]):
 
     @property
     def ended(self) -> bool:
-        """Whether the model's turn is over: its last answer called no tool, whether or not it said anything."""
+        """Whether the model's turn is over: no call of its last answer is open, whether or not it said anything.
+
+        Calls that the provider ran do not count. It is false behind an answer that the provider wants back to go on
+        with, such as one that stopped with `pause_turn`: append the whole answer, so that its stop reason is known.
+        """
         return self._common.line.history.ended
 
     @property
@@ -218,17 +223,24 @@ class Conversation(Generic[M]):
             Its calls that the host must run, in order. Append `call.result(output)` for each.
 
         Raises:
-            FormatError: for a message of another format, and for content that the format does not know. Nothing is
-                changed then: a list is taken in whole or not at all.
-            HistoryError: for a message that the provider would not accept here, such as a result without its call, or a
-                turn of the user before a call's result. Nothing is changed then either.
+            FormatError: for a message of another format, for content that the format does not know, and for an answer
+                whose stop reason says that it is none, such as a failed one that holds nothing. Nothing is changed
+                then: a list is taken in whole or not at all.
+            HistoryError: for a message that the provider would not accept here, such as a result without its call, two
+                calls with one id, or a turn of the user before a call's result. Nothing is changed then either.
             ConfigError: for tokens or a time that is not a number.
         """
         _check_numbers(input_tokens=input_tokens, at=at)
-        first = self.length
-        self._common.append(message if isinstance(message, (list, tuple)) else [message], None, input_tokens or 0, at)
+        first, history = self.length, self._common.line.history
+        entries = message if isinstance(message, (list, tuple)) else [message]
+        reason, ending = stop_reason(message if len(entries) != 1 else entries[0])
+        if ending is Ending.VOID:
+            check_reason(reason, ending, empty=self._common.is_empty(entries))
+        self._common.append(entries, None, input_tokens or 0, at)
         if not message and self.asked:
-            self._common.line.history.ended = True  # an answer without items
+            history.ended = True  # an answer without items
+        if ending is Ending.CONTINUES:
+            history.ended = False
         return self._common.open_calls(first)
 
     @serialised
@@ -478,6 +490,8 @@ class Conversation(Generic[M]):
         if self.host.stamp is not None:
             # An answer that comes only with the next request may come to another process.
             state["asked_in"] = self.host.stamp
+        history = self._common.line.history
+        state["continues"] = history.answered_last and not history.ended and not history.engine.window.open_calls
         return state
 
     @serialised
@@ -504,6 +518,8 @@ class Conversation(Generic[M]):
         self._common.digest = digest
         self._common.verdicts = verdicts
         self._common.asked_in = stamped(state.get("asked_in")) or ()
+        if state.get("continues"):  # by its stop reason, which no message has
+            line.history.ended = False
         return True
 
     # Internals

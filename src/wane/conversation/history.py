@@ -54,7 +54,8 @@ class History:
     Attributes:
         settings: the settings in force.
         log: a record of each step, in order. Records of messages have no content, unless `take` was given it.
-        ended: whether the history ends with an answer that calls no tool, which may be empty.
+        ended: whether the history ends with an answer after which the model's turn is over: no call of it is open, and
+            its stop reason, if the host knows it, says no more is to come. It may be empty.
         requested: whether a request has shown the history as it stands.
         items_sent: number of items in the history at the latest request.
         marks: the host's marks, in order: they do not follow from the history.
@@ -68,7 +69,13 @@ class History:
         self.ended = self.requested = False
         self.items_sent = 0
         self.marks: list[PlacedMark] = []
+        self._last: Kind | None = None  # kind of the last item that is no notice
         self._overflowed = False  # whether a pass since the last item took unfinished work (R16)
+
+    @property
+    def answered_last(self) -> bool:
+        """Whether the history ends with an answer."""
+        return self._last is Kind.TEXT
 
     def drain(self) -> list[Record]:
         """Return the log, and begin a new one."""
@@ -122,8 +129,13 @@ class History:
         return fitted
 
     def remind(self) -> str | None:
-        """Return the note to the model at the end of the next request, once its view is ready; usually None."""
-        if self.ended:  # the provider continues the answer, so nothing may come after it
+        """Return the note to the model at the end of the next request, once its view is ready; usually None.
+
+        It stands only behind results. Behind a text it would have the last word over what a person or the client asks
+        there: a client's prompt to summarise forbids calls, and the provider itself goes on with an answer.
+        """
+        if self._last is not Kind.RESULT:
+            self.engine.reminded()
             return None
         before = self.engine.reminder
         text = self.engine.remind(overflowed=self._overflowed)
@@ -195,8 +207,16 @@ class History:
             for mark in added.marks:
                 if mark.host:
                     self.marks.append(PlacedMark(index, mark))
-        # A message without parts is an empty answer (`Format.parts`).
-        self.ended = (answers or not parts) and not any(part.kind is Kind.CALL for part in parts)
+        # A message without parts is an empty answer (`Format.parts`). A call whose result stands in the same answer was
+        # run by the provider.
+        open_calls = self.engine.window.open_calls if answers else {}
+        calls = any(part.kind is Kind.CALL and part.call_id in open_calls for part in parts)
+        self.ended = (answers or not parts) and not calls
+        kinds = [item.kind for item, _, _ in items if item.kind is not Kind.NOTICE]
+        if answers or not parts:
+            self._last = Kind.TEXT  # whatever its last part is
+        elif kinds:
+            self._last = kinds[-1]
         self.requested = False
         self._overflowed = False
         return items
@@ -224,7 +244,7 @@ class History:
         if not done:
             self.engine.redo(None)
         self.sent()
-        if traits(self.settings.strategy).bounded and not self.ended:
+        if traits(self.settings.strategy).bounded:
             self.engine.reminded()
 
     def _shows_as(self, strategy: str) -> bool:

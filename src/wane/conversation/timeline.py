@@ -213,6 +213,7 @@ class Timeline(Generic[MessageT]):
                 waiting = _answered_before(parts, waiting, open_calls)
                 ready = self._paired(message, parts, open_calls)
                 if check and following:
+                    _check_ids(parts)
                     _check_answered(self.setup.format, parts, open_calls)
             except (FormatError, HistoryError) as error:
                 if first is None:
@@ -425,6 +426,21 @@ def _answered_before(
     for call_id in unanswered:
         open_calls[call_id] = max(0, open_calls[call_id] - 1)
     return []
+
+
+def _check_ids(parts: Sequence[Part]) -> None:
+    """Refuse an answer with two calls of one id: their results could not be told apart.
+
+    Raises:
+        HistoryError: for such an answer; it names the id.
+    """
+    ids = Tally(part.call_id for part in parts if part.kind is Kind.CALL)
+    for call_id, count in ids.items():
+        if count > 1:
+            raise HistoryError(
+                f"{count} calls of one answer have the id {call_id!r}, and providers refuse that: give each call an id"
+                " of its own"
+            )
 
 
 def _check_answered(format: Format[Any], parts: Sequence[Part], open_calls: Tally[str | None]) -> None:  # noqa: A002

@@ -27,6 +27,7 @@ descriptions of its tools. The `instructions` of a request are not an item.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -36,7 +37,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Couplings, Located, NativeFormat, Part
 from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, compact, expect_list, raw_text, sealed_tokens, string, type_name
+from wane.formats.values import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
 from wane.formats.vocabulary import OUTPUTS, RESPONSES, as_data
 
 Message = dict[str, Any]
@@ -73,6 +74,25 @@ _HOSTED: Final = {
     "image_generation_call": ("revised_prompt",),
     "mcp_call": ("name", "arguments", "output", "error"),
 }
+_PLAIN_OUTPUTS: Final = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+"""The kinds of calls whose output is text, each with the kind of its output."""
+
+_OUTCOME: Final = '{"stdout": "…", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}'
+_DEMANDS: Final = {
+    "shell_call": ("shell_call_output", "call_id", "output", f"{_OUTCOME}, or a list with one for each command"),
+    "apply_patch_call": ("apply_patch_call_output", "call_id", "status", '{"status": "completed", "output": "…"}'),
+    "computer_call": (
+        *("computer_call_output", "call_id", "output"),
+        '{"output": {"type": "computer_screenshot", "image_url": "data:…"}}, and `acknowledged_safety_checks` if any',
+    ),
+    "tool_search_call": ("tool_search_output", "call_id", "tools", '{"tools": […]}, the definitions to load'),
+    "mcp_approval_request": (
+        *("mcp_approval_response", "approval_request_id", "approve"),
+        '{"approve": false, "reason": "…"}, or true or false',
+    ),
+}
+"""Other kinds of calls: the kind of the output, the field with the call's id, the field it demands, and an example."""
+
 _TEXTS: Final = ("text", "refusal", "logs")
 _MEDIA: Final = frozenset({"input_image", "input_file", "input_audio", "image", "computer_screenshot", "output_image"})
 
@@ -338,7 +358,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
         for item in message["items"]:
             kind = item.get("type")
-            if kind == "message" or "role" in item:
+            if kind == "message" or (kind is None and "role" in item):
                 RESPONSES.check(item, adds_fields=adds_fields)
             elif kind is None and item.keys() != {"id"}:
                 raise RESPONSES.role_error(item, RESPONSES.fields)
@@ -368,20 +388,70 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         return bool(message["items"][self.located(message)[position][0]]["type"] != "program")
 
     def result(self, message: Message, position: int, text: str) -> Message:
+        """Return the item that answers a call, as its kind demands.
+
+        Args:
+            message: the answer with the call.
+            position: which of its parts is the call.
+            text: the output. For a kind whose output is no text, the JSON of its fields, or of the one that it demands.
+
+        Raises:
+            FormatError: for an output that does not have the field that its kind demands; it names kind and field.
+        """
         location, part = self.located(message)[position]
-        kind = (
-            "custom_tool_call_output"
-            if message["items"][location]["type"] == "custom_tool_call"
-            else "function_call_output"
-        )
-        return {"items": [{"type": kind, "call_id": part.call_id, "output": text}]}
+        kind = message["items"][location]["type"]
+        if kind in _PLAIN_OUTPUTS:
+            return {"items": [{"type": _PLAIN_OUTPUTS[kind], "call_id": part.call_id, "output": text}]}
+        if kind == "local_shell_call":
+            # By OpenAI's types it has no `call_id`.
+            return {"items": [{"type": "local_shell_call_output", "id": part.call_id, "output": text}]}
+        if kind not in _DEMANDS:
+            raise FormatError(f"how a {kind!r} is answered is not known; append the item that answers it yourself")
+        output, id_key, demanded, example = _DEMANDS[kind]
+        fields = _fields_of(text, demanded)
+        if fields is None:
+            raise FormatError(
+                f"the output of a {kind!r} is an item {output!r} with the field {demanded!r}, so text alone does not"
+                f" do: give {example}"
+            )
+        return {"items": [{"type": output, id_key: part.call_id, **fields}]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
+        """Return a message with one output replaced by a text.
+
+        Outputs that cannot be text stay: a screenshot, loaded tools, an approval.
+        """
         location = self.located(message)[position][0]
-        items = list(message["items"])
-        key = next((key for key in _RESULTS if key in items[location] and key != "status"), "output")
-        items[location] = {**items[location], key: text}
+        items, item = list(message["items"]), message["items"][location]
+        kind = item.get("type")
+        if kind in ("computer_call_output", "tool_search_output", "mcp_approval_response"):
+            return message
+        if kind == "shell_call_output":
+            contents = objects_in(item.get("output")) or [{"outcome": {"type": "exit", "exit_code": 0}}]
+            outcome = contents[-1].get("outcome")
+            items[location] = {**item, "output": [{"stdout": text, "stderr": "", "outcome": outcome}]}
+            return {**message, "items": items}
+        key = next((key for key in _RESULTS if key in item and key != "status"), "output")
+        items[location] = {**item, key: text}
         return {**message, "items": items}
+
+
+def _fields_of(text: str, demanded: str) -> dict[str, Any] | None:
+    """The fields of an item that answers a call, from the JSON of an output; None if the demanded one is missing."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict) and demanded in value:
+        return value
+    if demanded == "approve":
+        return {demanded: value} if isinstance(value, bool) else None
+    if demanded == "output" and isinstance(value, dict):
+        # One screenshot, or one command's output.
+        if value.get("type") == "computer_screenshot":
+            return {demanded: value}
+        return {demanded: [value]} if "outcome" in value else None
+    return {demanded: value} if isinstance(value, list) and demanded in ("output", "tools") else None
 
 
 def group(items: Iterable[Any]) -> list[Message]:
