@@ -150,7 +150,7 @@ def rules_for(provider: str, model: str, *, hour: bool = False) -> CacheRules:
     if "claude" in model:
         minimum = next((tokens for pattern, tokens in _CLAUDE_MINIMUM if pattern.search(model)), _CLAUDE.minimum)
         rules = replace(_CLAUDE, minimum=minimum, lifetime=_HOUR if hour else _FIVE_MINUTES)
-        if provider in {"aws", "bedrock"}:
+        if provider in {"amazon-bedrock", "aws", "bedrock"}:
             return replace(rules, step="block", note="on Bedrock the lookback counts every call and result by itself")
         return rules
     if "gemini" in model:

@@ -245,6 +245,11 @@ class Prices:
         costs = [_cost(_tier(period.tiers, use.total), use, output) for period in self.periods]
         return min(costs, key=lambda cost: cost.total)
 
+    def least_of_sum(self, use: CacheUse, output: int, at: float | None) -> Cost:
+        """Return the least that several calls cost, given the sums of their tokens; `at` is a time in seconds."""
+        tiers = self.tiers if at is None else self._tiers(datetime.fromtimestamp(at, UTC))
+        return _cost(tiers[0], use, output)
+
     def repeated(self, tokens: int, use: CacheUse, at: datetime | None) -> float:
         """Return what a request paid for tokens above the price of reading them from the cache, in dollars.
 
@@ -340,6 +345,25 @@ def prices_of(model: str) -> Prices | None:
         return _look_up(model)
     except (LookupError, MissingExtraError):
         return None
+
+
+@lru_cache(maxsize=256)
+def listed_name(provider: str, model: str) -> str:
+    """Return the name by which the price list has a model, as for `Prices.of`; `provider:model` if it has none.
+
+    A client may name a provider that the list does not have, such as a gateway of its own. Then the vendor in the
+    model's name counts (`anthropic/claude-sonnet-4-5`), or else whoever makes a model of this name.
+
+    Args:
+        provider: the provider, as a client names it; empty if it is unknown.
+        model: the model, as a client names it.
+    """
+    vendor, _, bare = model.partition("/")
+    names = [f"{provider}:{model}"] if provider else [model]
+    if bare:
+        names.append(f"{vendor}:{bare}")
+    names.append(model.rpartition("/")[2])
+    return next((name for name in names if prices_of(name)), names[0])
 
 
 def known_models() -> list[str]:

@@ -58,7 +58,7 @@ _ADVICE: Final = {
     Cause.BRANCH: "the conversation went on from an earlier message: a turn was edited, undone or tried again, or a "
     "summary took the place of what followed. What is before it can be read if a breakpoint is near.",
     Cause.COMPACTION: "the agent replaced its history by a summary, which rewrites all that follows the tools.",
-    Cause.EVICTION: "Wane evicted content. A lower low-water mark makes passes rarer.",
+    Cause.EVICTION: "content was evicted from the view. A lower low-water mark makes Wane's passes rarer.",
     Cause.BREAKPOINTS: "no breakpoint (cache_control) is where the cached prefix can be found from. Keep one at the "
     "end of each request, and more where a turn adds over 20 blocks.",
     Cause.REASONING: "the API of this model leaves out the reasoning of earlier turns once the user speaks.",

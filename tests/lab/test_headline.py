@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -95,16 +96,19 @@ def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_n
     assert f"At least {dollars(cost)} as recorded ({calls - 1} of {calls} calls" in headline.detail
 
 
+MADE = ModelCall(0, 0)
+
+
 @pytest.mark.parametrize(
     ("left", "words"),
     [
-        ({"abandoned": 2}, "2 calls on abandoned branches"),
+        ({"abandoned": [MADE] * 2}, "2 calls on abandoned branches"),
         ({"unread": 1}, "what 1 unreadable record held"),
-        ({"abandoned": 1, "unread": 6}, "1 call on abandoned branches and what 6 unreadable records held"),
+        ({"abandoned": [MADE], "unread": 6}, "1 call on abandoned branches and what 6 unreadable records held"),
     ],
 )
 def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
-    studied: Studied, left: dict[str, int], words: str
+    studied: Studied, left: dict[str, Any], words: str
 ) -> None:
     other = simulated(studied, 1_500)
     after, unevicted = other.replay.totals.full_cost, other.baseline.totals.dollars

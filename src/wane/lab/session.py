@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from wane.core import EvictedIndex, Kind, Mark
 from wane.formats.base import Part
-from wane.prices import CacheUse, at_tier
+from wane.prices import CacheUse, at_tier, listed_name
 from wane.rewrites import Explanation
 
 
@@ -78,8 +78,7 @@ class ModelCall:
         """The model with the tier that served it, as `wane.prices` takes it; None if it was not recorded."""
         if self.model is None:
             return None
-        name = f"{self.provider}:{self.model}" if self.provider and self.model else self.model
-        return at_tier(name, "" if self.usage is None else self.usage.tier)
+        return at_tier(listed_name(self.provider, self.model), "" if self.usage is None else self.usage.tier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class EvictionStep:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pass that the recording agent ran, as Wane's own journals record it (R10).
+    """A pass that the recording agent ran, as Wane's own journals record it (R10), or what a client evicted itself.
 
     Attributes:
         position: number of parts before it.
@@ -132,6 +131,7 @@ class Eviction:
         budget: tokens that the view could hold; None if not recorded.
         overflowed: whether it had to remove unfinished work, or content that such work needs (R16).
         index: the index of evicted content that it left; None if there is none (R20).
+        client: the client that removed the parts by rules of its own; empty for Wane.
     """
 
     position: int
@@ -143,6 +143,7 @@ class Eviction:
     budget: int | None = None
     overflowed: bool = False
     index: EvictedIndex | None = None
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +181,10 @@ class RecordedSession:
         reasoning_cleared: numbers of parts after which requests no longer held the reasoning among those parts, as
             OpenAI drops it when a new user turn begins; empty if it stays.
         asides: model calls that wrote summaries, which are no part of the history; only those with recorded usage.
+        totals: where no call has recorded input, the sums of the usage of each model, with the number of its calls.
         window: tokens of the model's window by the agent's figure; None if it was not recorded.
-        abandoned: number of model calls that were left out because they are on abandoned branches.
+        abandoned: the model calls on abandoned branches, whose parts are left out: the user edited a turn, or tried it
+            again. They were paid all the same.
         unread: number of records that could not be read and may have held model calls.
         id: its id, by which sub-agents' sessions in files of their own name it as their parent; empty if it has none.
         parent: for a sub-agent's session in a file of its own, the id of the session that started it, or `?` if the
@@ -204,8 +207,9 @@ class RecordedSession:
     starts: list[int] = field(default_factory=list)
     reasoning_cleared: list[int] = field(default_factory=list)
     asides: list[ModelCall] = field(default_factory=list)
+    totals: list[tuple[ModelCall, int]] = field(default_factory=list)
     window: int | None = None
-    abandoned: int = 0
+    abandoned: list[ModelCall] = field(default_factory=list)
     unread: int = 0
     id: str = ""
     parent: str = ""
@@ -215,6 +219,11 @@ class RecordedSession:
     def own_calls(self) -> list[ModelCall]:
         """The model calls that count for this session, not for one that it branches off from."""
         return [call for call in self.calls if not call.inherited]
+
+    @property
+    def managed(self) -> bool:
+        """Whether Wane evicted content while it was recorded."""
+        return any(not eviction.client for eviction in self.evictions)
 
     @property
     def cached_for_hour(self) -> bool:

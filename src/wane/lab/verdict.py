@@ -57,7 +57,7 @@ class Baselines:
             recorded=Recorded.of(material, pricing, unevicted.budget),
             unevicted=unevicted.totals.dollars,
             sessions=1,
-            managed=int(bool(material.session.evictions)),
+            managed=int(material.session.managed),
         )
         if window is None or peak <= window:
             return baselines
@@ -108,7 +108,7 @@ class Baselines:
         if recorded.account.priced:
             at_least = "" if recorded.complete else "at least "
             with_wane = " with Wane" if self.managed else ""
-            parts.append(f"{at_least}{dollars(recorded.account.at_least)} {RECORDED}{with_wane}{notes}")
+            parts.append(f"{at_least}{dollars(recorded.paid)} {RECORDED}{with_wane}{notes}")
         else:
             parts.append(f"the recorded cost is not known{notes}")
         simulated = "simulated without these either" if recorded.left_out else "simulated"

@@ -124,7 +124,7 @@ def test_a_turn_that_was_edited_leaves_a_branch_which_is_named(tmp_path: Path) -
     session = read(tmp_path, script.lines)
     assert texts(session) == ["one", "first", "right", "second"]
     assert problems(session) == ["3: lines 3 to 5: on an abandoned branch (a turn that was edited or tried again)"]
-    assert (session.abandoned, session.unread) == (1, 0)
+    assert (len(session.abandoned), session.unread) == (1, 0)
 
 
 def test_a_line_that_broke_does_not_take_all_before_it_along(tmp_path: Path) -> None:

@@ -321,7 +321,7 @@ def test_turns_that_were_rolled_back_are_left_out_and_named(tmp_path: Path) -> N
     )
     assert texts(session)[1:] == ["one", "a", "four", "c"]
     assert problems(session) == ["5: lines 5 to 8: on an abandoned branch (a turn that was edited or tried again)"]
-    assert (session.abandoned, session.unread) == (1, 0)
+    assert (len(session.abandoned), session.unread) == (1, 0)
 
 
 def test_a_fork_repeats_a_header_and_what_is_unknown_is_named(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_turns_that_were_taken_back_are_left_out_and_named(tmp_path: Path) -> No
     session = read(tmp_path, START, *said, back, user("u3", "yes"))
     assert texts(session) == ["<now/>\ngo", "x", "<now/>\nyes"]
     assert problems(session) == ["4: lines 4 to 5: on an abandoned branch (a turn that was edited or tried again)"]
-    assert (session.abandoned, session.unread) == (1, 0)
+    assert (len(session.abandoned), session.unread) == (1, 0)
 
 
 def test_what_copilot_itself_says_in_the_users_place_is_a_notice(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def session(
     builder.problems.add(3, "odd")
     made = builder.build()
     made.evictions = [Eviction(5, (0, 2, 3), 90, 60, at)]
-    made.abandoned, made.unread = 2, 1
+    made.abandoned, made.unread = [ModelCall(0, 0)] * 2, 1
     made.asides = [ModelCall(5, 5, Usage(10))]
     made.sidechains = [RecordedSession(f"{name} side", "openai")]
     return made
@@ -48,7 +48,7 @@ def test_what_happened_follows_one_another() -> None:
     assert joined.compactions == [Compaction(5, "so far", 1), Compaction(11, "so far", 7)]
     assert [eviction.removed for eviction in joined.evictions] == [(0, 2, 3), (8, 9)]
     assert [sidechain.name for sidechain in joined.sidechains] == ["a side", "b side"]
-    assert (joined.abandoned, joined.unread) == (4, 2)
+    assert (len(joined.abandoned), joined.unread) == (4, 2)
     assert [(call.first, call.stop) for call in joined.asides] == [(5, 5), (11, 11)], "the calls that wrote summaries"
     assert joined.problems == [Problem(3, "a: odd"), Problem(3, "b: odd")]
 

@@ -90,7 +90,7 @@ def test_the_path_to_the_last_entry_is_read_and_the_other_branches_are_named(tmp
     assert texts(session)[:2] == ["one", "right way"]
     assert "tried the wrong way" in texts(session)[2]
     assert problems(session) == ["3: lines 3 to 4: on an abandoned branch (a turn that was edited or tried again)"]
-    assert (session.abandoned, session.unread) == (1, 0)
+    assert (len(session.abandoned), session.unread) == (1, 0)
 
 
 def test_a_parent_that_was_lost_does_not_take_all_before_it_along(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_gemini_cli_rewinds_and_compresses(tmp_path: Path) -> None:
     assert [problem.what for problem in session.problems] == [
         "1 message on an abandoned branch (a turn that was edited or tried again)"
     ]
-    assert session.abandoned == 1
+    assert len(session.abandoned) == 1
 
     summary = {"id": "s", "timestamp": "2026-11-22T08:59:00Z", "type": "user", "content": [{"text": "So far: add."}]}
     checkpoint = {"$set": {"messages": [summary, last]}}
@@ -341,7 +341,7 @@ def test_turns_that_were_taken_back_in_opencode_are_left_out(tmp_path: Path) -> 
     assert kinds(session) == ["user", *TASK]
     left = "4 messages on an abandoned branch (a turn that was edited or tried again)"
     assert session.problems == [Problem(None, left)]
-    assert session.abandoned == 3, "one is the user's"
+    assert len(session.abandoned) == 3, "one is the user's"
 
 
 def test_a_call_that_opencode_did_not_finish_gets_what_opencode_sends(tmp_path: Path) -> None:

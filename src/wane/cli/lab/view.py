@@ -93,7 +93,7 @@ def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
         settings = prepared.under(Settings(budget=budget))
         baseline = replay = Job(0, "none", settings, prepared.pricing, trace=True).run(prepared.subject)
         passes = prepared.recording.session.evictions
-        if passes:
+        if prepared.recording.session.managed:
             # A session that Wane managed has its own budget, and what it kept is recorded.
             own = replace(settings, budget=passes[-1].budget or settings.budget)
             tight = tight_sessions([prepared], own, None)

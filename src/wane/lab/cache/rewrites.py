@@ -234,8 +234,10 @@ class Requests:
         first, last = before.call.first, sent.call.first
         if any(first < compaction.position <= last for compaction in self._session.compactions):
             return Explanation(Cause.COMPACTION, Certainty.RECORDED, "the agent compacted its history")
-        if any(first < eviction.position <= last for eviction in self._session.evictions):
-            return Explanation(Cause.EVICTION, Certainty.RECORDED, "a pass evicted content from the view")
+        for eviction in self._session.evictions:
+            if first < eviction.position <= last:
+                who = f"{eviction.client} evicted" if eviction.client else "a pass evicted"
+                return Explanation(Cause.EVICTION, Certainty.RECORDED, f"{who} content from the view")
         return None
 
     def _expired(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:

@@ -24,7 +24,12 @@ from wane.lab.session import RecordedSession, Usage
 NAME: Final = "aider"
 
 _STARTED: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
+_MARK: Final = re.compile(r"\n(> |#### |# aider chat started at (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*(?:\n|$)))")
+"""How a line begins that is not the model's."""
+_KINDS: Final = {"> ": "printed", "#### ": "typed", "# aider chat started at ": "started"}
+_ENDED: Final = re.compile(r"(?:^|(?<=[\S\n]))  $")
 _MODEL: Final = re.compile(r"(?:Main model|Model): (\S+)(?: with |$)")
+_EDITOR: Final = re.compile(r"Editor model: (\S+)(?: with |$)")
 _TOKENS: Final = re.compile(r"Tokens: ([\d.,]+[kM]?) sent(.*?), ([\d.,]+[kM]?) received")
 _CACHE: Final = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
 _COST: Final = re.compile(r"Cost: \$([\d.,]+) message")
@@ -54,8 +59,8 @@ def read(path: Path) -> list[RecordedSession]:
 
     Sessions without a model call are left out; if there are only such, the last one is returned.
     """
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        blocks = list(_blocks(file))
+    history = path.read_bytes().decode("utf-8", errors="replace").replace("\r\n", "\n")
+    blocks = list(_passages(f"\n{history}"))
     bounds = [index for index, block in enumerate(blocks) if block.kind == "started"] + [len(blocks)]
     sessions: list[RecordedSession] = []
     for start, stop in pairwise(bounds):
@@ -64,31 +69,37 @@ def read(path: Path) -> list[RecordedSession]:
     return called or sessions[-1:]
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[_Passage]:
-    kind, first, body = "", 0, list[str]()
-    printing = False  # whether the printed text goes on in the next line
-    for number, raw in enumerate(lines, start=1):
-        line = raw.rstrip("\r\n")
-        content = line
-        if printing:
-            line_kind, begins = "printed", False
-        elif _STARTED.match(line):
-            line_kind, begins = "started", True
-        elif line.startswith("> "):
-            line_kind, begins, content = "printed", True, line[2:]
-        elif line.startswith("#### "):
-            line_kind, begins, content = "typed", kind != "typed", line[5:]
-        else:
-            line_kind, begins = "answered", kind != "answered"
-        if begins:
-            if body:
-                yield _Passage(first, kind, "\n".join(body).strip())
-            kind, first, body = line_kind, number, []
-        body.append(content.removesuffix("  ") if line_kind in ("printed", "typed") else content)
-        # Its last line ends with exactly two spaces; others may end with more.
-        printing = line_kind == "printed" and line != f"{line.rstrip()}  "
-    if body:
-        yield _Passage(first, kind, "\n".join(body).strip())
+def _passages(history: str) -> Iterator[_Passage]:
+    """Yield the passages of a history that begins with a line break, in order, without empty ones of the model.
+
+    Only lines that begin as aider's own do are looked at one by one; all between them is the model's.
+    """
+    position, line = 0, 0
+    while position < len(history):
+        mark = _MARK.search(history, position)
+        start = len(history) if mark is None else mark.start() + 1
+        if words := history[position:start].strip():
+            yield _Passage(line + 1, "answered", words)
+        if mark is None:
+            return
+        line += history.count("\n", position, start)
+        kind, stop = _KINDS[mark[1]], _line_end(history, start)
+        if kind == "printed":
+            # Its last line ends with exactly two spaces; others may end with more.
+            while stop < len(history) and not _ENDED.search(history, max(start, stop - 3), stop):
+                stop = _line_end(history, stop + 1)
+        elif kind == "typed":
+            while history.startswith("#### ", stop + 1):
+                stop = _line_end(history, stop + 1)
+        words = history[start:stop] if kind == "started" else history[mark.end() : stop].replace("  \n", "\n")
+        yield _Passage(line, kind, words.replace("\n#### ", "\n").strip() if kind == "typed" else words.strip())
+        position = stop
+
+
+def _line_end(history: str, start: int) -> int:
+    """Return where the line ends that holds a position, before its line break."""
+    end = history.find("\n", start)
+    return len(history) if end < 0 else end
 
 
 def _sessions(blocks: Iterable[_Passage]) -> Iterator[RecordedSession]:
@@ -96,6 +107,9 @@ def _sessions(blocks: Iterable[_Passage]) -> Iterator[RecordedSession]:
     name, number = "aider", 1
     builder = SessionBuilder(name, NAME)
     model: str | None = None
+    editor: str | None = None
+    asked: str | None = None  # the model that answers next
+    plan = ""  # the latest answer
     answer: _Passage | None = None
     for block in blocks:
         if block.kind == "answered":
@@ -104,9 +118,8 @@ def _sessions(blocks: Iterable[_Passage]) -> Iterator[RecordedSession]:
         usage = _usage(block.text) if block.kind == "printed" else None
         if answer is not None:
             # aider writes the counts right after the answer.
-            cost = _cost(block.text) if usage is not None else None
-            builder.answer([Part(Kind.TEXT, answer.text)], usage=usage, model=model, line=answer.line, cost=cost)
-            answer = None
+            _answer(builder, answer, asked or model, usage, _cost(block.text) if usage is not None else None)
+            plan, answer, asked = answer.text, None, None
         if block.kind == "started" and (match := _STARTED.match(block.text)):
             name = f"aider {match[1]}"
             builder = SessionBuilder(name, NAME)
@@ -114,16 +127,37 @@ def _sessions(blocks: Iterable[_Passage]) -> Iterator[RecordedSession]:
             yield builder.build()
             number += 1
             builder = SessionBuilder(f"{name}, {number}", NAME)
+        elif block.kind == "typed" and plan and block.text.split() == plan.split():
+            # The architect's plan, which aider hands to the editor in the user's place.
+            builder.user(Content(block.text), notice=True)
+            asked = editor
         elif block.kind == "typed" and (request := _request(block.text)):
             builder.user(Content(request))
         elif match := _MODEL.match(block.text):
-            model = match[1].rpartition("/")[2]
+            model = editor = match[1]
+        elif match := _EDITOR.match(block.text):
+            editor = match[1]
         elif block.kind == "printed" and block.text.startswith("# "):
             # Why an edit failed, or output of the linter or the tests, which aider sends to the model.
             builder.user(Content(block.text), notice=True)
     if answer is not None:
-        builder.answer([Part(Kind.TEXT, answer.text)], model=model, line=answer.line)
+        _answer(builder, answer, asked or model)
     yield builder.build()
+
+
+def _answer(
+    builder: SessionBuilder,
+    answer: _Passage,
+    model: str | None,
+    usage: Usage | None = None,
+    cost: float | None = None,
+) -> None:
+    # aider names models as LiteLLM does, with the provider in front.
+    provider, slash, name = (model or "").partition("/")
+    if not slash:
+        provider, name = "", provider
+    parts = [Part(Kind.TEXT, answer.text)]
+    builder.answer(parts, usage=usage, model=name or None, line=answer.line, provider=provider, cost=cost)
 
 
 def _request(typed: str) -> str:
@@ -136,7 +170,7 @@ def _request(typed: str) -> str:
 
 def _usage(printed: str) -> Usage | None:
     """Return the usage that aider printed, in rounded numbers; the tokens sent include those read from the cache."""
-    match = _TOKENS.search(printed)
+    match = _TOKENS.search(printed) if "Tokens: " in printed else None
     if match is None:
         return None
     cache = {what: _number(amount) for amount, what in _CACHE.findall(match[2])}

@@ -18,7 +18,7 @@ from wane.formats.openai import NON_TEXT_TOKENS
 from wane.lab.readers.building.blocks import Answer, Content
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text, usage_of
+from wane.lab.readers.building.values import amount, count, items, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
 
@@ -120,7 +120,13 @@ class _StepReader:
         # A sum over several calls says nothing about one.
         alone = self._step.get("llm_call_count") in (None, 1)
         self._builder.settle()
-        self._builder.answer([*answer.parts, *calls], usage=usage if alone else None, at=self._at, model=self._model)
+        self._builder.answer(
+            [*answer.parts, *calls],
+            usage=usage if alone else None,
+            at=self._at,
+            model=self._model,
+            cost=amount(metrics.get("cost_usd")),
+        )
         self._observe([call.call_id or "" for call in calls])
 
     def _calls(self) -> list[Part]:

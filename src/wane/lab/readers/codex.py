@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import DAMAGED, Problems, name_abandoned, plain_path, records
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "codex"
 
@@ -106,12 +107,13 @@ class _Effort:
 
 @dataclass(frozen=True, slots=True)
 class _RolloutLine:
-    """A step of a session, with its line and the current model; a `Part` did not come from the model."""
+    """A step of a session, with its line, the current model and provider; a `Part` did not come from the model."""
 
     line: int | None
     at: float | None
     what: Part | _Output | _Cost | _Compacted | _Begun | _Effort
     model: str | None = None
+    provider: str = ""
 
     @property
     def is_turn(self) -> bool:
@@ -215,6 +217,7 @@ class _Collected:
         self.problems = builder.problems
         self._builder = builder
         self._model: str | None = None
+        self._provider = ""
         self._turn = ""
         self._made = 0  # model calls of the turn
         self._totals: object = None
@@ -230,7 +233,9 @@ class _Collected:
             self._begins_at = None
             self._add(line, at, _Begun())
         if kind == "response_item":
-            self._item(line, at, payload)
+            # The summary of a compaction by the client itself; the line of the compaction has it again.
+            if mapping(data.get("metadata")).get("compaction_output") is not True:
+                self._item(line, at, payload)
         elif kind == "event_msg":
             self._event(line, at, payload)
         elif kind == "session_meta":
@@ -252,7 +257,7 @@ class _Collected:
             self.problems.add(line, f"a line of the unknown type {kind!r}")
 
     def _add(self, line: int, at: float | None, what: Any) -> None:
-        self.steps.append(_RolloutLine(line, at, what, self._model))
+        self.steps.append(_RolloutLine(line, at, what, self._model, self._provider))
         self.recognised = True
 
     def _meta(self, line: int, payload: Mapping[str, Any]) -> None:
@@ -263,6 +268,7 @@ class _Collected:
         self.id, self.parent = ids_of({"type": "session_meta", "payload": payload})
         self._begins_at = count(payload.get("subagent_history_start_ordinal"))
         self.base = mapping(payload.get("history_base"))
+        self._provider = text(payload.get("model_provider"))
         self._builder.cwd = text(payload.get("cwd")) or None
         instructions = payload.get("base_instructions")
         written = text(instructions) or text(mapping(instructions).get("text"))
@@ -272,10 +278,16 @@ class _Collected:
     def _item(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
         kind = text(payload.get("type"))
         part = _part_of_item(payload)
+        if isinstance(part, Part) and part.kind is Kind.SYSTEM and self._is_repeated(part):
+            return
         if part is not None:
             self._add(line, at, part)
         elif kind not in _ITEMS:
             self.problems.add(line, f"an item of the unknown type {kind!r}")
+
+    def _is_repeated(self, part: Part) -> bool:
+        """Whether a message repeats the instructions in the header, as version 0.171 records them."""
+        return not self.steps and any(step.what == part for step in self.instructions)
 
     def _event(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
         """Take usage and rollbacks from events; all else in them repeats the items."""
@@ -309,7 +321,11 @@ class _Collected:
         if turns and starts:
             start = starts[-min(turns, len(starts))]
             undone = self.steps[start:]
-            calls = sum(isinstance(step.what, _Cost) for step in undone)
+            calls = [
+                ModelCall(0, 0, step.what.usage, step.at, step.model, self._provider)
+                for step in undone
+                if isinstance(step.what, _Cost)
+            ]
             name_abandoned((step.line for step in undone if step.line is not None), self.problems, calls)
             del self.steps[start:]
 
@@ -328,7 +344,7 @@ class _Assembly:
     def run(self) -> None:
         for step in self._steps:
             if isinstance(step.what, _Cost):
-                self._flush(step.what, step.model)
+                self._flush(step.what, step)
             elif isinstance(step.what, _Output):
                 if self._after:
                     self._flush(None)
@@ -346,7 +362,7 @@ class _Assembly:
                 self._take(step)
         self._flush(None)
 
-    def _flush(self, cost: _Cost | None, model: str | None = None) -> None:
+    def _flush(self, cost: _Cost | None, event: _RolloutLine | None = None) -> None:
         """End the model call. A cost without output is that of a summary, which is no part of the history."""
         if cost is not None:
             self._builder.context = cost.usage.total_input + (cost.usage.output or 0)
@@ -354,10 +370,17 @@ class _Assembly:
             self._builder.settle(_ABORTED, coming=self._coming)
             last = self._output[-1]
             parts = couple_items(_with_reasoning(self._output, cost))
-            usage, call = (cost.usage, cost.id) if cost else (None, "")
-            self._builder.answer(parts, usage=usage, at=last.at, model=last.model, line=self._output[0].line, id=call)
-        elif cost is not None:
-            self._builder.aside(cost.usage, model=model)
+            self._builder.answer(
+                parts,
+                usage=cost.usage if cost else None,
+                at=last.at,
+                model=last.model,
+                line=self._output[0].line,
+                provider=last.provider,
+                id=cost.id or _digest(parts, cost.usage) if cost else "",
+            )
+        elif cost is not None and event is not None:
+            self._builder.aside(ModelCall(0, 0, cost.usage, event.at, event.model, event.provider))
         for step in self._after:
             self._take(step)
         self._output.clear()
@@ -373,6 +396,12 @@ class _Assembly:
         if step.is_turn:
             self._builder.clear_reasoning()
         self._builder.add(step.what, line=step.line)
+
+
+def _digest(parts: Sequence[Part], usage: Usage) -> str:
+    """Return an id of a call whose turn has none: a fork copies its content and usage, but dates them anew."""
+    content = repr([(part.call_id, part.text, part.arguments) for part in parts])
+    return sha256(f"{content} {usage}".encode(errors="replace")).hexdigest()
 
 
 def _with_reasoning(output: Sequence[_RolloutLine], cost: _Cost | None) -> list[Part]:

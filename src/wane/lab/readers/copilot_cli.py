@@ -1,12 +1,14 @@
 """Sessions of GitHub Copilot CLI: `events.jsonl`, JSON Lines of `{type, data, id, timestamp, parentId, agentId?}`.
 
-The types of the events are those of Copilot's own SDK (`@github/copilot-sdk`, `session-events`). The file holds no
-input tokens: Copilot does not keep its `assistant.usage` events.
+The types of the events are those of Copilot's own SDK (`@github/copilot-sdk`, `session-events`). Version 1.0.102
+records the usage of each call ahead of its answer (`session.usage_record`), with all input in `inputTokens`; its `cost`
+counts premium requests, not dollars. Older versions record the output alone, and sums at the end (`session.shutdown`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +17,8 @@ from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, records
-from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text
-from wane.lab.session import RecordedSession
+from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text, usage_of
+from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "copilot-cli"
 
@@ -38,17 +40,23 @@ def read(path: Path) -> list[RecordedSession]:
     events = _events(records(path, builder.problems), builder)
     if not events:
         return []
-    session = _Assembly(builder)
+    usages = _usages(event for _, event in events)
+    session = _Assembly(builder, usages)
     agents: dict[str, _Assembly] = {}
     for line, event in events:
         agent = text(event.get("agentId")) or text(mapping(event.get("data")).get("parentToolCallId"))
-        assembly = session if not agent else agents.setdefault(agent, _Assembly(SessionBuilder(agent, NAME)))
+        assembly = session if not agent else agents.setdefault(agent, _Assembly(SessionBuilder(agent, NAME), usages))
         assembly.take(line, event)
     for assembly in agents.values():
         side = assembly.end()
         if side.parts:
             builder.sidechain(side)
-    return [session.end()]
+    recorded = session.end()
+    for call in usages.values():  # of no answer: such a call wrote a summary or a title
+        builder.aside(call)
+    if not any(call.usage and call.usage.total_input for call in recorded.calls):
+        recorded.totals = _totals(event for _, event in events)
+    return [recorded]
 
 
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
@@ -72,7 +80,9 @@ def _events(lines: Iterable[_Event], builder: SessionBuilder) -> list[_Event]:
             ids = [earlier.get("id") for _, earlier in events]
             undone = events[ids.index(back) :] if back in ids else []
             lines_undone = [number for number, message in undone if text(message.get("type")).endswith(".message")]
-            name_abandoned(lines_undone, builder.problems, sum(_begins_answer(message) for _, message in undone))
+            usages = _usages(message for _, message in undone)
+            calls = [_call(message, usages) for _, message in undone if _begins_answer(message)]
+            name_abandoned(lines_undone, builder.problems, calls)
             del events[len(events) - len(undone) :]
         elif text(event.get("type")).partition(".")[0] in _FAMILIES:
             events.append((line, event))
@@ -86,14 +96,61 @@ def _begins_answer(event: Mapping[str, Any]) -> bool:
     return event.get("type") == "assistant.message" and not count(mapping(event.get("data")).get("chunkIndex"))
 
 
+def _usages(events: Iterable[Mapping[str, Any]]) -> dict[str, ModelCall]:
+    """Return the calls whose usage was recorded, by the provider's id."""
+    calls: dict[str, ModelCall] = {}
+    for event in events:
+        if event.get("type") == "session.usage_record":
+            used = mapping(mapping(event.get("data")).get("usage"))
+            name = text(used.get("apiCallId")) or text(event.get("id"))
+            at = seconds(event.get("timestamp"))
+            calls[name] = ModelCall(0, 0, _usage(used), at, text(used.get("model")) or None)
+    return calls
+
+
+def _usage(used: Mapping[str, Any]) -> Usage | None:
+    return usage_of(
+        used.get("inputTokens"),
+        read=used.get("cacheReadTokens"),
+        written=used.get("cacheWriteTokens"),
+        output=used.get("outputTokens"),
+    )
+
+
+def _call(event: Mapping[str, Any], usages: dict[str, ModelCall]) -> ModelCall:
+    """Return the model call of an answer, and take its usage out of `usages`; of older versions it is the output."""
+    data = mapping(event.get("data"))
+    at, model = seconds(event.get("timestamp")), text(data.get("model")) or None
+    recorded = usages.pop(text(data.get("apiCallId")), None)
+    if recorded is not None:
+        return replace(recorded, at=at, model=model or recorded.model)
+    output = count(data.get("outputTokens"))
+    return ModelCall(0, 0, None if output is None else Usage(0, output=output), at, model)
+
+
+def _totals(events: Iterable[Mapping[str, Any]]) -> list[tuple[ModelCall, int]]:
+    """Return the sums at the end of a session, by model: each time that it was resumed has sums of its own."""
+    totals: list[tuple[ModelCall, int]] = []
+    for event in events:
+        if event.get("type") == "session.shutdown":
+            for model, metrics in mapping(mapping(event.get("data")).get("modelMetrics")).items():
+                usage = _usage(mapping(mapping(metrics).get("usage")))
+                number = count(mapping(mapping(metrics).get("requests")).get("count")) or 0
+                if usage is not None:
+                    totals.append((ModelCall(0, 0, usage, seconds(event.get("timestamp")), model), number))
+    return totals
+
+
 def _is_harness_made(data: Mapping[str, Any]) -> bool:
     """Whether a message in the user's role is from a skill, another agent or Copilot itself."""
     return bool(data.get("isAutopilotContinuation")) or text(data.get("source")) not in ("", "user")
 
 
 class _Assembly:
-    def __init__(self, builder: SessionBuilder) -> None:
+    def __init__(self, builder: SessionBuilder, usages: dict[str, ModelCall]) -> None:
         self._builder = builder
+        self._usages = usages  # those without an answer so far
+        self._has_prompt = False
         self._answer: list[_Event] = []  # the messages of one model call
 
     def take(self, line: int, event: Mapping[str, Any]) -> None:
@@ -123,7 +180,15 @@ class _Assembly:
             self._builder.compaction(text(data.get("initialMessage")), at=seconds(event.get("timestamp")))
         elif kind == "session.truncation" and (removed := count(data.get("messagesRemovedDuringTruncation"))):
             self._builder.problems.add(line, f"{removed} messages left the context here; which ones is not recorded")
+        elif kind == "session.shutdown":
+            tools, prompt = count(data.get("toolDefinitionsTokens")) or 0, count(data.get("systemTokens")) or 0
+            self._builder.system_tokens = tools + (0 if self._has_prompt else prompt) or self._builder.system_tokens
+        elif kind == "session.usage_record":
+            tools = count(mapping(data.get("usage")).get("toolTokenCount")) or 0
+            self._builder.system_tokens = max(tools, self._builder.system_tokens or 0) or None
+            self._builder.effort = text(mapping(data.get("usage")).get("reasoningEffort")) or self._builder.effort
         elif kind in ("session.start", "session.resume"):
+            self._builder.version = text(data.get("copilotVersion")) or self._builder.version
             self._builder.cwd = text(mapping(data.get("context")).get("cwd")) or self._builder.cwd
 
     def end(self) -> RecordedSession:
@@ -133,6 +198,7 @@ class _Assembly:
     def _add_turn(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "system.message":
             self._builder.add(Part(Kind.SYSTEM, text(data.get("content"))))
+            self._has_prompt = True
             return
         notice = kind == "system.notification" or _is_harness_made(data)
         if not notice and not self._builder.title:
@@ -155,6 +221,6 @@ class _Assembly:
             answer.text(Content(text(data.get("content"))))
             for call in objects(data.get("toolRequests")):
                 answer.call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
-        at, model = seconds(first.get("timestamp")), text(mapping(first.get("data")).get("model")) or None
-        self._builder.answer(answer.coupled(), at=at, model=model, line=line)
+        made = _call(first, self._usages)
+        self._builder.answer(answer.coupled(), usage=made.usage, at=made.at, model=made.model, line=line)
         self._answer.clear()

@@ -16,7 +16,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, count_abandoned
 from wane.lab.readers.building.values import mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
-from wane.lab.session import RecordedSession
+from wane.lab.session import ModelCall, RecordedSession
 
 NAME: Final = "gemini-cli"
 
@@ -26,7 +26,11 @@ _SHOWN_ONLY: Final = frozenset({"info", "error", "warning"})
 
 def recognises(head: Sequence[object]) -> bool:
     """Return whether JSON values are records of Gemini CLI."""
-    return any({"sessionId", "projectHash"} <= value.keys() for value in head if isinstance(value, dict))
+    return any(_is_header(mapping(value)) for value in head)
+
+
+def _is_header(record: Mapping[str, Any]) -> bool:
+    return {"sessionId", "projectHash"} <= record.keys()
 
 
 def sessions(values: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
@@ -74,9 +78,13 @@ class _Log:
         self._problems = problems
         self._context: dict[str, _Message] = {}  # by id, the messages that Gemini CLI itself still holds
         self._pending: tuple[list[_Message], _Message | None] | None = None
+        self._resumed: dict[str, _Message] = {}  # by id, all messages before the session was resumed, until it goes on
 
     def take(self, line: int | None, record: Mapping[str, Any]) -> None:
         back, change = text(record.get("$rewindTo")), mapping(record.get("$set"))
+        if _is_header(record) and self._context:
+            # Version 0.61 writes the whole history again, in another form, when it resumes a session.
+            self._resumed, self._context = self._context, {}
         if back:
             self._rewind(back)
         elif text(record.get("id")):
@@ -92,7 +100,10 @@ class _Log:
             self._problems.add(line, "a message without an id")
         elif name in self._context:
             self._context[name].data = data
+        elif name in self._resumed:
+            self._context[name] = self._resumed[name]
         else:
+            self._resumed = {}
             message = self._context[name] = _Message(line, data)
             if self._pending is not None:
                 message.summary, message.first_kept = self._pending
@@ -105,11 +116,17 @@ class _Log:
         undone = [self._context.pop(name) for name in gone]
         self.messages = [message for message in self.messages if message not in undone]
         if undone:
-            calls = sum(message.data.get("type") == "gemini" for message in undone)
+            calls = [_call(message.data) for message in undone if message.data.get("type") == "gemini"]
             count_abandoned(len(undone), self._problems, calls, undone[0].line)
 
     def _checkpoint(self, line: int | None, context: Sequence[Mapping[str, Any]]) -> None:
         names = {text(data.get("id")) for data in context}
+        if self._resumed:
+            self._context = {name: message for name, message in self._resumed.items() if name in names}
+            for data in context:
+                if text(data.get("id")) not in self._resumed:
+                    self._message(line, data)
+            return
         if names.issuperset(self._context):
             for data in context:
                 if text(data.get("id")) not in self._context:
@@ -165,18 +182,11 @@ class _Assembly:
         answer.text(content(_blocks(data.get("content"))))
         for call in calls:
             answer.call(call.get("id"), call.get("name"), call.get("args"))
-        tokens = mapping(data.get("tokens"))
-        usage = usage_of(
-            tokens.get("input"),
-            read=tokens.get("cached"),
-            output=tokens.get("output"),
-            reasoning=tokens.get("thoughts"),
-        )
-        if not answer.parts and usage is None:
+        made = _call(data)
+        if not answer.parts and made.usage is None:
             return
         self._builder.settle()
-        at, model = seconds(data.get("timestamp")), text(data.get("model")) or None
-        self._builder.answer(answer.parts, usage=usage, at=at, model=model, line=message.line)
+        self._builder.answer(answer.parts, usage=made.usage, at=made.at, model=made.model, line=message.line)
         if reasoning:
             self._builder.clear_reasoning()  # Gemini CLI sends no thoughts back
         for call in calls:
@@ -192,6 +202,18 @@ class _Assembly:
         output = mapping(result).get("output")
         output_text = output if isinstance(output, str) else compact(result)
         self._builder.result(call_id, Content(output_text), line=line)
+
+
+def _call(data: Mapping[str, Any]) -> ModelCall:
+    """Return the model call of an answer, without its parts."""
+    tokens = mapping(data.get("tokens"))
+    usage = usage_of(
+        tokens.get("input"),
+        read=tokens.get("cached"),
+        output=tokens.get("output"),
+        reasoning=tokens.get("thoughts"),
+    )
+    return ModelCall(0, 0, usage, seconds(data.get("timestamp")), text(data.get("model")) or None)
 
 
 def _blocks(value: object) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.values import count, decoded, mapping, objects, seconds, text, usage_of
+from wane.lab.readers.building.values import amount, count, decoded, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
@@ -51,7 +51,7 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     builder = SessionBuilder(name, NAME, problems)
     builder.cwd = text(exported.get("working_dir")) or None
     model = text(mapping(exported.get("model_config")).get("model_name")) or None
-    _Assembly(builder, model).run(objects(exported.get("conversation")))
+    _Assembly(builder, model, text(exported.get("provider_name"))).run(objects(exported.get("conversation")))
     for child in objects(exported.get("children")):
         builder.sidechain(session(child, text(child.get("id")), Problems()))
     return builder.build()
@@ -94,6 +94,7 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
         "id": session,
         "working_dir": info.get("working_dir"),
         "model_config": decoded(info.get("model_config_json")),
+        "provider_name": info.get("provider_name"),
         "conversation": messages,
         "children": [exported(database, name) for (name,) in children if name != session],
     }
@@ -104,9 +105,10 @@ def _is_export(value: object) -> bool:
 
 
 class _Assembly:
-    def __init__(self, builder: SessionBuilder, model: str | None) -> None:
+    def __init__(self, builder: SessionBuilder, model: str | None, provider: str) -> None:
         self._builder = builder
         self._model = model
+        self._provider = provider
         self._answer: list[_Data] = []  # the messages of one answer
         self._results: list[_Data] = []  # messages between and after them
 
@@ -159,8 +161,15 @@ class _Assembly:
                 written=tokens.get("cacheWriteTokens"),
                 output=tokens.get("outputTokens"),
             )
-            model = text(mapping(about.get("inference")).get("requestedModel")) or self._model
-            self._builder.answer(answer.coupled(), usage=usage, at=seconds(first.get("created")), model=model)
+            inference = mapping(about.get("inference"))
+            self._builder.answer(
+                answer.coupled(),
+                usage=usage,
+                at=seconds(first.get("created")),
+                model=text(inference.get("requestedModel")) or self._model,
+                provider=text(inference.get("provider")) or self._provider,
+                cost=amount(tokens.get("cost")),
+            )
         for block in self._results:
             self._builder.result(text(block.get("id")), _output(mapping(block.get("toolResult"))))
         self._answer.clear()

@@ -39,7 +39,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import usage_of
 from wane.lab.readers.documents import is_model_message
-from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
+from wane.lab.session import Eviction, EvictionStep, ModelCall, RecordedSession, Usage
 from wane.prices import split_tier
 from wane.rewrites import CACHE_NOTE, Explanation
 from wane.strategies.base import Resumable, Settings, Substitute
@@ -296,7 +296,7 @@ class _Fold:
             self.builder.branched(len(self._usages))
         elif isinstance(record, NoteRecord) and (call := spent_call(record)) is not None:
             model, provider = _model(call)
-            self.builder.aside(_usage(call), at=_time(record), model=model, provider=provider, cost=call.cost)
+            self.builder.aside(ModelCall(0, 0, _usage(call), _time(record), model, provider, cost=call.cost))
 
     def finish(self) -> None:
         self._lost(self._usages.unanswered(), None)

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, count_abandoned
-from wane.lab.readers.building.values import decoded, mapping, objects, seconds, text, usage_of
+from wane.lab.readers.building.values import amount, decoded, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
-from wane.lab.session import RecordedSession
+from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "opencode"
 TABLES: Final = frozenset({"session", "message", "part"})
@@ -58,13 +59,18 @@ def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
     ids = [_id_of(message) for message in messages]
     if back in ids:
         undone = messages[ids.index(back) :]
-        calls = sum(mapping(message.get("info")).get("role") == "assistant" for message in undone)
+        calls: list[ModelCall] = []
+        for message in undone:
+            if mapping(message.get("info")).get("role") == "assistant" and not _is_own(message):
+                calls += [call for _, call in _steps(message)]
         count_abandoned(len(undone), problems, calls)
         messages = messages[: ids.index(back)]
     _Assembly(builder).run(messages)
+    recorded = builder.build()
+    recorded.id, recorded.parent = _id_of(exported), text(info.get("parentID"))
     for child in objects(exported.get("children")):
-        builder.sidechain(session(child, _id_of(child), Problems()))
-    return builder.build()
+        recorded.sidechains.append(session(child, _id_of(child), Problems()))
+    return recorded
 
 
 def _id_of(data: _Data) -> str:
@@ -144,7 +150,9 @@ def _as_first(name: str, kind: str, data: _Data) -> list[_Data]:
                 {"info": summarised, "parts": [{"type": "text", "text": summary}]},
             ]
         case "assistant":
-            info |= {"role": "assistant", "modelID": mapping(data.get("model")).get("id"), "error": data.get("error")}
+            model = mapping(data.get("model"))
+            info |= {"role": "assistant", "modelID": model.get("id"), "providerID": model.get("providerID")}
+            info |= {"cost": data.get("cost"), "error": data.get("error")}
             parts = [_part_of_first(part) for part in objects(data.get("content"))]
             return [{"info": info, "parts": [*parts, {"type": "step-finish", "tokens": data.get("tokens")}]}]
     return [] if kind in _NOT_SENT else [{"info": {**info, "role": kind}, "parts": []}]
@@ -167,11 +175,56 @@ def _is_export(value: object) -> bool:
     return isinstance(mapping(value).get("messages"), list) and {"id", "directory", "time"} <= info.keys()
 
 
+def _steps(message: _Data) -> Iterator[tuple[Sequence[_Data], ModelCall]]:
+    """Yield the parts of each model call of an assistant's message, with the call.
+
+    A message is one model call, or in older versions several, each up to its `step-finish`.
+    """
+    info = mapping(message.get("info"))
+    parts = objects(message.get("parts"))
+    ends = [index for index, part in enumerate(parts) if part.get("type") == "step-finish"]
+    time = mapping(info.get("time"))
+    at = seconds(time.get("completed")) or seconds(time.get("created"))
+    model, provider = text(info.get("modelID")) or None, text(info.get("providerID"))
+    start = 0
+    for end in ends:
+        finish = parts[end]
+        # The message has the cost of all of its steps.
+        cost = amount(info.get("cost") if len(ends) == 1 and "cost" in info else finish.get("cost"))
+        yield parts[start:end], ModelCall(0, 0, _usage(mapping(finish.get("tokens"))), at, model, provider, cost=cost)
+        start = end + 1
+    if any(part.get("type") not in _ASIDE for part in parts[start:]):
+        yield parts[start:], ModelCall(0, 0, None, at, model, provider)
+
+
+def _is_own(message: _Data) -> bool:
+    """Whether OpenCode wrote an assistant's message: a command's sub-task, or a shell command that the user typed.
+
+    It holds a call and its result alone, without the beginning and the end of a model's step, and counts no tokens.
+    """
+    kinds = [part.get("type") for part in objects(message.get("parts"))]
+    tokens = mapping(message.get("info")).get("tokens")
+    return kinds == ["tool"] and isinstance(tokens, dict) and _usage(tokens) is None and not tokens.get("output")
+
+
+def _usage(tokens: _Data) -> Usage | None:
+    cache = mapping(tokens.get("cache"))
+    return usage_of(
+        tokens.get("input"),
+        read=cache.get("read"),
+        written=cache.get("write"),
+        output=tokens.get("output"),
+        reasoning=tokens.get("reasoning"),
+        apart=True,
+    )
+
+
 class _Assembly:
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._positions: dict[str, int] = {}  # by message, its first part
         self._tail = ""  # the first message that the coming summary leaves in view
+        self._cleared: dict[float, list[int]] = {}  # by time, the results that OpenCode cleared then
 
     def run(self, messages: Sequence[_Data]) -> None:
         for message in messages:
@@ -183,10 +236,12 @@ class _Assembly:
             elif info.get("role") != "assistant":
                 self._builder.problems.add(None, f"a message of the unknown role {info.get('role')!r}")
             elif info.get("summary") is True:
-                self._summary(info, parts)
+                self._summary(message)
+            elif _is_own(message):
+                self._own(parts[0])
             elif not info.get("error") or any(part.get("type") in ("text", "tool") for part in parts):
                 # With an error and no content, the request failed before there was an answer.
-                self._answers(info, parts)
+                self._answers(message)
 
     def _user(self, parts: Sequence[_Data]) -> None:
         for part in parts:
@@ -194,32 +249,44 @@ class _Assembly:
                 self._tail = text(part.get("tail_start_id"))
                 return
         self._builder.settle()
-        for synthetic in (False, True):
-            sent = [part for part in parts if bool(part.get("synthetic")) is synthetic and not part.get("ignored")]
+        for own in (False, True):
+            sent = [part for part in parts if _is_sentence(part) is own and not part.get("ignored")]
             if turn := content(_blocks(sent)):
-                self._builder.user(turn, notice=synthetic)
+                self._builder.user(turn, notice=own)
 
-    def _summary(self, info: _Data, parts: Sequence[_Data]) -> None:
+    def _own(self, part: _Data) -> None:
+        """Take a call that OpenCode wrote as if the model had made it: no model did."""
+        state = mapping(part.get("state"))
+        call = Content(f"{text(part.get('tool'))} {compact(state.get('input'))}")
+        self._builder.settle()
+        self._builder.user(Content.joined([call, _output(state)]), notice=True)
+
+    def _summary(self, message: _Data) -> None:
+        info, parts = mapping(message.get("info")), objects(message.get("parts"))
         summary = "\n".join(text(part.get("text")) for part in parts if part.get("type") == "text")
         at = seconds(mapping(info.get("time")).get("created"))
-        if summary:
-            self._builder.settle()
-            first_kept = self._positions.get(self._tail) if self._tail else None
-            self._builder.compaction(summary, first_kept=first_kept, tokens_before=self._builder.context, at=at)
+        if not summary:
+            return
+        self._builder.settle()
+        first_kept = self._positions.get(self._tail) if self._tail else None
+        self._builder.compaction(summary, first_kept=first_kept, tokens_before=self._builder.context, at=at)
+        for _, call in _steps(message):
+            if call.usage is not None:
+                self._builder.aside(call)
 
-    def _answers(self, info: _Data, parts: Sequence[_Data]) -> None:
-        """Take a message: one model call, or in older versions several, each up to its `step-finish`."""
-        step: list[_Data] = []
-        for part in parts:
-            if part.get("type") == "step-finish":
-                self._answer(info, step, mapping(part.get("tokens")))
-                step = []
-            elif text(part.get("type")) not in _ASIDE:
-                step.append(part)
-        if step:
-            self._answer(info, step, {})
+    def _prune(self, created: float) -> None:
+        """Note the results that OpenCode had cleared when a message began."""
+        due = sorted(moment for moment in self._cleared if moment <= created)
+        for moment in due:
+            self._builder.eviction(self._cleared.pop(moment), "OpenCode", at=moment)
 
-    def _answer(self, info: _Data, step: Sequence[_Data], tokens: _Data) -> None:
+    def _answers(self, message: _Data) -> None:
+        created = seconds(mapping(mapping(message.get("info")).get("time")).get("created"))
+        self._prune(created or 0.0)
+        for step, call in _steps(message):
+            self._answer(step, call)
+
+    def _answer(self, step: Sequence[_Data], call: ModelCall) -> None:
         self._builder.settle()
         answer = Answer()
         for part in step:
@@ -230,22 +297,20 @@ class _Assembly:
                 answer.reasoning(words, signed="signature" in str(part.get("metadata")))
             elif kind == "text":
                 answer.text(Content(words))
-        cache = mapping(tokens.get("cache"))
-        usage = usage_of(
-            tokens.get("input"),
-            read=cache.get("read"),
-            written=cache.get("write"),
-            output=tokens.get("output"),
-            reasoning=tokens.get("reasoning"),
-            apart=True,
+        self._builder.answer(
+            answer.coupled(), usage=call.usage, at=call.at, model=call.model, provider=call.provider, cost=call.cost
         )
-        time = mapping(info.get("time"))
-        at = seconds(time.get("completed")) or seconds(time.get("created"))
-        model = text(info.get("modelID")) or None
-        self._builder.answer(answer.coupled(), usage=usage, at=at, model=model)
         for part in step:
             if part.get("type") == "tool":
-                self._builder.result(text(part.get("callID")), _output(mapping(part.get("state"))))
+                state, position = mapping(part.get("state")), self._builder.position
+                cleared = seconds(mapping(state.get("time")).get("compacted"))
+                if self._builder.result(text(part.get("callID")), _output(state)) and cleared is not None:
+                    self._cleared.setdefault(cleared, []).append(position)
+
+
+def _is_sentence(part: _Data) -> bool:
+    """Whether OpenCode wrote a part of the user's message."""
+    return bool(part.get("synthetic")) or part.get("type") == "subtask"
 
 
 def _output(state: _Data) -> Content:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from wane.core import Kind, chars
 from wane.formats.base import Part
+from wane.formats.values import compact
 from wane.lab.readers.building.blocks import Answer, Content, content, couple_items
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, path_to, records
-from wane.lab.readers.building.values import count, mapping, objects, seconds, text
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.readers.building.values import amount, count, items, mapping, objects, seconds, text
+from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "pi"
 
@@ -48,7 +50,11 @@ def read(path: Path) -> list[RecordedSession]:
     # The path to the last entry, as pi resumes it.
     active = path_to(entries[-1] if entries else None, entries)
     abandoned = [entry for entry in entries if entry.id not in active and text(entry.data.get("type")) in _MESSAGES]
-    calls = sum(mapping(entry.data.get("message")).get("role") == "assistant" for entry in abandoned)
+    calls: list[ModelCall] = []
+    for entry in abandoned:
+        message = mapping(entry.data.get("message"))
+        if message.get("role") == "assistant":
+            calls.append(_call(message, seconds(entry.data.get("timestamp"))))
     name_abandoned((entry.line for entry in abandoned), builder.problems, calls)
     _Assembly(builder).run(sorted(active.values(), key=lambda entry: entry.line))
     return [builder.build()]
@@ -105,6 +111,7 @@ class _Assembly:
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._positions: dict[str, int] = {}  # by entry, its first part
+        self._tools: dict[str, int] = {}  # tokens of the tools, by name
 
     def run(self, entries: Sequence[_TreeLine]) -> None:
         for entry in entries:
@@ -123,7 +130,9 @@ class _Assembly:
 
     def _message(self, entry: _TreeLine, message: Mapping[str, Any]) -> None:
         role = text(message.get("role"))
-        if role == "assistant":
+        if role == "system":
+            self._system(message)
+        elif role == "assistant":
             self._answer(entry, message)
         elif role == "toolResult":
             self._builder.result(text(message.get("toolCallId")), content(message.get("content")), line=entry.line)
@@ -141,6 +150,20 @@ class _Assembly:
             self._turn(_branch_summary(text(message.get("summary"))), notice=True)
         elif role != "compactionSummary":  # a copy of the compaction's own entry
             self._builder.problems.add(entry.line, f"a message of the unknown role {role!r}")
+
+    def _system(self, message: Mapping[str, Any]) -> None:
+        """Take the system prompt, and the tools as overhead; pi records both again when they have changed."""
+        sections = [words for words in mapping(message.get("sections")).values() if isinstance(words, str)]
+        prompt = "\n\n".join(filter(None, [content(message.get("content")).text, *sections]))
+        for tool in objects(message.get("toolsAdded")):
+            self._tools[text(tool.get("name"))] = chars(compact(tool))
+        for name in items(message.get("toolsRemoved")):
+            self._tools.pop(text(name) or text(mapping(name).get("name")), None)
+        if self._tools:
+            # The largest set, because the session has one figure.
+            self._builder.system_tokens = max(self._builder.system_tokens or 0, sum(self._tools.values()))
+        if prompt:
+            self._builder.add(Part(Kind.SYSTEM, prompt))
 
     def _turn(self, turn: Content, *, notice: bool = False) -> None:
         self._builder.settle(_NO_RESULT)
@@ -160,13 +183,19 @@ class _Assembly:
                 self._builder.problems.add(entry.line, what, "calls that broke off")
             blocks = complete
         parts = _parts(blocks, text(message.get("api")))
-        usage = _usage(mapping(message.get("usage")), sound_output=not broken_off)
-        if broken_off and not parts and usage is None:
+        call = _call(message, seconds(entry.data.get("timestamp")))
+        if broken_off and not parts and call.usage is None:
             return  # the request failed before there was an answer
         self._builder.settle(_NO_RESULT)
-        at = seconds(entry.data.get("timestamp")) or seconds(message.get("timestamp"))
-        model = text(message.get("model")) or None
-        self._builder.answer(parts, usage=usage, at=at, model=model, line=entry.line)
+        self._builder.answer(
+            parts,
+            usage=call.usage,
+            at=call.at,
+            model=call.model,
+            line=entry.line,
+            provider=call.provider,
+            cost=call.cost,
+        )
 
     def _compaction(self, entry: _TreeLine) -> None:
         self._builder.settle(_NO_RESULT)
@@ -178,6 +207,9 @@ class _Assembly:
             tokens_before=count(data.get("tokensBefore")),
             at=seconds(data.get("timestamp")),
         )
+        wrote = _call(data, seconds(data.get("timestamp")))
+        if wrote.usage is not None:
+            self._builder.aside(wrote)
 
 
 _COMPACTED: Final = "The conversation history before this point was compacted into the following summary:\n\n"
@@ -219,12 +251,26 @@ def _parts(blocks: Iterable[Mapping[str, Any]], api: str) -> list[Part]:
     return answer.coupled()
 
 
-def _usage(data: Mapping[str, Any], *, sound_output: bool) -> Usage | None:
-    """Return a call's usage; None if none was reported. `input` does not include cached tokens."""
-    usage = Usage(
-        count(data.get("input")) or 0,
-        count(data.get("cacheRead")) or 0,
-        count(data.get("cacheWrite")) or 0,
-        count(data.get("output")) if sound_output else None,
+def _call(data: Mapping[str, Any], at: float | None) -> ModelCall:
+    """Return the model call of an answer or a compaction: its usage, which may be unknown, and what pi says of it."""
+    used = mapping(data.get("usage"))
+    output = None if text(data.get("stopReason")) in _BROKEN_OFF else count(used.get("output"))
+    # `input` does not include cached tokens.
+    usage: Usage | None = Usage(
+        count(used.get("input")) or 0,
+        count(used.get("cacheRead")) or 0,
+        count(used.get("cacheWrite")) or 0,
+        output,
+        count(used.get("cacheWrite1h")) or 0,
     )
-    return usage if usage.total_input or usage.output else None
+    if usage is not None and not (usage.total_input or usage.output):
+        usage = None
+    return ModelCall(
+        0,
+        0,
+        usage,
+        at or seconds(data.get("timestamp")),
+        text(data.get("model")) or None,
+        text(data.get("provider")),
+        cost=None if usage is None else amount(mapping(used.get("cost")).get("total")),
+    )

@@ -18,9 +18,9 @@ from wane.formats.values import compact
 from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.values import items, text
+from wane.lab.readers.building.values import amount, items, mapping, seconds, text, usage_of
 from wane.lab.readers.documents import Chat, Value, chats, is_model_message
-from wane.lab.session import RecordedSession
+from wane.lab.session import ModelCall, RecordedSession
 
 PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini")
 """The names in `wane.formats` of the formats of providers' messages."""
@@ -84,10 +84,27 @@ def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
         builder.title = builder.title or title_of(message) or ""
         if is_model_message(message):
             builder.settle(line=line)
-            builder.answer(parts, model=model, line=line)
+            call = _call(message)
+            builder.answer(parts, usage=call.usage, at=call.at, model=call.model or model, line=line, cost=call.cost)
         else:
             builder.message(parts, line=line)
     return builder.build()
+
+
+def _call(message: Any) -> ModelCall:
+    """Return what mini-swe-agent records of a call beside its answer, in `extra`: the response, its cost, the time."""
+    extra = mapping(mapping(message).get("extra"))
+    response = mapping(extra.get("response"))
+    used = mapping(response.get("usage"))
+    details = mapping(used.get("prompt_tokens_details")) or mapping(used.get("input_tokens_details"))
+    usage = usage_of(
+        used.get("prompt_tokens", used.get("input_tokens")),
+        read=details.get("cached_tokens"),
+        written=used.get("cache_creation_input_tokens"),
+        output=used.get("completion_tokens", used.get("output_tokens")),
+    )
+    model = text(response.get("model")) or None
+    return ModelCall(0, 0, usage, seconds(extra.get("timestamp")), model, cost=amount(extra.get("cost")))
 
 
 def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:

@@ -80,7 +80,8 @@ class Pricing:
 
         If no model was recorded, or the prices of the usual one are not known, its prices are those of `otherwise`.
         """
-        calls = Counter(call.priced_as for call in [*session.calls, *session.asides] if call.priced_as)
+        counted = [*session.calls, *session.asides, *session.abandoned, *(total for total, _ in session.totals)]
+        calls = Counter(call.priced_as for call in counted if call.priced_as)
         models = tuple((model, _resolved(model)) for model, _ in calls.most_common())
         name, prices = models[0] if models else ("", None)
         usual = replace(cls.of(name), prices=prices) if prices else otherwise

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from wane.account import Account
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
 from wane.lab.replaying.replay import Pricing, moment
-from wane.lab.session import ModelCall
+from wane.lab.session import ModelCall, RecordedSession
+from wane.money import dollars
 from wane.prices import TokenUsage
 
 RECORDED: Final = "as recorded"
@@ -32,7 +33,8 @@ class Recorded:
         over: those over the budget.
         unpriced: the number of calls without known prices by model; an empty name if no model was recorded.
         undated: calls without a time whose model has had several prices; they count at the lowest.
-        abandoned: model calls on abandoned branches, which are in neither the account nor a replay.
+        abandoned: the account of the calls on abandoned branches. They were paid, so that they are in `cost_usd`, but
+            no replay makes them, so that they are not in the ratio.
         unread: records that could not be read; if they held model calls, these are in neither.
     """
 
@@ -45,7 +47,7 @@ class Recorded:
     over: int = 0
     unpriced: Counter[str] = field(default_factory=Counter)
     undated: int = 0
-    abandoned: int = 0
+    abandoned: Account = field(default_factory=Account)
     unread: int = 0
 
     @classmethod
@@ -53,7 +55,7 @@ class Recorded:
         """Return the account of a session, with the requests over a budget."""
         session = material.session
         sizes = [call.usage.total_input for call in session.own_calls if call.usage and call.usage.total_input]
-        counted = [*session.own_calls, *session.asides]
+        counted = [*session.own_calls, *session.asides, *session.abandoned]
         priced = [(call, pricing.prices_for(call)) for call in counted if _to_price(call, pricing)]
         return cls(
             account=account_of(material, pricing),
@@ -65,7 +67,7 @@ class Recorded:
             over=sum(size > budget for size in sizes),
             unpriced=Counter(call.priced_as or "" for call, prices in priced if prices is None),
             undated=sum(call.at is None and prices is not None and len(prices.periods) > 1 for call, prices in priced),
-            abandoned=session.abandoned,
+            abandoned=abandoned_account(session, pricing),
             unread=session.unread,
         )
 
@@ -86,12 +88,12 @@ class Recorded:
     @property
     def left_out(self) -> str:
         """What is in neither the cost nor a replay, in words; empty if nothing."""
-        parts = []
-        if self.abandoned:
-            parts.append(f"{calls_of(self.abandoned)} on abandoned branches")
-        if self.unread:
-            parts.append(f"what {self.unread:,} unreadable {'record' if self.unread == 1 else 'records'} held")
-        return " and ".join(parts)
+        return left_out(self.abandoned.calls - self.abandoned.priced, self.unread)
+
+    @property
+    def paid(self) -> float:
+        """Dollars for all recorded calls whose usage and price are known, those on abandoned branches included."""
+        return self.account.at_least + self.abandoned.at_least
 
     @property
     def bounded(self) -> list[str]:
@@ -111,6 +113,8 @@ class Recorded:
         if account.priced and self.summaries:
             wrote = "a summary" if self.summaries == 1 else f"{self.summaries:,} summaries"
             notes.append(f"without the calls that wrote {wrote}")
+        if self.abandoned.priced:
+            notes.append(f"with {dollars(self.abandoned.at_least)} for abandoned branches")
         if self.left_out:
             notes.append(f"without {self.left_out}")
         if self.undated:
@@ -127,7 +131,7 @@ class Recorded:
         """
         account, priced = self.account, self.account.priced
         return {
-            "cost_usd": account.at_least if priced else None,
+            "cost_usd": self.paid if priced or self.abandoned.priced else None,
             "ratio": account.at_least / baseline.dollars if priced and baseline.dollars else None,
             "view_tokens": self.viewed / self.reported if self.reported else None,
             "peak_tokens": self.peak or None,
@@ -145,7 +149,9 @@ class Recorded:
             "summaries_left_out": self.summaries,
             "unpriced_models": dict(self.unpriced),
             "undated_calls": self.undated,
-            "abandoned_calls_left_out": self.abandoned,
+            "abandoned_calls": self.abandoned.calls,
+            "abandoned_calls_left_out": self.abandoned.calls - self.abandoned.priced,
+            "abandoned_usd": self.abandoned.at_least,
             "unread_records": self.unread,
             "complete": self.complete,
         }
@@ -157,12 +163,54 @@ def account_of(material: Material, pricing: Pricing) -> Account:
     A cost that the recording states counts as it is, unless the session is priced as another model.
     """
     session, account = material.session, Account()
+    if session.totals:
+        return _account_of_totals(session, pricing)
     for call, counted in zip(session.calls, material.output_tokens, strict=True):
         if not call.inherited:
             account = _plus(account, call, counted, pricing)
     for call in session.asides:
         account = _plus(account, call, 0, pricing)
     return account
+
+
+def _account_of_totals(session: RecordedSession, pricing: Pricing) -> Account:
+    """Return the account of a session that recorded the sums of its calls alone; the cost is a lower bound.
+
+    The size of each request is unknown, so that the price of the smallest ones counts.
+    """
+    account = Account()
+    exact = True
+    for total, _ in session.totals:
+        usage, prices = total.usage, pricing.prices_for(total)
+        if usage is None or prices is None:
+            account, exact = account.plus(None, None), False
+            continue
+        output = usage.output or 0
+        tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write, usage.cache_write_hour)
+        exact = exact and len(prices.periods) == len(prices.tiers) == 1
+        account = account.plus(tokens, prices.least_of_sum(usage.use, output, total.at).total)
+    calls = sum(number for _, number in session.totals)
+    if not account.priced:
+        return replace(account, calls=calls)
+    return replace(account, calls=calls, priced=calls if exact else calls - 1)
+
+
+def abandoned_account(session: RecordedSession, pricing: Pricing) -> Account:
+    """Return the account of a session's calls on abandoned branches, by the recorded usage; see `account_of`."""
+    account = Account()
+    for call in session.abandoned:
+        account = _plus(account, call, 0, pricing)
+    return account
+
+
+def left_out(abandoned: int, unread: int) -> str:
+    """Return in words that calls on abandoned branches, and unreadable records, are left out; empty for none."""
+    parts = []
+    if abandoned:
+        parts.append(f"{calls_of(abandoned)} on abandoned branches")
+    if unread:
+        parts.append(f"what {unread:,} unreadable {'record' if unread == 1 else 'records'} held")
+    return " and ".join(parts)
 
 
 def calls_of(number: int) -> str:
@@ -187,7 +235,7 @@ def _to_price(call: ModelCall, pricing: Pricing) -> bool:
 def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> Account:
     usage, prices = call.usage, pricing.prices_for(call)
     if usage is None or not usage.total_input:
-        return account.plus(None, None)
+        return account.plus(None, call.cost if pricing.models is not None else None)
     output = counted if usage.output is None else usage.output
     tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write, usage.cache_write_hour)
     if not _to_price(call, pricing):

@@ -11,7 +11,7 @@ from wane.lab.counting import Material
 from wane.lab.loss import Index, Loss
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing, Replay
-from wane.lab.replaying.spent import RECORDED, Recorded
+from wane.lab.replaying.spent import RECORDED, left_out
 from wane.lab.replaying.studying import Studied
 from wane.lab.verdict import NOTABLE, Baselines, capital, in_view, needs, prices_used, verdict
 from wane.money import dollars, share
@@ -46,8 +46,8 @@ def facts_of(material: Material) -> list[Fact]:
         facts.append(("Passes", f"{len(session.evictions):,}"))
     if session.compactions:
         facts.append(("Compactions", f"{len(session.compactions):,}"))
-    if left_out := Recorded(abandoned=session.abandoned, unread=session.unread).left_out:
-        facts.append(("Left out", left_out))
+    if missing := left_out(len(session.abandoned), session.unread):
+        facts.append(("Left out", missing))
     return facts
 
 
@@ -105,7 +105,7 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
     totals, budget = simulated.replay.totals, f"{simulated.replay.budget:,} tokens"
     prices = prices_used([(material.session, simulated.pricing)])
     details = [f"{capital(baselines.describe())}. By prices of {prices}."]
-    if material.session.evictions:
+    if material.session.managed:
         text = _of_managed(material, baselines)
     elif totals.passes:
         text = f"{verdict(baselines, totals, f'Wane at {budget}')}. {in_view(totals)}"

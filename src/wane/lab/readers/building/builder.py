@@ -11,12 +11,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from wane.core import Kind
+from wane.core import Kind, chars
 from wane.formats.base import Part, in_history, is_answer
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
-from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
+from wane.lab.session import Compaction, Eviction, ModelCall, RecordedSession, Usage
 
 UNKNOWN_TOOL: Final = "unknown"
 """The tool of a call whose name was lost."""
@@ -112,8 +112,8 @@ class SessionBuilder:
         self._said = self._said or is_answer(parts)
         if usage is not None:
             self.context = usage.total_input + (usage.output or 0)
-        call = ModelCall(first, self.position, usage, at, model, provider, cost=cost, id=id)
-        self._session.calls.append(replace(call, effort=self.effort, version=self.version))
+        call = ModelCall(first, self.position, usage, at, model, provider, False, cost, id, self.effort, self.version)
+        self._session.calls.append(call)
 
     def compaction(
         self,
@@ -130,17 +130,17 @@ class SessionBuilder:
             Compaction(self.position, sound(summary), first_kept, tokens_before, at, tokens_after)
         )
 
-    def aside(
-        self,
-        usage: Usage | None,
-        *,
-        at: float | None = None,
-        model: str | None = None,
-        provider: str = "",
-        cost: float | None = None,
-    ) -> None:
-        """Note a model call that wrote a summary."""
-        self._session.asides.append(ModelCall(self.position, self.position, usage, at, model, provider, cost=cost))
+    def eviction(self, removed: Sequence[int], client: str, *, at: float | None = None) -> None:
+        """Note that a client evicted parts from its view here, given by their indexes; see `Eviction`."""
+        freed = sum(chars(self._session.parts[index].text) for index in removed)
+        before = self.context or 0
+        self._session.evictions.append(
+            Eviction(self.position, tuple(removed), before, max(0, before - freed), at, client=client)
+        )
+
+    def aside(self, call: ModelCall) -> None:
+        """Note a model call that wrote a summary, whose parts are not in the history."""
+        self._session.asides.append(replace(call, first=self.position, stop=self.position))
 
     def branched(self, waiting: int = 0) -> None:
         """Note that the session branches off here: its calls so far, and `waiting` more, count for another one."""
@@ -182,7 +182,7 @@ class SessionBuilder:
         session.system_tokens = self.system_tokens
         session.problems = self.problems.listed()
         session.window = self.window
-        session.abandoned = self.problems.abandoned
+        session.abandoned = list(self.problems.abandoned)
         session.unread = self.problems.unread
         for number, call in enumerate(session.calls[: self._inherited]):
             session.calls[number] = replace(call, inherited=True)
@@ -246,6 +246,9 @@ def builders(name: str, sources: Sequence[str], problems: Problems) -> list[Sess
 
 def _sound(part: Part, call_id: str | None) -> Part:
     """Return the part with text that any request can carry, and with its call's id in this session."""
+    strings = (part.text, part.tool or "", part.arguments or "")
+    if part.call_id == call_id and all(map(str.isascii, strings)):
+        return part
     return replace(
         part,
         text=sound(part.text),

@@ -82,6 +82,7 @@ class _Joined:
         target.sidechains += session.sidechains
         target.problems += [Problem(problem.line, f"{session.name}: {problem.what}") for problem in session.problems]
         target.abandoned += session.abandoned
+        target.totals += session.totals
         target.unread += session.unread
         if not last:
             self._settle(start)

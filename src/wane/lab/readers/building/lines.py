@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
 from wane.core.errors import MissingExtraError
 from wane.formats.detection import LOOKED_AT
-from wane.lab.session import Problem
+from wane.lab.session import ModelCall, Problem
 
 LONGEST_LINE: Final = 128 * 1024 * 1024
 """Bytes of the longest line that is read. No record of a session is longer."""
@@ -31,12 +31,13 @@ class Problems:
     """The problems of a file: each is named with its line, or only counted if there are too many of its kind.
 
     Attributes:
-        abandoned: model calls on abandoned branches.
+        abandoned: the model calls on abandoned branches.
         unread: lines that may have held model calls.
     """
 
     def __init__(self) -> None:
-        self.abandoned = self.unread = 0
+        self.unread = 0
+        self.abandoned: list[ModelCall] = []
         self._named: list[Problem] = []
         self._seen: Counter[str] = Counter()
 
@@ -252,8 +253,8 @@ def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
     return path
 
 
-def name_abandoned(lines: Iterable[int], problems: Problems, calls: int) -> None:
-    """Note the ascending lines of abandoned branches, one problem per run of lines, and the number of their calls."""
+def name_abandoned(lines: Iterable[int], problems: Problems, calls: Iterable[ModelCall]) -> None:
+    """Note the ascending lines of abandoned branches, one problem per run of lines, and their calls."""
     problems.abandoned += calls
     runs: list[list[int]] = []
     for line in lines:
@@ -267,7 +268,7 @@ def name_abandoned(lines: Iterable[int], problems: Problems, calls: int) -> None
         problems.add(first, what, ABANDONED)
 
 
-def count_abandoned(messages: int, problems: Problems, calls: int, line: int | None = None) -> None:
-    """Note the number of messages on an abandoned branch, and of their calls, in a file without a line for each."""
+def count_abandoned(messages: int, problems: Problems, calls: Iterable[ModelCall], line: int | None = None) -> None:
+    """Note the number of messages on an abandoned branch, and their calls, in a file without a line for each."""
     problems.abandoned += calls
     problems.add(line, f"{messages} {'message' if messages == 1 else 'messages'} {ABANDONED}", ABANDONED)

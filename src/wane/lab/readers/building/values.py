@@ -52,6 +52,13 @@ def count(value: object) -> int | None:
     return int(value) if 0 <= value < _TOO_MANY else None
 
 
+def amount(value: object) -> float | None:
+    """Return dollars; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _TOO_MANY else None
+
+
 def usage_of(
     input_tokens: object,
     *,

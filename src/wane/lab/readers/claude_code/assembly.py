@@ -13,7 +13,7 @@ from wane.lab.readers.building.blocks import Answer
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, name_abandoned, path_to
 from wane.lab.readers.claude_code.entries import TranscriptLine, What
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import ModelCall, RecordedSession, Usage
 
 _SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
@@ -50,7 +50,14 @@ def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[Trans
                 call_ids.update(part.call_id for part in entry.answer.parts if part.kind is Kind.CALL)
         before = entry
     abandoned = [entry for entry in entries if entry.id not in active and entry.what in _SAID]
-    calls = len({entry.message_id for entry in abandoned if entry.what is What.ANSWER})
+    undone: dict[str, list[TranscriptLine]] = {}
+    for entry in abandoned:
+        if entry.what is What.ANSWER:
+            undone.setdefault(entry.message_id, []).append(entry)
+    calls = [
+        ModelCall(0, 0, _usage(lines, _answer_of(lines).parts), lines[0].at, lines[0].model)
+        for lines in undone.values()
+    ]
     name_abandoned((entry.line for entry in abandoned), problems, calls)
     return [entry for entry in entries if entry.id in active]
 
@@ -104,10 +111,7 @@ class _Assembly:
         """Add one model call: all lines of its message, each block once."""
         self._end_compaction(None)
         self._builder.settle(line=lines[0].line, coming=self._coming)
-        answer = Answer()
-        for entry in lines:
-            if entry.answer is not None:
-                answer.extend(entry.answer)  # a resumed session repeats lines
+        answer = _answer_of(lines)
         self._builder.version = lines[0].version
         self._builder.answer(
             answer.coupled(),
@@ -140,6 +144,15 @@ class _Assembly:
             tokens_before=noted.tokens_before,
             at=noted.at,
         )
+
+
+def _answer_of(lines: Sequence[TranscriptLine]) -> Answer:
+    """Return the output of one model call, from its lines."""
+    answer = Answer()
+    for entry in lines:
+        if entry.answer is not None:
+            answer.extend(entry.answer)  # a resumed session repeats lines
+    return answer
 
 
 def _usage(lines: Sequence[TranscriptLine], parts: Sequence[Part]) -> Usage | None:
