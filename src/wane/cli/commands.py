@@ -116,9 +116,8 @@ class SessionsOptions:
     """List the sessions of this directory, newest first.
 
     They are in the platform's state directory, or in WANE_SESSION_DIR. With --all, it also lists sessions of other
-    agents, with the ids that wane view, wane replay and others take: those of Claude Code, Codex, pi, GitHub Copilot
-    CLI, Gemini CLI, OpenCode and Goose in their usual places, or in CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME,
-    GEMINI_CLI_HOME, XDG_DATA_HOME and PI_CODING_AGENT_DIR.
+    agents (Claude Code, Codex, Gemini CLI and others), with the ids that wane view, wane replay and others take: those
+    in the agents' usual places, or where a variable such as CLAUDE_CONFIG_DIR or CODEX_HOME says that they are.
 
     Examples:
       wane sessions

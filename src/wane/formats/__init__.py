@@ -7,7 +7,7 @@ from typing import Any, Final
 from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import Format, Part, StoredFormat, Transcript
-from wane.formats.detection import recording_agent, shape, telling_format
+from wane.formats.detection import is_recorded, shape, telling_format
 from wane.formats.gemini import GeminiFormat
 from wane.formats.openai import OpenAIFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat
@@ -56,9 +56,10 @@ def detect_format(data: object) -> StoredFormat[Any]:
         MissingExtraError: if its format needs an extra that is not installed.
     """
     messages = data if isinstance(data, list) else []
-    if (agent := recording_agent(messages)) is not None:
+    if is_recorded(messages):
         raise FormatError(
-            f"these are the lines of a session file of {agent}, not messages; `wane plan FILE` reads such files"
+            f"these look like the lines of an agent's session file, not messages: {shape(messages)}; `wane plan FILE` "
+            "reads such files"
         )
     if (name := telling_format(data)) is not None:
         return get_format(name)

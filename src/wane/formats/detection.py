@@ -1,12 +1,12 @@
-"""Recognises JSON data: the format of messages, and the agent of a session file.
+"""Recognises JSON data: the format of messages.
 
-A format is told by features that only one has; plain turns of text look alike in most. A session file's lines are not
-messages: `wane.lab.readers` reads them.
+A format is told by features that only one has; plain turns of text look alike in most. The lines of an agent's session
+file are not messages: `wane.lab.readers` recognises and reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from wane.formats.gemini import KNOWN_ROLES
@@ -122,83 +122,19 @@ def _of_content(content: object) -> str | None:
     return None
 
 
-LOOKED_AT: Final = 30
-"""Number of lines at the beginning of a file that are looked at."""
-
-# Tuples, because the values looked up in them may be any JSON, which need not be hashable.
-_CLAUDE_CODE: Final = ("system", "attachment", "progress", "queue-operation")
-_CODEX: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
-_PI_ROLES: Final = ("toolResult", "bashExecution")
-_COPILOT: Final = ("session.", "user.", "assistant.", "hook.", "tool.", "system.")
-_NOTHING: Final[Mapping[str, Any]] = {}
+_RECORDED: Final = frozenset(
+    {"cwd", "data", "id", "instructions", "leafUuid", "payload", "sessionId", "uuid", "version"}
+)
 
 
-def recording_agent(values: Sequence[object]) -> str | None:
-    """Return the name of the agent whose session file has such lines; None if no agent is known to write them.
+def is_recorded(values: Sequence[object]) -> bool:
+    """Return whether data begins as a session file of an agent does, whose lines are not messages.
 
     Args:
-        values: JSON values, one per line; only the first ones are looked at.
+        values: the JSON values of the file.
     """
-    head = values[:LOOKED_AT]
-    return next((agent for agent, (_, recognises) in RECORDINGS.items() if recognises(head)), None)
-
-
-def is_journal(head: Sequence[object]) -> bool:
-    """Whether the first JSON value of a file is the header of one of Wane's journals."""
-    first = _mapping(head[0]) if head else _NOTHING
-    return first.get("kind") == "session" and isinstance(first.get("version"), int)
-
-
-def is_pi(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are a header or messages of pi."""
-    first = _mapping(head[0]) if head else _NOTHING
-    if first.get("type") == "session" and "id" in first and "cwd" in first:
-        return True
-    messages = [_mapping(line.get("message")) for line in map(_mapping, head) if line.get("parentId")]
-    return any(message.get("role") in _PI_ROLES for message in messages)
-
-
-def is_codex(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are lines of a Codex rollout, in today's form or the first one."""
-    lines = [_mapping(value) for value in head]
-    if any(line.get("type") in _CODEX and isinstance(line.get("payload"), dict) for line in lines):
-        return True
-    first = lines[0] if lines else _NOTHING
-    return "type" not in first and {"id", "timestamp", "instructions"} <= first.keys()
-
-
-def is_claude_code(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are lines of a Claude Code transcript."""
-    return any(is_claude_code_line(_mapping(value)) for value in head)
-
-
-def is_claude_code_line(line: Mapping[str, Any]) -> bool:
-    """Whether a JSON object is recognisably a line of a Claude Code transcript."""
-    kind = line.get("type")
-    if kind in ("user", "assistant"):
-        return isinstance(line.get("message"), dict) and ("uuid" in line or "sessionId" in line)
-    if kind in ("file-history-snapshot", "summary"):
-        return "messageId" in line or "leafUuid" in line
-    return kind in _CLAUDE_CODE and "sessionId" in line
-
-
-def is_copilot(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are events of GitHub Copilot CLI."""
-    return any(
-        isinstance(line.get("data"), dict) and "parentId" in line and str(line.get("type")).startswith(_COPILOT)
-        for line in map(_mapping, head)
-    )
-
-
-RECORDINGS: Final = {
-    "Wane": ("journal", is_journal),
-    "pi": ("pi", is_pi),
-    "Codex": ("codex", is_codex),
-    "Claude Code": ("claude-code", is_claude_code),
-    "GitHub Copilot CLI": ("copilot-cli", is_copilot),
-}
-"""By agent that writes one record per line: its reader in `wane.lab.readers`, and how to recognise its files."""
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else _NOTHING
+    first = values[0] if values else None
+    if not isinstance(first, dict) or "role" in first or _is_item(first):
+        return False
+    kind = first.get("type", first.get("kind", ""))
+    return isinstance(kind, str) and not _RECORDED.isdisjoint(first) and _is_content(first) is False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, pairwise
@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError, MissingExtraError
-from wane.lab.readers import claude_code, codex, copilot_cli, databases, gemini_cli, pi
+from wane.lab.readers import claude_code, databases
 from wane.lab.readers.building.lines import DAMAGED, is_compressed_copy, plain_path, unpacked
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.readers.kin import ids_of
+from wane.lab.readers.places import Place
+from wane.lab.readers.reading import session_readers
 
 LOOKED_AT: Final = 1 << 18
 """Bytes at the start of a file that are searched for its title and directory."""
-
-About = tuple[str, str | None]
-"""The first turn that a person typed, and the working directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,53 +61,10 @@ class SessionFile:
     head: SessionHead | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where an agent keeps its sessions.
+_READERS: Final = {reader.NAME: reader for reader in session_readers() if hasattr(reader, "PLACES")}
 
-    Attributes:
-        variable: environment variable that names its directory.
-        default: the directory if the variable is not set, below the user's home.
-        patterns: its session files, or its database, below the directory.
-        about: finds title and directory in the first lines; None for a database.
-    """
-
-    agent: str
-    variable: str
-    default: str
-    patterns: tuple[str, ...]
-    about: Callable[[Iterator[Mapping[str, Any]]], About] | None = None
-
-
-_SOURCES: Final = (
-    _Source("claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects/*/*.jsonl",), claude_code.about),
-    _Source(
-        "codex",
-        "CODEX_HOME",
-        ".codex",
-        (
-            "sessions/**/rollout-*.jsonl",
-            "sessions/**/rollout-*.jsonl.zst",
-            "archived_sessions/**/rollout-*.jsonl",
-            "archived_sessions/**/rollout-*.jsonl.zst",
-        ),
-        codex.about,
-    ),
-    _Source("pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",), pi.about),
-    _Source(
-        "copilot-cli",
-        "COPILOT_HOME",
-        ".copilot",
-        ("session-state/*/events.jsonl", "session-state/*.jsonl"),
-        copilot_cli.about,
-    ),
-    _Source("gemini-cli", "GEMINI_CLI_HOME", "", (".gemini/tmp/*/chats/session-*.json*",), gemini_cli.about),
-    _Source("opencode", "XDG_DATA_HOME", ".local/share", ("opencode/opencode.db",)),
-    _Source("goose", "XDG_DATA_HOME", ".local/share", ("goose/sessions/sessions.db",)),
-)
-
-AGENTS: Final = tuple(source.agent for source in _SOURCES)
-"""The agents whose sessions are found."""
+AGENTS: Final = {name: reader.TITLE for name, reader in _READERS.items()}
+"""The agents whose sessions are found: how messages call each, by its format."""
 
 SHORT: Final = 8
 """Characters of a short id, unless more are needed to tell two apart."""
@@ -129,14 +85,17 @@ def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
         home: the user's home directory.
     """
     files: list[SessionFile] = []
-    for source in _SOURCES:
-        files += sorted(_files(source, environ, home), key=lambda file: (file.modified, file.path), reverse=True)
+    for agent, reader in _READERS.items():
+        agent_files: list[SessionFile] = []
+        for place in reader.PLACES:
+            agent_files += _files(agent, place, environ, home)
+        files += sorted(agent_files, key=lambda file: (file.modified, file.path), reverse=True)
     return files
 
 
 def look_into(file: SessionFile) -> SessionHead:
     """Return the beginning of a session file, or a problem if it cannot be read."""
-    about = next(source.about for source in _SOURCES if source.agent == file.agent)
+    about = getattr(_READERS[file.agent], "about", None)
     if file.head is not None or about is None:
         return file.head or SessionHead()
     try:
@@ -180,18 +139,19 @@ def _bare(name: str) -> str:
 
 def _id_of(path: Path) -> str:
     name = path.parent.name if path.name == "events.jsonl" else plain_path(path).stem
-    uuid = _UUID.search(name)
-    if uuid:
-        return uuid[0]
+    # Kimi Code names the folder of a session, above that of each agent.
+    for named in (name, path.parent.parent.parent.name if path.name == "wire.jsonl" else ""):
+        if uuid := _UUID.search(named):
+            return uuid[0]
     # Gemini CLI names a file by its time and the beginning of the id.
     return name.rpartition("-")[2] if name.startswith("session-") else name
 
 
-def _files(source: _Source, environ: Mapping[str, str], home: Path) -> Iterator[SessionFile]:
-    root = _directory(environ.get(source.variable, ""), home) or home / source.default
-    for pattern in source.patterns:
+def _files(agent: str, place: Place, environ: Mapping[str, str], home: Path) -> Iterator[SessionFile]:
+    root = _directory(environ.get(place.variable, ""), home) or home / place.default
+    for pattern in place.patterns:
         for path in root.glob(pattern):
-            if path.name.startswith(claude_code.SUB_AGENT) and source.agent == claude_code.NAME:
+            if path.name.startswith(claude_code.SUB_AGENT) and agent == claude_code.NAME:
                 continue
             if is_compressed_copy(path):
                 continue
@@ -200,20 +160,20 @@ def _files(source: _Source, environ: Mapping[str, str], home: Path) -> Iterator[
             except OSError:
                 continue  # deleted in the meantime, or a dangling link
             modified = datetime.fromtimestamp(status.st_mtime, UTC)
-            if source.about is not None:
-                yield SessionFile(source.agent, path, modified, status.st_size, _id_of(path))
+            if hasattr(_READERS[agent], "about"):
+                yield SessionFile(agent, path, modified, status.st_size, _id_of(path))
                 continue
             try:
                 listed = databases.sessions(path)
             except (FormatError, OSError) as error:
                 problem = SessionHead(problem=str(error))
-                yield SessionFile(source.agent, path, modified, status.st_size, path.stem, problem)
+                yield SessionFile(agent, path, modified, status.st_size, path.stem, problem)
                 continue
             for session in listed:
                 cwd = None if session.cwd is None else sound(session.cwd)
                 head = SessionHead(first_words(sound(session.title)), cwd)
                 at = datetime.fromtimestamp(session.modified, UTC)
-                yield SessionFile(source.agent, path / session.id, at, session.size, session.id, head)
+                yield SessionFile(agent, path / session.id, at, session.size, session.id, head)
 
 
 def _directory(value: str, home: Path) -> Path | None:

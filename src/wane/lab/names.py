@@ -9,6 +9,8 @@ ReaderName: TypeAlias = Literal[
     "codex",
     "pi",
     "copilot-cli",
+    "qwen-code",
+    "kimi-code",
     "gemini-cli",
     "opencode",
     "goose",

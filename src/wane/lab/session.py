@@ -187,6 +187,7 @@ class RecordedSession:
             again. They were paid all the same.
         unread: number of records that could not be read and may have held model calls.
         id: its id, by which sub-agents' sessions in files of their own name it as their parent; empty if it has none.
+        path: for a sub-agent's session that was read with the one that started it, its own file; else empty.
         parent: for a sub-agent's session in a file of its own, the id of the session that started it, or `?` if the
             recording says that it is unknown; else empty.
         marks: the marks of the program around the agent (R18), by index of the part after them.
@@ -213,6 +214,7 @@ class RecordedSession:
     unread: int = 0
     id: str = ""
     parent: str = ""
+    path: str = ""
     marks: dict[int, tuple[Mark, ...]] = field(default_factory=dict)
 
     @property

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from wane import ContextWindow, Kind, chars
+from wane.lab.readers import head
+from wane.lab.readers.reading import line_reader_of
 from wane.lab.session import RecordedSession
 
 SESSIONS = Path(__file__).resolve().parents[4] / "shared" / "sessions"
@@ -41,6 +43,12 @@ def check(session: RecordedSession) -> RecordedSession:
     for sidechain in session.sidechains:
         check(sidechain)
     return session
+
+
+def title_of(path: Path) -> str | None:
+    """How messages call the agent whose records a file has on its lines; None if none is known to write them."""
+    reader = line_reader_of(head(path))
+    return None if reader is None else reader.TITLE
 
 
 def kinds(session: RecordedSession) -> list[str]:

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
+from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts, title_of
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.formats.detection import recording_agent
 from wane.lab.readers import claude_code, gather, read_session
-from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage
 
 USAGE = {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 9}
@@ -69,7 +67,7 @@ def thought(text: str, signature: str = "sig") -> dict[str, Any]:
 
 def read(folder: Path, lines: list[Line]) -> RecordedSession:
     path = write_lines(folder / "s.jsonl", *lines)
-    assert recording_agent(head(path)) == "Claude Code"
+    assert title_of(path) == "Claude Code"
     (session,) = claude_code.read(path)
     return check(session)
 

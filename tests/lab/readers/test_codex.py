@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
+from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts, title_of
 from tests.lab.readers.writing import Line, write_lines
 from wane import FormatError, JournalError, Kind
-from wane.formats.detection import recording_agent
 from wane.lab.readers import codex, gather, read_session
-from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage
 
 META: Line = {
@@ -61,7 +59,7 @@ def cost(total: int, fresh: int = 100, cached: int = 80, out: int = 10, reasonin
 
 def read(folder: Path, *lines: Line) -> RecordedSession:
     path = write_lines(folder / "s.jsonl", *lines)
-    assert recording_agent(head(path)) == "Codex"
+    assert title_of(path) == "Codex"
     (session,) = codex.read(path)
     return check(session)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
+from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts, title_of
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.formats.detection import recording_agent
 from wane.lab.readers import read_session
-from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession
 
 
@@ -56,7 +54,7 @@ def lines() -> list[Line]:
 
 def read(folder: Path, *written: Line) -> RecordedSession:
     path = write_lines(folder / "s.jsonl", *written)
-    assert recording_agent(head(path)) == "GitHub Copilot CLI"
+    assert title_of(path) == "GitHub Copilot CLI"
     (session,) = read_session(path)
     return check(session)
 

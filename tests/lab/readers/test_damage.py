@@ -14,15 +14,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lab.readers import test_atif, test_codex, test_copilot, test_pi
+from tests.lab.readers import test_atif, test_codex, test_copilot, test_kindred, test_pi
 from tests.lab.readers.promises import check
 from tests.lab.readers.test_claude_code import Transcript, said, sub_agent, thought, tool
 from tests.lab.readers.test_recordings import RECORDINGS, loaded
 from tests.lab.readers.writing import Line, write_lines
 from wane import FormatError
-from wane.formats.detection import recording_agent
-from wane.lab.readers import atif, claude_code, codex, copilot_cli, gemini_cli, goose, opencode, pi, read_session
+from wane.lab.readers import (
+    atif,
+    claude_code,
+    codex,
+    copilot_cli,
+    gemini_cli,
+    goose,
+    kimi_code,
+    opencode,
+    pi,
+    read_session,
+)
 from wane.lab.readers.building.lines import head
+from wane.lab.readers.reading import line_reader_of
 
 
 def claude_lines() -> list[Line]:
@@ -100,7 +111,13 @@ def changed(lines: list[Any], path: tuple[Any, ...], to: Any) -> None:
     owner[path[-1]] = to
 
 
-SOURCES = [(claude_code, claude_lines()), (codex, codex_lines()), (pi, pi_lines()), (copilot_cli, test_copilot.lines())]
+SOURCES = [
+    (claude_code, claude_lines()),
+    (codex, codex_lines()),
+    (pi, pi_lines()),
+    (copilot_cli, test_copilot.lines()),
+    (kimi_code, test_kindred.kimi_lines()),
+]
 ANYTHING = st.sampled_from(
     [None, True, -1, 1e99, "", "x\ud800", "rollout", [], [None], [[]], {}, {"type": "text"}, [{"type": 1}]]
 )
@@ -113,7 +130,7 @@ ANYTHING = st.sampled_from(
 )
 def test_a_file_of_nothing_gives_nothing(tmp_path: Path, reader: ModuleType, lines: list[Line]) -> None:
     path = write_lines(tmp_path / "s.jsonl", *lines)
-    assert recording_agent(head(path)) is None
+    assert line_reader_of(head(path)) is None
     assert reader.read(path) == []
 
 
@@ -139,7 +156,7 @@ def test_a_session_comes_of_it_all_the_same(reader: ModuleType, lines: list[Line
         path = write_lines(Path(folder) / "s.jsonl", *[json.dumps(line) for line in damaged])
         if (reader, lines) in SOURCES:
             beginning = head(path)
-            recording_agent(beginning)
+            line_reader_of(beginning)
             reader.about(value for value in beginning if isinstance(value, dict))
             sessions = reader.read(path)
         else:

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
+from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts, title_of
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.formats.detection import recording_agent
 from wane.lab.readers import pi, read_session
-from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage
 
 HEADER: Line = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}
@@ -59,7 +57,7 @@ def chain(*messages: dict[str, Any]) -> list[Line]:
 
 def read(folder: Path, *lines: Line) -> RecordedSession:
     path = write_lines(folder / "s.jsonl", *lines)
-    assert recording_agent(head(path)) == "pi"
+    assert title_of(path) == "pi"
     (session,) = pi.read(path)
     return check(session)
 

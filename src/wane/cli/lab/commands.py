@@ -148,10 +148,11 @@ class ViewOptions:
 class ReplayOptions:
     """Replay recorded sessions under every strategy: what each would have cost and lost.
 
-    It reads sessions of Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
-    proxy; ATIF trajectories; and messages of OpenAI, Anthropic, Gemini or Pydantic AI. wane sessions --all lists the
-    sessions on this machine. It needs no key and no network, and changes nothing. The agent's recorded output stays the
-    same: a replay can say what the agent used and would have missed, but not what it would have done with another view.
+    It reads sessions of Claude Code, Codex, Gemini CLI, OpenCode and other agents (--format names all formats), of
+    Wane and its proxy; ATIF trajectories; and messages of OpenAI, Anthropic, Gemini or Pydantic AI. wane sessions
+    --all lists the sessions on this machine. It needs no key and no network, and changes nothing. The agent's
+    recorded output stays the same: a replay can say what the agent used and would have missed, but not what it
+    would have done with another view.
 
     Examples:
       wane replay session.jsonl

@@ -18,10 +18,20 @@ from wane.core import Counter, Mark
 from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
-from wane.formats.detection import is_journal, recording_agent
-from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain, read_session, shown_path
+from wane.lab.readers import (
+    STDIN,
+    find_files,
+    head,
+    is_foreign,
+    journal,
+    plain_file,
+    read_plain,
+    read_session,
+    shown_path,
+)
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.documents import json_values
+from wane.lab.readers.reading import line_reader_of
 from wane.lab.session import RecordedSession
 
 _OF_PATHS: Final = "./\\*?[~"
@@ -99,13 +109,13 @@ def _read(plain: Path, format_: str, name: str) -> Messages | RecordedSession:
     if is_foreign(plain):
         return _only(read_plain(plain, format_, name), name)
     beginning = head(plain) if format_ == "auto" else []
-    if format_ == "journal" or is_journal(beginning):
+    if format_ == "journal" or journal.recognises(beginning):
         try:
             return _from_journal(plain)
         except JournalError:
             # The whole records of a damaged journal can still be read.
             format_ = "journal"
-    if format_ in FORMAT_NAMES or (format_ == "auto" and recording_agent(beginning) is None):
+    if format_ in FORMAT_NAMES or (format_ == "auto" and line_reader_of(beginning) is None):
         with suppress(FormatError):
             if messages := _messages(plain, format_):
                 return messages

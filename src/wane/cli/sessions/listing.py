@@ -16,21 +16,12 @@ from wane.cli.commands import SessionsOptions
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, write_json
 from wane.journal import SessionInfo, SessionStore, default_root
-from wane.lab.discover import SessionFile, find_sessions, look_into, short_ids
+from wane.lab.discover import AGENTS, SessionFile, find_sessions, look_into, short_ids
 from wane.proxy.store.base import is_session_id
 
 SHOWN: Final = 20
 """Sessions to show of each other agent; JSON holds all of them."""
 
-_AGENTS: Final = {
-    "claude-code": "Claude Code",
-    "codex": "Codex",
-    "pi": "pi",
-    "copilot-cli": "GitHub Copilot CLI",
-    "gemini-cli": "Gemini CLI",
-    "opencode": "OpenCode",
-    "goose": "Goose",
-}
 _SHORT_ID: Final = 12
 _APIS: Final = {
     "anthropic": "Anthropic Messages",
@@ -165,7 +156,7 @@ def _print_others(files: Sequence[SessionFile]) -> None:
         by_agent.setdefault(file.agent, []).append((file, short))
     for agent, of_agent in by_agent.items():
         line("")
-        line((f"{_AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
+        line((f"{AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
         for file, short in of_agent[:SHOWN]:
             head = look_into(file)
             directory = f"  {printable(head.cwd)}" if head.cwd else ""

@@ -24,14 +24,14 @@ from wane.cli.terminal.text import counted, cut, local_time, plain_console, prin
 from wane.core import Episode, Item, Kind, Pinned, Step
 from wane.core.errors import JournalError
 from wane.formats import get_format
-from wane.formats.detection import is_journal, recording_agent
 from wane.journal import MessageRecord, PassRecord, SessionFile, model_calls, read
 from wane.journal.records import UNKNOWN_PARENT
 from wane.journal.store import id_of
 from wane.journal.titles import TITLE_LENGTH, title_of
-from wane.lab.readers import head
+from wane.lab.readers import head, journal
 from wane.lab.readers.databases import is_database
 from wane.lab.readers.kin import descendants
+from wane.lab.readers.reading import line_reader_of
 from wane.rebuilding import Rebuilt, rebuild
 from wane.strategies.base import Substitute
 
@@ -159,7 +159,8 @@ def show_session(options: ShowOptions) -> int:
         agent: str | None = "OpenCode or Goose"
         if not is_database(path):
             beginning = head(path) if path.is_file() else []
-            agent = None if is_journal(beginning) else recording_agent(beginning)
+            reader = line_reader_of(beginning)
+            agent = None if reader is None or reader.NAME == journal.NAME else reader.TITLE
         if agent is None:
             raise
         raise InputError(

@@ -22,6 +22,7 @@ from wane.lab.readers.building.values import usage_of
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "aider"
+TITLE: Final = "aider"
 
 _STARTED: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
 _MARK: Final = re.compile(r"\n(> |#### |# aider chat started at (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*(?:\n|$)))")

@@ -23,6 +23,7 @@ from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession
 
 NAME: Final = "atif"
+TITLE: Final = "an ATIF trajectory"
 
 _SOURCES: Final = ("agent", "system", "user")
 

@@ -23,10 +23,25 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import DAMAGED, Problems, name_abandoned, plain_path, records
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
+from wane.lab.readers.places import Place
 from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "codex"
+TITLE: Final = "Codex"
+PLACES: Final = (
+    Place(
+        "CODEX_HOME",
+        ".codex",
+        (
+            "sessions/**/rollout-*.jsonl",
+            "sessions/**/rollout-*.jsonl.zst",
+            "archived_sessions/**/rollout-*.jsonl",
+            "archived_sessions/**/rollout-*.jsonl.zst",
+        ),
+    ),
+)
 
+_LINES: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 # Codex's own state, which no request carries.
 _ASIDE: Final = frozenset(
     {
@@ -119,6 +134,14 @@ class _RolloutLine:
     def is_turn(self) -> bool:
         """Whether it is a message to the agent, from a person or from an agent that set its task."""
         return isinstance(self.what, Part) and self.what.kind is Kind.USER
+
+
+def recognises(head: Sequence[object]) -> bool:
+    """Return whether the first JSON values of a file are lines of a rollout, in today's form or the first one."""
+    lines = [mapping(value) for value in head]
+    if any(line.get("type") in _LINES and isinstance(line.get("payload"), dict) for line in lines):
+        return True
+    return bool(lines) and "type" not in lines[0] and {"id", "timestamp", "instructions"} <= lines[0].keys()
 
 
 def read(path: Path) -> list[RecordedSession]:

@@ -7,7 +7,7 @@ counts premium requests, not dollars. Older versions record the output alone, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +18,12 @@ from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, records
 from wane.lab.readers.building.values import count, items, mapping, objects, seconds, text, usage_of
+from wane.lab.readers.places import Place
 from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "copilot-cli"
+TITLE: Final = "GitHub Copilot CLI"
+PLACES: Final = (Place("COPILOT_HOME", ".copilot", ("session-state/*/events.jsonl", "session-state/*.jsonl")),)
 
 _FAMILIES: Final = (
     *("abort", "assistant", "auto_mode_switch", "capabilities", "command", "commands", "elicitation", "exit_plan_mode"),
@@ -30,7 +33,17 @@ _FAMILIES: Final = (
 )
 """First words of the types of events."""
 
+_TELLING: Final = ("session.", "user.", "assistant.", "hook.", "tool.", "system.")
+
 _Event = tuple[int, Mapping[str, Any]]
+
+
+def recognises(head: Sequence[object]) -> bool:
+    """Return whether the first JSON values of a file are events of Copilot CLI."""
+    return any(
+        isinstance(line.get("data"), dict) and "parentId" in line and str(line.get("type")).startswith(_TELLING)
+        for line in map(mapping, head)
+    )
 
 
 def read(path: Path) -> list[RecordedSession]:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
-from wane.formats.detection import recording_agent
+from wane.lab.readers import codex
 from wane.lab.readers.building.lines import DAMAGED, compression, head, is_compressed_copy, plain_path, unpacked
 from wane.lab.readers.databases import is_session
 
@@ -93,7 +93,7 @@ def _must_be_unpacked(path: Path) -> bool:
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
     try:
-        return recording_agent(head(path)) != "Codex"
+        return not codex.recognises(head(path))
     except DAMAGED:
         return True
 

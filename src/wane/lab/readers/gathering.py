@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
 from wane.lab.readers.building.joining import join
+from wane.lab.readers.claude_code import SUB_AGENT
 from wane.lab.readers.files import find_files
 from wane.lab.readers.kin import descendants, nested
 from wane.lab.readers.reading import briefly, read_file
@@ -123,17 +124,23 @@ def _read_all(
 ) -> tuple[list[Recording], list[Unread], list[str]]:
     """Return the sessions of some paths, without those of sub-agents, the files skipped, and those named repeatedly."""
     files, named, repeated = _files(paths)
-    recordings: list[Recording] = []
+    by_file: dict[Path, list[RecordedSession]] = {}
     unread: list[Unread] = []
-    for number, file in enumerate(files):
-        try:
-            recordings += [Recording(session, str(file)) for session in read_file(file, format_)]
-        except (FormatError, JournalError, MissingExtraError) as error:
-            if file in named:
-                raise
-            unread.append(Unread(str(file), briefly(error)))
+    read_with_parent: set[str] = set()
+    # Those of sub-agents last: most of them have been read with the session that started them by then.
+    for number, file in enumerate(sorted(files, key=_is_of_sub_agent)):
+        if str(file) not in read_with_parent:
+            try:
+                by_file[file] = read_file(file, format_)
+            except (FormatError, JournalError, MissingExtraError) as error:
+                if file in named:
+                    raise
+                unread.append(Unread(str(file), briefly(error)))
+        for session in by_file.get(file, ()):
+            read_with_parent.update(side.path for side in session.sidechains)
         if progress:
             progress(number + 1, len(files))
+    recordings = [Recording(session, str(file)) for file in files for session in by_file.get(file, ())]
     if not recordings:
         raise FormatError(f"none of the {len(files)} files holds a session; the first of them: {unread[0].why}")
     inner = nested([recording.session for recording in recordings])
@@ -143,6 +150,10 @@ def _read_all(
         sides.update((side.source, side.name) for side in recording.session.sidechains)
     outer = [recording for recording in recordings if (recording.session.source, recording.session.name) not in sides]
     return outer, unread, repeated
+
+
+def _is_of_sub_agent(file: Path) -> bool:
+    return file.name.startswith(SUB_AGENT) or (file.name == "wire.jsonl" and file.parent.name != "main")
 
 
 def _branched(recordings: Sequence[Recording]) -> list[Recording]:

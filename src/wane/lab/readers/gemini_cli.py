@@ -16,9 +16,12 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, count_abandoned
 from wane.lab.readers.building.values import mapping, objects, seconds, text, usage_of
 from wane.lab.readers.documents import Value
+from wane.lab.readers.places import Place
 from wane.lab.session import ModelCall, RecordedSession
 
 NAME: Final = "gemini-cli"
+TITLE: Final = "Gemini CLI"
+PLACES: Final = (Place("GEMINI_CLI_HOME", "", (".gemini/tmp/*/chats/session-*.json*",)),)
 
 _CONTEXT: Final = "<session_context>"
 _SHOWN_ONLY: Final = frozenset({"info", "error", "warning"})

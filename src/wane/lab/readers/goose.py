@@ -17,9 +17,12 @@ from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import amount, count, decoded, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
+from wane.lab.readers.places import Place
 from wane.lab.session import RecordedSession
 
 NAME: Final = "goose"
+TITLE: Final = "Goose"
+PLACES: Final = (Place("XDG_DATA_HOME", ".local/share", ("goose/sessions/sessions.db",)),)
 TABLES: Final = frozenset({"sessions", "messages"})
 
 _CALL_INDEX: Final = "goose.toolCall.providerIndex"

@@ -132,10 +132,17 @@ class StrategyActions:
 
 
 NAME: Final = "journal"
+TITLE: Final = "Wane"
 
 # Topics of a proxy's notes: the client's messages, and the end of a reply.
 _CLIENT: Final = "client"
 _REPLY: Final = "reply"
+
+
+def recognises(head: Sequence[object]) -> bool:
+    """Return whether the first JSON value of a file is the header of a journal."""
+    first = head[0] if head else None
+    return isinstance(first, dict) and first.get("kind") == "session" and isinstance(first.get("version"), int)
 
 
 def read(path: Path) -> list[RecordedSession]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +34,33 @@ def descendants(path: Path) -> list[Path]:
         return []
     # The proxy keeps sessions that begin alike in a folder of their own.
     proxied = first.get("kind") == "session" and own.startswith(f"{path.parent.name}-")
-    beside = path.parent.parent.glob("*/*.jsonl") if proxied else path.parent.glob("*.jsonl*")
+    folder, pattern = (path.parent.parent, "*/*.jsonl") if proxied else (path.parent, "*.jsonl*")
+    children = _children_in(folder, pattern, folder.stat().st_mtime_ns)
+    files: list[Path] = []
+    waiting, visited = [own], {own}
+    while waiting:
+        for child, file in children.get(waiting.pop(), ()):
+            if child not in visited and file != path:  # files may name each other as parents
+                files.append(file)
+                waiting.append(child)
+                visited.add(child)
+    return files
+
+
+@lru_cache(maxsize=4)
+def _children_in(folder: Path, pattern: str, _changed: int) -> dict[str, list[tuple[str, Path]]]:
+    """Return the sub-agents in a folder, each with its id and file, by the session that started it.
+
+    The time of the folder's last change is an argument, so that files that are added later are seen.
+    """
     children: dict[str, list[tuple[str, Path]]] = {}
-    for file in sorted(beside):
+    for file in sorted(folder.glob(pattern)):
         if plain_path(file).suffix != ".jsonl" or is_compressed_copy(file):
             continue
         child, parent = ids_of(first_record(file))
-        if parent and file != path:
+        if parent:
             children.setdefault(parent, []).append((child, file))
-    files: list[Path] = []
-    waiting = [own]
-    while waiting:
-        # `pop`, because files may name each other as parents.
-        for child, file in children.pop(waiting.pop(), ()):
-            files.append(file)
-            waiting.append(child)
-    return files
+    return children
 
 
 def nested(sessions: Sequence[RecordedSession]) -> set[int]:

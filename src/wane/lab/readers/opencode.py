@@ -19,9 +19,12 @@ from wane.lab.readers.building.lines import Problems, count_abandoned
 from wane.lab.readers.building.values import amount, decoded, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
+from wane.lab.readers.places import Place
 from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "opencode"
+TITLE: Final = "OpenCode"
+PLACES: Final = (Place("XDG_DATA_HOME", ".local/share", ("opencode/opencode.db",)),)
 TABLES: Final = frozenset({"session", "message", "part"})
 
 _INTERRUPTED: Final = "[Tool execution was interrupted]"

@@ -19,9 +19,12 @@ from wane.lab.readers.building.blocks import Answer, Content, content, couple_it
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import name_abandoned, path_to, records
 from wane.lab.readers.building.values import amount, count, items, mapping, objects, seconds, text
+from wane.lab.readers.places import Place
 from wane.lab.session import ModelCall, RecordedSession, Usage
 
 NAME: Final = "pi"
+TITLE: Final = "pi"
+PLACES: Final = (Place("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",)),)
 
 _MESSAGES: Final = frozenset({"message", "custom_message", "branch_summary"})
 # Settings, names and extensions' notes, which no request carries.
@@ -39,6 +42,15 @@ class _TreeLine:
     id: str
     parent: str | None
     data: Mapping[str, Any]
+
+
+def recognises(head: Sequence[object]) -> bool:
+    """Return whether the first JSON values of a file are its header or messages of pi."""
+    first = mapping(head[0]) if head else {}
+    if first.get("type") == "session" and "id" in first and "cwd" in first:
+        return True
+    messages = [mapping(line.get("message")) for line in map(mapping, head) if line.get("parentId")]
+    return any(message.get("role") in ("toolResult", "bashExecution") for message in messages)
 
 
 def read(path: Path) -> list[RecordedSession]:

@@ -26,6 +26,8 @@ PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini")
 """The names in `wane.formats` of the formats of providers' messages."""
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "model"})
+_CONTENT: Final = frozenset({"content", "function_call", "parts", "reasoning", "reasoning_content", "tool_calls"})
+"""Fields of which a message has one; others with a role are lines of a session file in a form that is not known."""
 _ANTHROPIC: Final = frozenset({"tool_use", "tool_result", "thinking"})
 
 
@@ -143,7 +145,9 @@ def _is_message(value: object) -> bool:
     if not isinstance(value, dict):
         return False
     role = value.get("role")
-    return (isinstance(role, str) and role in _ROLES) or any(map(_is_message, items(value.get("items"))))
+    if isinstance(role, str) and role in _ROLES and not _CONTENT.isdisjoint(value):
+        return True
+    return any(map(_is_message, items(value.get("items"))))
 
 
 def _refuse_anthropic(message: Any) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
 
 NAME: Final = "pydantic_ai"
+TITLE: Final = "Pydantic AI"
 
 # Pydantic AI sets these on a response whose usage is a sum over several requests.
 _NAMESPACE: Final = "__pydantic_ai__"

@@ -1,24 +1,35 @@
-"""Reads the sessions of one file, in its own format or one that the caller names."""
+"""Reads the sessions of one file, in its own format or one that the caller names.
+
+A reader is a module of this package, named as its format in `wane.lab.names`. It says of itself
+
+- `NAME` and `TITLE`, how messages call the agent or the format;
+- `PLACES`, where the agent keeps its sessions, if Wane is to list them, and `about`, the title in a file's first lines;
+- `recognises`, whether the first JSON values of a file are of its format;
+- and it has `read` for files with a record on each line, or `sessions` for JSON documents.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from wane.core.errors import FormatError, JournalError
-from wane.formats.detection import LOOKED_AT, RECORDINGS, recording_agent, shape
+from wane.formats.detection import shape
 from wane.lab.names import READER_NAMES
 from wane.lab.readers import aider, databases
-from wane.lab.readers.building.lines import DAMAGED, Problems, head, unpacked
+from wane.lab.readers.building.lines import DAMAGED, LOOKED_AT, Problems, head, unpacked
 from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import plain_file, shown_path
+from wane.lab.readers.unread import refuse_unread
 from wane.lab.session import RecordedSession
 
-_OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "gemini-cli", "opencode", "goose", "auto")
+_PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini", "auto")
+"""Formats of providers' messages, which have one reader."""
 _BEGINNING: Final = 256
 """Bytes at the start of a file that tell whether it is aider's history."""
 _SHORT: Final = 1 << 20
@@ -26,7 +37,18 @@ _SHORT: Final = 1 << 20
 
 
 class LineReader(Protocol):
-    """Reads one format of files with one record per line: a module with the format's name."""
+    """Reads one format of files with one record per line."""
+
+    NAME: str
+    TITLE: str
+
+    def recognises(self, head: Sequence[object]) -> bool:
+        """Return whether the first JSON values of a file look like this format, by what is in their messages."""
+        ...
+
+    def about(self, lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
+        """Return the first turn that a person typed, and the working directory, from the first lines of a file."""
+        ...
 
     def read(self, path: Path) -> list[RecordedSession]:
         """Return the sessions of a file, mostly one; none if it holds nothing in this format.
@@ -41,7 +63,7 @@ class LineReader(Protocol):
 
 
 class DocumentReader(Protocol):
-    """Reads one format of the JSON values in a file: a module with the format's name, or a `ProviderReader`."""
+    """Reads one format of the JSON values in a file: a module, or a `ProviderReader`."""
 
     def recognises(self, head: Sequence[object]) -> bool:
         """Return whether the first JSON values of a file look like this format."""
@@ -112,50 +134,73 @@ def _read_as(path: Path, name: str) -> list[RecordedSession]:
     reader = _reader_name(name)
     if reader == aider.NAME:
         raise FormatError("it is no chat history of aider, which begins with '# aider chat started at'")
-    if any(reader == line_reader for line_reader, _ in RECORDINGS.values()):
-        return _line_reader(reader).read(path)
+    module = _reader(reader)
+    if hasattr(module, "read"):
+        return cast(LineReader, module).read(path)
     problems = Problems()
-    return _document_reader(reader).sessions(json_values(path, problems), path.stem, problems)
+    return cast(DocumentReader, module).sessions(json_values(path, problems), path.stem, problems)
 
 
-def _line_reader(name: str) -> LineReader:
-    return cast(LineReader, import_module(f"wane.lab.readers.{name.replace('-', '_')}"))
-
-
-def _document_reader(name: str) -> DocumentReader:
-    if name in ("openai", "anthropic", "openai_responses", "gemini", "auto"):
+def _reader(name: str) -> object:
+    if name in _PROVIDERS:
         from wane.lab.readers.providers import ProviderReader
 
         return ProviderReader(name)
-    return cast(DocumentReader, import_module(f"wane.lab.readers.{name.replace('-', '_')}"))
+    return import_module(f"wane.lab.readers.{name.replace('-', '_')}")
+
+
+def session_readers() -> Iterator[Any]:
+    """Yield the modules that read the sessions of agents, in the order of their names."""
+    for name in READER_NAMES:
+        if name not in _PROVIDERS:
+            yield _reader(name)
+
+
+@cache
+def _line_readers() -> tuple[LineReader, ...]:
+    return tuple(reader for reader in session_readers() if hasattr(reader, "read") and hasattr(reader, "recognises"))
+
+
+@cache
+def _document_readers() -> tuple[DocumentReader, ...]:
+    readers = [cast(DocumentReader, reader) for reader in session_readers() if hasattr(reader, "sessions")]
+    return (*readers, cast(DocumentReader, _reader("auto")))
+
+
+def line_reader_of(head: Sequence[object]) -> LineReader | None:
+    """Return the reader of a file with one record per line, by its first JSON values; None if none knows them."""
+    return next((reader for reader in _line_readers() if reader.recognises(head)), None)
 
 
 def _read_any(path: Path) -> list[RecordedSession]:
     with unpacked(path) as file:
         short_lines = len(file.readline(_SHORT)) < _SHORT
-    if short_lines and (agent := recording_agent(head(path))):
-        return _line_reader(RECORDINGS[agent][0]).read(path)
+    if short_lines:
+        beginning = head(path)
+        if reader := line_reader_of(beginning):
+            return reader.read(path)
+        refuse_unread(beginning)
     problems = Problems()
     try:
         numbered = json_values(path, problems)
     except FormatError as error:
-        raise FormatError(f"{error}. {_EXPECTED}") from None
+        raise FormatError(f"{error}. {_expected()}") from None
     values = [value for _, value in numbered]
-    for name in _OF_DOCUMENTS:
-        if (documents := _document_reader(name)).recognises(values[:LOOKED_AT]):
-            return documents.sessions(numbered, path.stem, problems)
     document = values[0] if len(values) == 1 else values
     listed = document if isinstance(document, list) else values
-    if agent := recording_agent(listed):
-        lines = _line_reader(RECORDINGS[agent][0])
+    refuse_unread(listed[:LOOKED_AT])
+    for documents in _document_readers():
+        if documents.recognises(values[:LOOKED_AT]):
+            return documents.sessions(numbered, path.stem, problems)
+    if reader := line_reader_of(listed[:LOOKED_AT]):
         if listed is values and _is_by_lines(path):
-            return lines.read(path)
+            return reader.read(path)
         # The records are in a list, or on several lines each, as `jq` writes them.
         with TemporaryDirectory(prefix="wane-") as folder:
             copy = Path(folder) / path.name
             copy.write_text("".join(f"{json.dumps(value)}\n" for value in listed), encoding="utf-8")
-            return lines.read(copy)
-    raise FormatError(f"it is JSON, but of no known format: {shape(document)}. {_EXPECTED}")
+            return reader.read(copy)
+    raise FormatError(f"it is JSON, but of no known format: {shape(document)}. {_expected()}")
 
 
 def _is_by_lines(path: Path) -> bool:
@@ -168,8 +213,13 @@ def _is_by_lines(path: Path) -> bool:
         return False
 
 
-_EXPECTED: Final = (
-    "Expected a session of Claude Code, Codex, pi, Copilot CLI, Gemini CLI, OpenCode, Goose, aider or Wane, messages of"
-    " OpenAI chat, Anthropic, OpenAI Responses or Pydantic AI, a request body with them, or an ATIF trajectory."
-    f" To force a format, name it: {', '.join(READER_NAMES)}"
-)
+_EXPECTED: Final = "Expected a session of"
+
+
+def _expected() -> str:
+    agents = [reader.TITLE for reader in session_readers() if reader.NAME not in ("atif", "pydantic_ai")]
+    return (
+        f"{_EXPECTED} {', '.join(agents[:-1])} or {agents[-1]}, messages of OpenAI chat, Anthropic, OpenAI Responses, "
+        "Gemini or Pydantic AI, a request body with them, or an ATIF trajectory. To force a format, name it: "
+        f"{', '.join(READER_NAMES)}"
+    )

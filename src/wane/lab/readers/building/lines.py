@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
 from wane.core.errors import MissingExtraError
-from wane.formats.detection import LOOKED_AT
 from wane.lab.session import ModelCall, Problem
 
 LONGEST_LINE: Final = 128 * 1024 * 1024
@@ -20,6 +19,9 @@ LONGEST_LINE: Final = 128 * 1024 * 1024
 
 NAMED_EACH: Final = 20
 """How many problems of a kind are named line by line; the rest are only counted."""
+
+LOOKED_AT: Final = 30
+"""Number of lines at the beginning of a file that tell its format."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 DAMAGED: Final = (OSError, EOFError, zlib.error)

@@ -11,12 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.detection import is_claude_code_line
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, records
@@ -32,9 +32,12 @@ from wane.lab.readers.claude_code.entries import (
     queued,
 )
 from wane.lab.readers.kin import first_record
+from wane.lab.readers.places import Place
 from wane.lab.session import RecordedSession
 
 NAME: Final = "claude-code"
+TITLE: Final = "Claude Code"
+PLACES: Final = (Place("CLAUDE_CONFIG_DIR", ".claude", ("projects/*/*.jsonl",)),)
 
 SUB_AGENT: Final = "agent-"
 """Prefix of the names of sub-agents' files."""
@@ -72,6 +75,23 @@ _ASIDE: Final = frozenset(
 )
 
 
+def recognises(head: Sequence[object]) -> bool:
+    """Return whether the first JSON values of a file are lines of a transcript."""
+    return any(_is_line(mapping(value)) for value in head)
+
+
+def _is_line(line: Mapping[str, Any]) -> bool:
+    """Whether an object is recognisably a line: Qwen Code's have the same outer keys, and other messages in them."""
+    kind, message = line.get("type"), mapping(line.get("message"))
+    if kind in ("user", "assistant"):
+        return isinstance(message.get("content"), str | list) and ("uuid" in line or "sessionId" in line)
+    if kind in ("file-history-snapshot", "summary"):
+        return "messageId" in line or "leafUuid" in line
+    # A tuple, because the type may be any JSON.
+    telling = {"system": "systemPayload" not in line, "attachment": "attachment" in line, "progress": "data" in line}
+    return isinstance(kind, str) and "sessionId" in line and telling.get(kind, kind.startswith(("queue-op", "api-req")))
+
+
 def read(path: Path) -> list[RecordedSession]:
     """Return the session of a transcript with those of its sub-agents (see `LineReader`); none if it holds none."""
     transcript = _Transcript(path)
@@ -80,7 +100,9 @@ def read(path: Path) -> list[RecordedSession]:
     session = transcript.session(path.stem, transcript.entries, transcript.problems)
     files = _agent_files(path, transcript.session_ids)
     for _, file in files:
-        session.sidechains += read(file)
+        for side in read(file):
+            side.path = str(file)
+            session.sidechains.append(side)
     session.sidechains += transcript.sub_sessions(without={agent for agent, _ in files})
     return [session]
 
@@ -154,7 +176,7 @@ class _Transcript:
             self._entry(line, data)
         elif kind not in _ASIDE:
             self.problems.add(line, f"a line of the unknown type {kind!r}")
-        self.recognised = self.recognised or is_claude_code_line(data)
+        self.recognised = self.recognised or _is_line(data)
 
     def _entry(self, line: int, data: Mapping[str, Any]) -> None:
         uuid = text(data.get("uuid"))
@@ -222,8 +244,23 @@ def _agent_files(path: Path, session_ids: set[str]) -> list[tuple[str, Path]]:
     """Return the files of a session's sub-agents, each with its agent: those in its own folder, and those beside it."""
     if path.name.startswith(SUB_AGENT):
         return []
-    files = sorted(path.with_suffix("").glob(f"subagents/**/{SUB_AGENT}*.jsonl"))
-    for file in sorted(path.parent.glob(f"{SUB_AGENT}*.jsonl")):
-        if text(first_record(file).get("sessionId")) in session_ids:
-            files.append(file)
+    files: list[Path] = []
+    own = path.with_suffix("")
+    if own.is_dir():
+        files += sorted(own.glob(f"subagents/**/{SUB_AGENT}*.jsonl"))
+    beside = _files_beside(path.parent, path.parent.stat().st_mtime_ns)
+    for session_id in sorted(session_ids):
+        files += beside.get(session_id, ())
     return [(file.stem.removeprefix(SUB_AGENT), file) for file in files]
+
+
+@lru_cache(maxsize=4)
+def _files_beside(folder: Path, _changed: int) -> dict[str, list[Path]]:
+    """Return the files of sub-agents in a folder by session, as older versions left them; all are opened once.
+
+    The time of the folder's last change is an argument, so that files that are added later are seen.
+    """
+    files: dict[str, list[Path]] = {}
+    for file in sorted(folder.glob(f"{SUB_AGENT}*.jsonl")):
+        files.setdefault(text(first_record(file).get("sessionId")), []).append(file)
+    return files

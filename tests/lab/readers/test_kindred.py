@@ -1,0 +1,192 @@
+"""Files whose lines look like another agent's: Qwen Code, Kimi Code, and those that are refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.readers.promises import check, kinds, texts, title_of
+from tests.lab.readers.writing import write_lines
+from wane.core.errors import FormatError
+from wane.lab.readers import claude_code, kimi_code, qwen_code, read_session
+from wane.lab.session import Usage
+
+Line = dict[str, Any]
+
+
+def qwen(number: int, kind: str, parts: list[Line] | None = None, *, after: int | None = None, **more: Any) -> Line:
+    """A record of Qwen Code 0.24."""
+    parent = (number - 1 if number else None) if after is None else after
+    message = {} if parts is None else {"message": {"role": "model" if kind == "assistant" else "user", "parts": parts}}
+    head = {
+        "uuid": f"u{number}",
+        "parentUuid": None if parent is None else f"u{parent}",
+        "sessionId": "s",
+        "type": kind,
+    }
+    return {
+        **head,
+        "timestamp": f"2026-11-28T19:00:{number:02}.000Z",
+        "version": "0.24.4",
+        "cwd": "/w",
+        **message,
+        **more,
+    }
+
+
+def used(prompt: int, candidates: int, thoughts: int = 0, cached: int = 0) -> Line:
+    total = prompt + candidates
+    counts = {"promptTokenCount": prompt, "candidatesTokenCount": candidates, "thoughtsTokenCount": thoughts}
+    return {"usageMetadata": {**counts, "totalTokenCount": total, "cachedContentTokenCount": cached}, "model": "qwen3"}
+
+
+def response(number: int, prompt: int, output: int) -> Line:
+    counts = {"input_token_count": prompt, "output_token_count": output, "total_token_count": prompt + output}
+    event = {"event.name": "qwen-code.api_response", "model": "qwen3", **counts}
+    return qwen(number, "system", subtype="ui_telemetry", systemPayload={"uiEvent": event})
+
+
+READ: Line = {"functionCall": {"id": "c1", "name": "read_file", "args": {"path": "/a.py"}}}
+SEEN: Line = {"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "x = 1"}}}
+THOUGHT: Line = {"text": "Hm.", "thought": True}
+
+
+def test_qwen_code_has_the_outer_keys_of_claude_code_and_contents_of_gemini(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "s.jsonl",
+        qwen(0, "user", [{"text": "Never touch the migrations."}]),
+        response(1, 900, 40),
+        qwen(2, "assistant", [THOUGHT, READ], **used(900, 40, thoughts=8)),
+        qwen(3, "tool_result", [SEEN]),
+        qwen(4, "user", [{"text": "A cron job ran."}], subtype="cron"),
+        response(5, 300, 20),
+        qwen(6, "assistant", [{"text": "Done."}], **used(950, 12, cached=900)),
+    )
+    assert title_of(path) == "Qwen Code"
+    assert not claude_code.recognises([json.loads(line) for line in path.read_text().splitlines()])
+    (session,) = map(check, read_session(path))
+    assert (session.source, session.title, session.cwd) == (qwen_code.NAME, "Never touch the migrations.", "/w")
+    assert kinds(session) == ["user", "reasoning", "call", "result", "notice", "text"]
+    # The thoughts are among the candidates, as the total tells.
+    assert [call.usage for call in session.calls] == [Usage(900, output=40), Usage(50, 900, 0, 12)]
+    assert [call.usage for call in session.asides] == [Usage(300, output=20)]  # a response that was no answer
+    assert session.problems == []
+
+
+def test_qwen_code_names_branches_that_were_taken_back_and_compresses(tmp_path: Path) -> None:
+    kept = [{"text": "Go on."}]
+    snapshot = {"role": "user", "parts": [{"text": "<state_snapshot>All.</state_snapshot>"}]}
+    payload = {"compressedHistory": [snapshot, {"role": "user", "parts": kept}], "info": {"originalTokenCount": 900}}
+    path = write_lines(
+        tmp_path / "s.jsonl",
+        qwen(0, "user", [{"text": "One."}]),
+        qwen(1, "assistant", [{"text": "Wrong."}], **used(500, 5)),
+        qwen(2, "user", [{"text": "Two."}], after=0),
+        qwen(3, "user", kept),
+        qwen(4, "system", subtype="chat_compression", systemPayload=payload),
+        qwen(5, "assistant", [{"text": "Right."}], **used(600, 6)),
+    )
+    (session,) = map(check, read_session(path))
+    assert texts(session) == ["One.", "Two.", "Go on.", "Right."]
+    assert [call.usage for call in session.abandoned] == [Usage(500, output=5)]
+    (compaction,) = session.compactions
+    assert (compaction.position, compaction.first_kept, compaction.tokens_before) == (3, 2, 900)
+    assert compaction.summary == "<state_snapshot>All.</state_snapshot>"
+
+
+def kimi(kind: str, **data: Any) -> Line:
+    """A line of Kimi Code 2.1."""
+    return {"type": kind, "agentId": "main", "time": 1_795_894_246_000, **data}
+
+
+def event(kind: str, **data: Any) -> Line:
+    return kimi("context.append_loop_event", event={"type": kind, "step": 1, **data})
+
+
+def said(text: str, origin: str = "user") -> Line:
+    message = {"role": "user", "content": [{"type": "text", "text": text}], "origin": {"kind": origin}}
+    return kimi("context.append_message", message=message)
+
+
+def kimi_usage(fresh: int, cached: int = 0, output: int = 5) -> Line:
+    return {"inputOther": fresh, "output": output, "inputCacheRead": cached, "inputCacheCreation": 0}
+
+
+def kimi_lines() -> list[Line]:
+    usage, summary = kimi_usage(100, 900, 20), kimi_usage(50)
+    repeated = {"message": {"role": "assistant", "content": [{"type": "text", "text": "I look."}]}}
+    return [
+        {"type": "metadata", "protocol_version": "1.5"},
+        kimi("profile.bind", systemPrompt="You are Kimi."),
+        kimi("turn.prompt", input=[{"type": "text", "text": "Fix it."}]),
+        said("Fix it."),
+        said("<system-reminder>Today.</system-reminder>", "injection"),
+        event("step.begin"),
+        kimi("llm.tools_snapshot", tools=[{"name": "Read"}]),
+        kimi("llm.request", provider="kimi", model="kimi-k2.5", modelAlias="m", thinkingEffort="high"),
+        kimi("usage.record", model="m", usage=usage),
+        event("content.part", part={"type": "think", "think": "Hm."}),
+        event("content.part", part={"type": "text", "text": "I look."}),
+        event("tool.call", toolCallId="c1", name="Read", args={"path": "a.py"}),
+        event("tool.result", toolCallId="c1", result={"output": "x = 1"}),
+        event("step.end", usage=usage),
+        kimi("usage.record", model="m", usage=summary),
+        kimi("context.apply_compaction", summary="So.", contextSummary="As you know: So.", tokensBefore=1_020),
+        {"type": "agent.message.appended", "message": repeated, "kind": "event"},
+        said("Wrong."),
+        event("step.begin"),
+        event("content.part", part={"type": "text", "text": "Oh."}),
+        event("step.end", usage=kimi_usage(70)),
+        kimi("context.undo", count=1),
+    ]
+
+
+def test_kimi_code_records_everything_twice_and_the_usage_of_a_call_three_times(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions" / "wd" / "session_1"
+    write_lines(folder / "agents" / "main" / "wire.jsonl", *kimi_lines())
+    step = [event("step.begin"), event("content.part", part={"type": "text", "text": "Yes."}), event("step.end")]
+    write_lines(folder / "agents" / "coder-1" / "wire.jsonl", said("Look."), *step)
+    (folder / "state.json").write_text('{"cwd": "/w"}')
+    (session,) = map(check, read_session(tmp_path))
+    assert (session.source, session.name, session.cwd, session.title) == (kimi_code.NAME, "session_1", "/w", "Fix it.")
+    assert kinds(session) == ["system", "user", "notice", "reasoning", "text", "call", "result"]
+    (call,) = session.calls
+    assert (call.usage, call.model, call.provider, call.effort) == (Usage(100, 900, 0, 20), "kimi-k2.5", "kimi", "high")
+    assert [aside.usage for aside in session.asides] == [Usage(50, output=5)]
+    assert [made.usage for made in session.abandoned] == [Usage(70, output=5)]
+    (compaction,) = session.compactions
+    assert (compaction.summary, compaction.tokens_before) == ("As you know: So.", 1_020)
+    assert [side.name for side in session.sidechains] == ["session_1/coder-1"]
+    assert session.system_tokens
+
+
+@pytest.mark.parametrize(
+    ("line", "whose"),
+    [
+        ({"role": "user", "message": {"content": [{"type": "text", "text": "Go."}]}}, "a transcript of Cursor"),
+        ({"type": "message", "role": "user", "text": "Go.", "session_id": "s"}, "the output of Droid"),
+    ],
+)
+def test_what_holds_too_little_is_refused_by_name(tmp_path: Path, line: Line, whose: str) -> None:
+    path = write_lines(tmp_path / "s.jsonl", line)
+    with pytest.raises(FormatError, match=f"it is {whose}"):
+        read_session(path)
+    with pytest.raises(FormatError, match=f"it is {whose}"):
+        read_session(write_lines(tmp_path / "t.json", json.dumps([line], indent=1)))
+
+
+def test_each_file_of_an_old_folder_is_opened_for_its_session_once(tmp_path: Path) -> None:
+    for number in range(6):
+        line = {"type": "user", "uuid": f"u{number}", "sessionId": f"s{number}", "message": {"content": "Go."}}
+        answer = {"type": "assistant", "uuid": f"a{number}", "parentUuid": f"u{number}", "sessionId": f"s{number}"}
+        message = {"id": f"m{number}", "content": [{"type": "text", "text": "Yes."}]}
+        write_lines(tmp_path / f"{number}.jsonl", line, {**answer, "message": message})
+        side = {**line, "uuid": f"x{number}", "isSidechain": True, "agentId": f"{number}"}
+        write_lines(tmp_path / f"agent-{number}.jsonl", side)
+    before = claude_code._files_beside.cache_info().misses
+    sessions = read_session(tmp_path)
+    assert [len(session.sidechains) for session in sessions] == [1] * 6
+    assert claude_code._files_beside.cache_info().misses == before + 1
