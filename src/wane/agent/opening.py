@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wane.agent.approval.permissions import Approver, Permissions, refuse
+from wane.agent.approval.reading import Surroundings
 from wane.agent.approval.rules import FILE, RememberedRules, Rule
 from wane.agent.config import Settings, project_of, user_file
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
 from wane.agent.recorder import Recorder
+from wane.agent.repositories import RepositoryGuard, quiet_environment
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
@@ -73,13 +75,16 @@ class SessionParts:
 
 def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
     """Prepare a new session, or the one at a path. Raises as `AgentSession.create` and `resume` do."""
+    environ = quiet_environment(os.environ)
+    guard = RepositoryGuard(config.cwd, environ)
     permissions = Permissions(
         ask=config.ask,
         yolo=config.settings.yolo,
         allow=list(map(Rule.read, config.settings.allow)),
         deny=list(map(Rule.read, config.settings.deny)),
         remembered=RememberedRules(user_file(os.environ).with_name(FILE), project_of(config.cwd)),
-        directory=config.cwd,
+        surroundings=Surroundings(config.cwd, environ, guard.opens),
+        repository=guard,
     )
     servers, warnings = _servers(config)
     journal = None if path is None else _open(path)

@@ -51,7 +51,7 @@ def need(part: str, extra: str, *modules: str) -> None:
 
 
 def need_agent(part: str) -> None:
-    need(part, "agent", "pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit", "tree_sitter_bash")
+    need(part, "agent", "pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit")
 
 
 def need_proxy(part: str = "the proxy") -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import posixpath
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from glob import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wane.agent.approval.rules import EDIT, MCP, RememberedRules, Rule, only_reads, rule_for
+from wane.agent.approval.commands import ShellPart, parts_of_line
+from wane.agent.approval.grammar import UnreadableError, read_line
+from wane.agent.approval.reading import Reading, Surroundings, readings
+from wane.agent.approval.rules import EDIT, MCP, RememberedRules, Rule, rule_for
 
 if TYPE_CHECKING:
-    from wane.agent.approval.commands import ShellPart
+    from wane.agent.repositories import RepositoryGuard
 
 
 class Effect(StrEnum):
@@ -23,6 +24,8 @@ class Effect(StrEnum):
     COMMAND = "command"
     WRITE = "write"
     TOOL = "tool"
+    REPOSITORY = "repository"
+    """Let Git use the settings of a repository that may start programs."""
 
 
 class Scope(StrEnum):
@@ -66,9 +69,9 @@ class ApprovalRequest:
 
     effect: Effect
     subject: str
-    """The whole command line, the file's path, or the tool's name."""
+    """The whole command line, the file's path, the tool's name, or the repository's directory."""
     detail: str = ""
-    """The diff of a change, or the arguments of a tool."""
+    """The diff of a change, the arguments of a tool, or the settings of a repository."""
     parts: tuple[PartVerdict, ...] = ()
     """The verdict on each part of a command line that has several."""
     part: str = ""
@@ -108,6 +111,7 @@ EVERYTHING: Final = {
     Effect.COMMAND: "all commands",
     Effect.WRITE: "all file changes",
     Effect.TOOL: "all tools of MCP servers",
+    Effect.REPOSITORY: "all settings of the repository",
 }
 """What an answer of the scope `EVERYTHING` covers, in words."""
 
@@ -118,7 +122,20 @@ _SETTINGS: Final = "settings or options"
 _ANSWERED: Final = "an answer, until the session ends"
 _REFUSED: Final = "the user refused it"
 _DENIED: Final = "a rule of the user denies it: {}"
-_NO_EFFECT: Final = frozenset({"true", "false", ":"})
+
+
+@dataclass(frozen=True, slots=True)
+class Clearance:
+    """What was decided about a command line.
+
+    Attributes:
+        refusal: why it must not run; None if it may.
+        confined: whether nobody has allowed it, and it may run because it only reads. Then it must run where the kernel
+            lets it do nothing else.
+    """
+
+    refusal: str | None = None
+    confined: bool = False
 
 
 async def refuse(_request: ApprovalRequest) -> Approval:
@@ -137,7 +154,10 @@ class Permissions:
         deny: rules for what is denied, likewise.
         remembered: the rules remembered for this project; None if nothing is remembered.
         warn: called with a sentence if an answer could not be remembered.
-        directory: where commands run. Those that only read below it need no approval; None if all need it.
+        surroundings: where commands run. Those that only read below it need no approval; None if all need it.
+        sandboxed: whether what only reads is run in a sandbox. Without one, only lines need no approval of which the
+            shell leaves all words as they are.
+        repository: says where Git may be used unasked; None if there is nothing to ask about it.
     """
 
     ask: Approver = refuse
@@ -146,8 +166,11 @@ class Permissions:
     deny: list[Rule] = field(default_factory=list)
     remembered: RememberedRules | None = None
     warn: Callable[[str], object] = str
-    directory: Path | None = None
+    surroundings: Surroundings | None = None
+    sandboxed: bool = False
+    repository: RepositoryGuard | None = None
     _everything: set[Effect] = field(default_factory=set, init=False)
+    _answered_repositories: set[str] = field(default_factory=set, init=False)
     _given: frozenset[Rule] = field(default=frozenset(), init=False)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -156,27 +179,69 @@ class Permissions:
 
     async def command(self, line: str) -> str | None:
         """Return why a command line must not run; None if it may. The user is asked once about all its parts."""
-        if self.yolo and not self._denying:
-            return None
-        from wane.agent.approval.commands import parts_of
+        return (await self.clear_command(line)).refusal
 
+    async def clear_command(self, line: str) -> Clearance:
+        """Decide about a command line. The user is asked once about all its parts."""
+        if self.yolo and not self._denying:
+            return Clearance()
         async with self._one_at_a_time:
-            parts = parts_of(line)
-            if parts is None:
-                # Its parts are unknown, so only `*` can allow it, and no rule can be sure to deny it.
-                free = Effect.COMMAND in self._everything or any(rule.text == "*" for rule in self._allowing)
-                if free and not self._denying:
-                    return None
-                return await self._ask(ApprovalRequest(Effect.COMMAND, line))
+            try:
+                script = read_line(line)
+            except UnreadableError:
+                return Clearance(await self._unread_command(line))
+            parts = parts_of_line(script)
+            if self._denying and any(part.words[0] is None for part in parts):
+                return Clearance(await self._unread_command(line))  # only the shell knows which program runs
             for part in parts:
                 if rule := next((rule for rule in self._denying if rule.matches(part, through_wrappers=True)), None):
-                    return _DENIED.format(rule.text)
-            verdicts = tuple(self._verdict(part, parts) for part in parts)
+                    return Clearance(_DENIED.format(rule.text))
+            if all(self._verdict(part, {}).allowed for part in parts):
+                return Clearance()
+            reading: Mapping[ShellPart, Reading] = {}
+            if self.surroundings is not None:
+                # In a thread, because the file system and Git are asked.
+                reading = await asyncio.to_thread(readings, script, self.surroundings)
+            if self.sandboxed and parts and all(reading.get(part) for part in parts):
+                return Clearance(confined=True)
+            verdicts = tuple(self._verdict(part, reading) for part in parts)
             if all(verdict.allowed for verdict in verdicts):
-                return None
+                return Clearance()
             rules = tuple(dict.fromkeys(verdict.rule for verdict in verdicts if verdict.rule is not None))
             listed = verdicts if len(verdicts) > 1 else ()
-            return await self._ask(ApprovalRequest(Effect.COMMAND, line, parts=listed, rules=rules), parts)
+            request = ApprovalRequest(Effect.COMMAND, line, parts=listed, rules=rules)
+            return Clearance(await self._ask(request, parts, reading))
+
+    async def _unread_command(self, line: str) -> str | None:
+        """Decide about a line whose parts are unknown: only `*` can allow it, and no rule can be sure to deny it."""
+        free = self.yolo or Effect.COMMAND in self._everything or any(rule.text == "*" for rule in self._allowing)
+        if free and not self._denying:
+            return None
+        return await self._ask(ApprovalRequest(Effect.COMMAND, line))
+
+    async def ask_about_repository(self) -> None:
+        """Ask once whether the settings of the session's repository may start programs, and remember the answer."""
+        guard = self.repository
+        if guard is None or self.yolo:
+            return
+        async with self._one_at_a_time:
+            settings, digest = await asyncio.to_thread(lambda: (guard.question, guard.digest))
+            if not settings or digest in self._answered_repositories:
+                return
+            known = self.remembered.repositories if self.remembered is not None else {}
+            if digest not in known:
+                answer = await self.ask(ApprovalRequest(Effect.REPOSITORY, str(guard.directory), settings))
+                self._answered_repositories.add(digest)
+                known = {digest: answer.allowed}
+                if self.remembered is not None and answer.scope is Scope.PROJECT:
+                    try:
+                        self.remembered.add_repository(digest, trusted=answer.allowed)
+                    except OSError as error:
+                        self.warn(
+                            f"the answer holds for this session only: {error.filename}: {error.strerror or error}"
+                        )
+            if known[digest]:
+                guard.trusted = digest
 
     async def change(self, path: str, diff: str) -> str | None:
         """Return why a file must not be changed; None if it may."""
@@ -215,25 +280,24 @@ class Permissions:
     def _denying(self) -> Sequence[Rule]:
         return [*self.deny, *(self.remembered.deny if self.remembered else ())]
 
-    def _verdict(self, part: ShellPart, parts: Sequence[ShellPart]) -> PartVerdict:
+    def _verdict(self, part: ShellPart, reading: Mapping[ShellPart, Reading]) -> PartVerdict:
         if self.yolo or Effect.COMMAND in self._everything:
             return PartVerdict(part.text, EVERYTHING[Effect.COMMAND])
-        if part.words[0] in _NO_EFFECT:
-            return PartVerdict(part.text, "it does nothing")
-        if _enters_subdirectory(part):
-            return PartVerdict(part.text, "not above this directory")
         if rule := next((rule for rule in self._allowing if rule.matches(part)), None):
             return PartVerdict(part.text, rule.text)
-        if self.directory is not None and only_reads(part, parts, self.directory):
-            return PartVerdict(part.text, "it only reads")
+        # The line runs as a whole, beside parts that the user allows, so outside of the sandbox.
+        if reading.get(part) is Reading.PLAIN:
+            return PartVerdict(part.text, "not above this directory" if part.words[0] == "cd" else "it only reads")
         created = rule_for(part)
         return PartVerdict(part.text, rule=created.text if created else None)
 
-    async def _ask_each(self, line: str, parts: Sequence[ShellPart]) -> str | None:
+    async def _ask_each(
+        self, line: str, parts: Sequence[ShellPart], reading: Mapping[ShellPart, Reading]
+    ) -> str | None:
         """Ask about each part by itself, and return the reason of the first refusal; None if all are allowed."""
-        unsettled = [part for part in parts if not self._verdict(part, parts).allowed]
+        unsettled = [part for part in parts if not self._verdict(part, reading).allowed]
         for number, part in enumerate(unsettled, start=1):
-            verdict = self._verdict(part, parts)
+            verdict = self._verdict(part, reading)
             if verdict.allowed:  # an answer about an earlier part covers it
                 continue
             number_of, rules = (number, len(unsettled)), () if verdict.rule is None else (verdict.rule,)
@@ -250,11 +314,16 @@ class Permissions:
                 return None
             return await self._ask(ApprovalRequest(effect, name, detail, rules=(f"{prefix}{escape(name)}",)))
 
-    async def _ask(self, request: ApprovalRequest, parts: Sequence[ShellPart] = ()) -> str | None:
+    async def _ask(
+        self,
+        request: ApprovalRequest,
+        parts: Sequence[ShellPart] = (),
+        reading: Mapping[ShellPart, Reading] | None = None,
+    ) -> str | None:
         """Ask the user, remember the answer for its scope, and return the reason of a refusal; None if it allows."""
         answer = await self.ask(request)
         if answer.scope is Scope.EACH and parts:
-            return await self._ask_each(request.subject, parts)
+            return await self._ask_each(request.subject, parts, reading or {})
         if answer.scope is Scope.EVERYTHING and answer.allowed:
             self._everything.add(request.effect)
         elif answer.scope not in (Scope.ONCE, Scope.EACH):
@@ -269,11 +338,3 @@ class Permissions:
                     self.warn(f"the answer holds for this session only: {error.filename}: {error.strerror or error}")
                     of_session.append(rule)
         return None if answer.allowed else answer.reason or _REFUSED
-
-
-def _enters_subdirectory(part: ShellPart) -> bool:
-    """Whether a part is a `cd` to a directory below the current one."""
-    if part.words[0] != "cd" or len(part.words) != 2 or (target := part.words[1]) is None:
-        return False
-    path = posixpath.normpath(target)
-    return not path.startswith(("/", "..", "~", "-"))

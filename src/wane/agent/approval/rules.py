@@ -4,7 +4,7 @@ A rule is a line of text, one of:
 
 - `git status`: the command with exactly these words
 - `git diff *`: the command with these words and any others after them; within a word, `*` stands for any characters
-- `> build/*`: a redirection of output into such a file
+- `> build/*`: a redirection of output into such a file; `< data/*` of input from one
 - `=make | tee log`: exactly this text
 - `edit:docs/*`: changes of such files by the file tools
 - `mcp:github_*`: such tools of MCP servers
@@ -16,9 +16,8 @@ cloned repository must not grant itself permissions.
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -40,6 +39,10 @@ FILE: Final = "approvals.json"
 
 EDIT: Final = "edit:"
 MCP: Final = "mcp:"
+
+_TRUSTED: Final = "trusted repositories"
+_UNTRUSTED: Final = "untrusted repositories"
+_KINDS: Final = ("allow", "deny", _TRUSTED, _UNTRUSTED)
 
 _PLAIN: Final = re.compile(r"[\w./+@:,%~^-]+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
@@ -70,6 +73,8 @@ _EXACT: Final = (
     | known.word_set("ssh su chroot unshare nsenter flock entr uvx pipx rm dd shred mkfs truncate crontab at")
 )
 """Programs that run other commands, change how later ones are read, or destroy data: only exact text is remembered."""
+
+_REDIRECTIONS: Final = (">", "<")
 
 _NEVER: Final = known.word_set("xargs parallel eval coproc")
 """Programs whose input decides what runs: never remembered."""
@@ -138,7 +143,7 @@ def rule_for(part: ShellPart) -> Rule | None:
     words = _inner(part.words)
     if not words or words[0] is None or _runs_unknown(words):
         return None
-    if words[0] == ">" or _risky_word(words) is not None:
+    if words[0] in _REDIRECTIONS or _risky_word(words) is not None:
         return None if None in words else Rule(f"={part.text}")
     named = words[: _command_length(words)]
     if not all(word is not None and _PLAIN.fullmatch(word) for word in named):
@@ -158,6 +163,8 @@ class RememberedRules:
         self._project = str(project)
         self.allow: list[Rule] = []
         self.deny: list[Rule] = []
+        self.repositories: dict[str, bool] = {}
+        """Digests of a repository's settings, and whether the user trusts them."""
         self._load(self._read())
 
     def add(self, rule: Rule, *, allowed: bool) -> None:
@@ -166,7 +173,7 @@ class RememberedRules:
         Raises:
             OSError: if the file cannot be written.
         """
-        self._change(allow=[rule.text] if allowed else [], deny=[] if allowed else [rule.text])
+        self._change({"allow" if allowed else "deny": [rule.text]})
 
     def forget(self, rule: Rule) -> None:
         """Forget a rule, whether it allows or denies.
@@ -174,19 +181,28 @@ class RememberedRules:
         Raises:
             OSError: if the file cannot be written.
         """
-        self._change(without=rule.text)
+        self._change({}, without=rule.text)
 
-    def _change(self, *, without: str | None = None, **added: Sequence[str]) -> None:
+    def add_repository(self, digest: str, *, trusted: bool) -> None:
+        """Remember whether the user trusts the settings of the project's repository.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        self._change({_TRUSTED if trusted else _UNTRUSTED: [digest]})
+
+    def _change(self, added: Mapping[str, Sequence[str]], *, without: str | None = None) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # The file is read again under its lock, because another session may have added rules.
         with FileLock(f"{self.path}.lock"):
             projects = self._read()
             rules = projects.get(self._project, {})
             projects[self._project] = changed = {}
-            for kind in ("allow", "deny"):
+            for kind in _KINDS:
                 texts = dict.fromkeys([*rules.get(kind, ()), *added.get(kind, ())])
                 texts.pop(without, None)
-                changed[kind] = list(texts)
+                if texts or kind in ("allow", "deny"):
+                    changed[kind] = list(texts)
             replace_file(self.path, json.dumps(projects, indent=2, ensure_ascii=False).encode())
         self._load(projects)
 
@@ -205,10 +221,13 @@ class RememberedRules:
         rules = projects.get(self._project, {})
         self.allow = [Rule(text) for text in rules.get("allow", ())]
         self.deny = [Rule(text) for text in rules.get("deny", ())]
+        self.repositories = dict.fromkeys(rules.get(_TRUSTED, ()), True) | dict.fromkeys(
+            rules.get(_UNTRUSTED, ()), False
+        )
 
 
 def _is_rules(rules: object) -> bool:
-    if not isinstance(rules, dict) or not rules.keys() <= {"allow", "deny"}:
+    if not isinstance(rules, dict) or not rules.keys() <= set(_KINDS):
         return False
     if not all(isinstance(texts, list) for texts in rules.values()):
         return False
@@ -218,7 +237,7 @@ def _is_rules(rules: object) -> bool:
 def _readings(words: Sequence[str | None]) -> list[list[str | None]]:
     """Return every way to read a command: as it is, by its program's name alone, and as what a wrapper may run."""
     readings = [list(words)]
-    if words[:1] != (">",) and _risky_word(words):
+    if words[0] not in _REDIRECTIONS and _risky_word(words):
         readings += [list(words[start:]) for start in range(1, len(words))]
         readings += [[words[0], *words[start:]] for start in range(2, len(words))]
         readings += [list(word.split()) for word in words if word and " " in word]
@@ -293,87 +312,3 @@ def _risky_word(words: Sequence[str | None]) -> str | None:
         return words[1]  # `git -c alias.x=!command x`
     flags = _RUNNING_FLAGS.get(name, frozenset())
     return next((word for word in words[1:] if word is not None and word.partition("=")[0] in flags), None)
-
-
-_READING: Final = known.word_set("""
-    ls cat head tail wc pwd echo grep egrep fgrep rg find stat du df nl cut tr rev tac sort uniq cmp comm diff
-    basename dirname realpath readlink which whoami uname
-""")
-"""Programs that only read, without the options below."""
-
-_UNSAFE: Final = {
-    "find": re.compile(r"-(exec|ok|delete|fprint|fls|follow|L$|H$|files0-from)"),
-    "rg": re.compile(r"--(pre|hostname-bin|follow)|-\w*L"),
-    "sort": re.compile(r"-\w*[oT]|--(o|c(?!heck)|t)"),
-    "uniq": re.compile(r"[^-]"),  # it writes its second file
-    "tail": re.compile(r"-\w*[fF]|--(f|retry)"),
-    "ls": re.compile(r"-\w*L|--deref"),
-    "git": re.compile(r"-\w*O|--(o(?!neline|nly)|ext|open)"),
-    **dict.fromkeys(("grep", "egrep", "fgrep"), re.compile(r"-\w*R|--deref")),
-}
-"""Options that run, write or remove something, follow links out of the directory, or never end."""
-
-_GIT_READING: Final = known.GIT_REVIEW | known.word_set("blame grep ls-files ls-tree rev-parse describe merge-base")
-_GIT_LISTING: Final = {
-    "branch": known.word_set("-a -r -v -vv -av --list --all --remotes --show-current"),
-    "remote": known.word_set("-v"),
-    "stash": known.word_set("list"),
-    "tag": known.word_set("-l --list"),
-}
-"""Commands of Git that only list if they have no other arguments."""
-
-_LINES: Final = re.compile(r"\d+(,(\d+|\$))?p")
-"""The script of `sed -n` that prints some lines."""
-
-_PATTERN: Final = re.compile(r"[*?\[\]{}]")
-
-
-def only_reads(part: ShellPart, parts: Sequence[ShellPart], directory: Path) -> bool:
-    """Return whether a part of a command line only reads, and only below the directory, as the file tools do unasked.
-
-    It knows a few programs and refuses the rest: a program counts only by its bare name, and with words that the shell
-    leaves as they are. Of all parts, one `cd` may change the directory that its paths begin at.
-    """
-    words = [word for word in part.words if word is not None]
-    if len(words) < len(part.words) or not _is_reading(words):
-        return False
-    unsafe = _UNSAFE.get(words[0])
-    if unsafe and any(map(unsafe.match, words[1:])):
-        return False
-    entered = [other.words[1] for other in parts if other.words[0] == "cd" and len(other.words) == 2]
-    if len(entered) > 1:
-        return False
-    starts = [directory, *(directory / target for target in entered if target is not None)]
-    return all(_stays_below(word, part.text, starts, directory) for word in words[1:])
-
-
-def _is_reading(words: Sequence[str]) -> bool:
-    if words[0] == "sed":
-        plain = not any(word.startswith("-") for word in words[3:])
-        return words[1:2] == ["-n"] and bool(_LINES.fullmatch("".join(words[2:3]))) and plain
-    if words[0] != "git":
-        return words[0] in _READING
-    command, arguments = (words[1] if len(words) > 1 else ""), words[2:]
-    if command in _GIT_LISTING:
-        # `git stash` without arguments changes something.
-        return set(arguments) <= _GIT_LISTING[command] and (command != "stash" or bool(arguments))
-    return command in _GIT_READING
-
-
-def _stays_below(word: str, text: str, starts: Sequence[Path], directory: Path) -> bool:
-    """Whether a word names nothing outside the directory, neither directly nor over a link."""
-    names = [word]
-    if word.startswith("-"):
-        if "/" in word or "~" in word:
-            return False
-        names = [word[2:], word.partition("=")[2]]
-    elif _PATTERN.search(word) and f"'{word}'" not in text and f'"{word}"' not in text:
-        return False  # the shell may expand it to any option or link
-    if word.startswith("~") or ".." in word.split("/"):
-        return False
-    try:
-        root = os.path.realpath(directory)
-        paths = [os.path.realpath(start / name) for start in starts for name in names]
-        return all(Path(path).is_relative_to(root) for path in paths)
-    except (OSError, ValueError):
-        return False

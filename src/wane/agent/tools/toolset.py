@@ -27,6 +27,7 @@ from typing_extensions import override
 
 from wane.agent.config import repository_of
 from wane.agent.replacing import replace_file
+from wane.agent.repositories import quiet_environment
 from wane.agent.tools import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL, ripgrep
 from wane.recall import RECALL
 
@@ -105,7 +106,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
                 # Approvals are the gate (`wane.agent.approval`); a list of names would not be safe.
                 denied_commands=[],
                 default_timeout=SHELL_TIMEOUT,
-                env=ripgrep.undone(os.environ),
+                env=quiet_environment(ripgrep.undone(os.environ)),
                 denied_env_patterns=HIDDEN_VARIABLES,
                 tools=[SHELL_TOOL],
             ),

@@ -1,0 +1,548 @@
+"""Judges which parts of a command line only read, and only below the directory, as the file tools do unasked.
+
+The line is followed as the shell would run it: `cd` in order, patterns expanded, the values of a `for` one by one; and
+each command that results is judged as if it had been typed, by the table of usages. What is not in the table asks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+from wane.agent.approval.commands import ShellPart, part_of
+from wane.agent.approval.grammar import (
+    Compound,
+    Form,
+    Line,
+    Piece,
+    PieceKind,
+    Redirection,
+    Script,
+    Simple,
+    Word,
+    is_assignment,
+    simple_commands,
+)
+from wane.agent.approval.scripts import prints_only
+from wane.tools.programs import word_set
+from wane.tools.usages import BUILTINS, PROGRAMS, USAGES, Usage
+
+
+class Reading(IntEnum):
+    """How sure it is that a part only reads."""
+
+    ASKS = 0
+    """It may do more, or it cannot be told."""
+    SANDBOXED = 1
+    """It only reads, as far as the line can be followed: enough where the kernel keeps it from doing more."""
+    PLAIN = 2
+    """Likewise, and the shell leaves all of its words as they are: enough where nothing else keeps it."""
+
+
+_MAX_COMMANDS: Final = 2_000
+"""Commands that are judged for one line, with each value of its loops; a line with more of them asks."""
+_MAX_NAMES: Final = 10_000
+"""Names that a pattern may match, and files below a directory that is compared."""
+_MAX_STARTS: Final = 16
+
+_CHANGES_SHELL: Final = word_set("""
+    alias unalias export declare typeset local readonly unset shopt enable hash builtin eval exec source . trap read
+    mapfile readarray getopts let umask pushd popd function ulimit bind complete
+""")
+"""Commands after which a later word, or a program's name, may mean something else."""
+_HARMLESS_VARIABLES: Final = word_set("HOME USER LOGNAME SHELL PATH LANG TERM PWD OLDPWD VIRTUAL_ENV")
+"""Variables that `echo` may show: they hold no secret."""
+_LOOP_VARIABLE: Final = re.compile(r"[a-z][a-z0-9]*")
+_PLAIN_VALUE: Final = re.compile(r"[\w./,:=@%+^-]+", re.ASCII)
+_SIGNATURE: Final = re.compile(r"%G|signature")
+_KINDS: Final = word_set("text echoed path tested tree pattern patterns pair format plus few sed awk jq")
+_GIT_FLAGS: Final = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
+
+
+class _AsksError(Exception):
+    """A part may do more than read."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a command line meets.
+
+    Attributes:
+        directory: where it runs, and what it may read.
+        environ: the environment of its programs.
+        opens_repository: whether Git, started in a directory, opens the session's repository and starts no program
+            of its configuration. The second argument says whether it looks into submodules too.
+    """
+
+    directory: Path
+    environ: Mapping[str, str]
+    opens_repository: Callable[[Path, bool], bool]
+
+
+def readings(line: Line, surroundings: Surroundings) -> dict[ShellPart, Reading]:
+    """Return for each part of a line how sure it is that it only reads."""
+    commands = [part_of(command) for command in simple_commands(line.script)]
+    parts = [part for part in commands if part is not None]
+    asking = dict.fromkeys(parts, Reading.ASKS)
+    if line.raw or _changes_shell(line.script):
+        return asking
+    walk = _Walk(surroundings)
+    try:
+        walk.follow(line.script, _Here(frozenset({str(surroundings.directory)})))
+    except (_AsksError, OSError, ValueError):
+        return asking
+    return {part: walk.readings.get(part, Reading.ASKS) for part in parts}
+
+
+def _changes_shell(script: Script) -> bool:
+    """Whether a command of a script changes what later ones mean, or its name is not known."""
+    match script:
+        case Compound():
+            if script.form is Form.FUNCTION or any(_changes_shell(child) for child in script.children):
+                return True
+            nested = [inner for value in script.values for inner in value.nested]
+            return any(_changes_shell(inner) for inner in nested)
+        case Simple():
+            if any(_changes_shell(inner) for inner in script.nested):
+                return True
+            if not script.words:
+                return False
+            name = script.words[0].literal
+            return is_assignment(script.words[0]) or name is None or name in _CHANGES_SHELL
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """Where the shell may be while it runs a part, as it names the directory, and what holds there."""
+
+    starts: frozenset[str]
+    variables: tuple[tuple[str, str], ...] = ()
+    enters: bool = True
+    """Whether `cd` can be followed: not in loops."""
+    plain: bool = True
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """A word as its program receives it; None for a text that only the shell knows, and whether that is digits."""
+
+    text: str | None
+    literal: bool = True
+    digits: bool = False
+
+
+@dataclass(slots=True)
+class _Walk:
+    surroundings: Surroundings
+    readings: dict[ShellPart, Reading] = field(default_factory=dict)
+    root: str = field(init=False)
+    commands: int = 0
+
+    def __post_init__(self) -> None:
+        self.root = os.path.realpath(self.surroundings.directory)
+
+    def follow(self, script: Script, here: _Here) -> frozenset[str]:
+        """Judge the parts of a script, and return where the shell may be behind it."""
+        if isinstance(script, Simple):
+            return self._simple(script, here)
+        match script.form:
+            case Form.LIST:
+                inner = here
+                for child in script.children:
+                    inner = _moved(inner, inner.starts | self.follow(child, inner))
+                starts = inner.starts
+            case Form.CHAIN:
+                inner, starts = here, here.starts
+                for child in script.children:
+                    inner = _moved(inner, self.follow(child, inner))
+                    starts |= inner.starts
+            case Form.APART:
+                for child in script.children:
+                    self.follow(child, here)
+                starts = here.starts
+            case Form.FOR:
+                self._loop(script, here)
+                starts = here.starts
+            case _:
+                asking = _Here(here.starts, here.variables, enters=False, plain=False, asks=True)
+                for child in script.children:
+                    self.follow(child, asking)
+                starts = here.starts
+        for redirection in script.redirections:
+            self._redirection(redirection, here)
+            for nested in redirection.target.nested:
+                self.follow(nested, _apart(here))
+        return starts
+
+    def _loop(self, script: Compound, here: _Here) -> None:
+        inside = _Here(here.starts, here.variables, enters=False, plain=False, asks=here.asks)
+        for value in script.values:
+            for nested in value.nested:
+                self.follow(nested, inside)
+        # Without values the body does not run, but its parts need a verdict.
+        unknown = _Here(here.starts, here.variables, enters=False, plain=False, asks=True)
+        name = script.variable
+        if not _LOOP_VARIABLE.fullmatch(name) or name in self.surroundings.environ:
+            values: list[str] = []
+        else:
+            try:
+                arguments = [argument for value in script.values for argument in self._expanded(value, here)]
+                values = [argument.text for argument in arguments if argument.text is not None]
+                values = values if len(values) == len(arguments) else []
+            except _AsksError:
+                values = []
+        for value_text in dict.fromkeys(values):
+            variables = (*(pair for pair in here.variables if pair[0] != name), (name, value_text))
+            for child in script.children:
+                self.follow(child, _Here(here.starts, variables, enters=False, plain=False, asks=here.asks))
+        if not values:
+            for child in script.children:
+                self.follow(child, unknown)
+
+    def _simple(self, command: Simple, here: _Here) -> frozenset[str]:
+        self.commands += 1
+        if self.commands > _MAX_COMMANDS:
+            raise _AsksError
+        for nested in command.nested:
+            self.follow(nested, _apart(here))
+        for redirection in command.redirections:
+            self._redirection(redirection, here)
+        part = part_of(command)
+        if part is None:
+            return here.starts
+        try:
+            if here.asks:
+                raise _AsksError
+            arguments = [argument for word in command.words for argument in self._expanded(word, here)]
+            plain = here.plain and all(argument.literal for argument in arguments)
+            starts = here.starts
+            if arguments[0].text == "cd":
+                starts = self._entered(arguments, here)
+            else:
+                self._judge(arguments, here.starts)
+            self._note(part, Reading.PLAIN if plain else Reading.SANDBOXED)
+            return starts
+        except (_AsksError, OSError, ValueError):
+            self._note(part, Reading.ASKS)
+            # Where `cd` leads is not known, so nothing behind it is.
+            if part.words[0] == "cd":
+                raise _AsksError from None
+            return here.starts
+
+    def _note(self, part: ShellPart, reading: Reading) -> None:
+        self.readings[part] = min(reading, self.readings.get(part, reading))
+
+    def _redirection(self, redirection: Redirection, here: _Here) -> None:
+        part = part_of(redirection)
+        if part is None:
+            return
+        reading = Reading.ASKS
+        if redirection.operator == "<" and not here.asks:
+            try:
+                (argument,) = self._expanded(redirection.target, here)
+                if argument.text is not None and self._is_below(argument.text, here.starts):
+                    reading = Reading.PLAIN if argument.literal and here.plain else Reading.SANDBOXED
+            except (_AsksError, OSError, ValueError):
+                pass
+        self._note(part, reading)
+
+    def _entered(self, arguments: Sequence[_Argument], here: _Here) -> frozenset[str]:
+        """Return where the shell is behind a `cd`, by the path as it names it and over links."""
+        words = [argument.text for argument in arguments]
+        if len(words) != 2 or not here.enters or not words[1] or "CDPATH" in self.surroundings.environ:
+            raise _AsksError
+        target = words[1]
+        if target.startswith("-"):
+            raise _AsksError
+        starts = {os.path.normpath(os.path.join(start, target)) for start in here.starts}
+        starts |= {os.path.realpath(os.path.join(start, target)) for start in here.starts}
+        if len(starts) > _MAX_STARTS or not all(self._is_inside(os.path.realpath(start)) for start in starts):
+            raise _AsksError
+        return frozenset(starts)
+
+    # Words
+
+    def _expanded(self, word: Word, here: _Here) -> list[_Argument]:
+        """Return what the shell makes of a word.
+
+        Raises:
+            _AsksError: if that cannot be told.
+        """
+        variables = dict(here.variables)
+        pieces: list[Piece] = []
+        literal, opaque = True, False
+        for piece in word.pieces:
+            text = piece.text
+            match piece.kind:
+                case PieceKind.TEXT | PieceKind.PATTERN:
+                    pieces.append(piece)
+                case PieceKind.DIGITS:
+                    opaque = True
+                case PieceKind.OUTPUT if piece.quoted:
+                    opaque = True
+                case PieceKind.VARIABLE if text in variables:
+                    if not piece.quoted and not _PLAIN_VALUE.fullmatch(variables[text]):
+                        raise _AsksError
+                    pieces.append(Piece(PieceKind.TEXT, variables[text], quoted=True))
+                    literal = False
+                case PieceKind.VARIABLE if text in _HARMLESS_VARIABLES:
+                    value = self.surroundings.environ.get(text, "")
+                    if not piece.quoted and (text.endswith("PWD") or not _PLAIN_VALUE.fullmatch(value)):
+                        raise _AsksError
+                    opaque = True
+                case _:
+                    raise _AsksError
+        pattern = any(piece.kind is PieceKind.PATTERN for piece in pieces)
+        if opaque:
+            if pattern:
+                raise _AsksError
+            digits = all(piece.kind is PieceKind.DIGITS or not piece.text for piece in word.pieces)
+            return [_Argument(None, literal=False, digits=digits)]
+        if pattern:
+            return self._matches(pieces, here.starts)
+        text = "".join(piece.text for piece in pieces)
+        if not literal and text.startswith("-"):
+            raise _AsksError
+        return [_Argument(text, literal)]
+
+    def _matches(self, pieces: Sequence[Piece], starts: frozenset[str]) -> list[_Argument]:
+        """Return the names that a pattern matches, in each directory where the shell may be, or else the pattern."""
+        components: list[list[Piece]] = [[]]
+        for piece in pieces:
+            head, *others = piece.text.split("/") if piece.kind is PieceKind.TEXT else [piece.text]
+            components[-1].append(Piece(piece.kind, head))
+            components += [[Piece(piece.kind, text)] for text in others]
+        names: list[str] = []
+        for start in starts:
+            names += self._below_pattern(start, components)
+        source = "".join(piece.text for piece in pieces)
+        if len(names) > _MAX_NAMES or any(name.startswith("-") for name in names):
+            raise _AsksError
+        return [_Argument(name, literal=False) for name in sorted({*names, source} if len(starts) > 1 else names)] or [
+            _Argument(source, literal=False)
+        ]
+
+    def _below_pattern(self, start: str, components: Sequence[Sequence[Piece]]) -> list[str]:
+        prefixes = [""]
+        for number, component in enumerate(components):
+            text = "".join(piece.text for piece in component)
+            last = number == len(components) - 1
+            if all(piece.kind is PieceKind.TEXT for piece in component):
+                if text == "..":
+                    raise _AsksError
+                prefixes = [f"{prefix}{text}" if last else f"{prefix}{text}/" for prefix in prefixes]
+                continue
+            expression = re.compile(
+                "".join(
+                    re.escape(piece.text) if piece.kind is PieceKind.TEXT else {"*": ".*", "?": "."}[piece.text]
+                    for piece in component
+                ),
+                re.DOTALL,
+            )
+            matched = []
+            for prefix in prefixes:
+                if not self._is_below(prefix or ".", frozenset({start})):
+                    raise _AsksError
+                folder = os.path.join(start, prefix)
+                entries = os.listdir(folder) if os.path.isdir(folder) else []
+                hidden = text.startswith(".")
+                names = [*entries, ".", ".."] if hidden else [name for name in entries if name[0] != "."]
+                matched += [prefix + name + ("" if last else "/") for name in names if expression.fullmatch(name)]
+                if len(matched) > _MAX_NAMES:
+                    raise _AsksError
+            prefixes = matched
+        return [prefix for prefix in prefixes if os.path.lexists(os.path.join(start, prefix))]
+
+    # Commands
+
+    def _judge(self, arguments: Sequence[_Argument], starts: frozenset[str]) -> None:
+        """Judge a command as if it had been typed.
+
+        Raises:
+            _AsksError: if it may do more than read.
+        """
+        name = arguments[0].text
+        if name is None or not arguments[0].literal or name not in PROGRAMS or not self._is_trusted(name):
+            raise _AsksError
+        behind = list(arguments[1:])
+        if name == "git":
+            behind, starts = self._git_flags(behind, starts)
+        for length in (2, 1, 0):
+            key = (name, *(argument.text or "" for argument in behind[:length]))
+            usages = USAGES.get(key, ()) if len(key) == length + 1 else ()
+            if any(self._fits(usage, behind[length:], starts) for usage in usages):
+                break
+        else:
+            raise _AsksError
+        # `git --version` opens no repository.
+        enters_submodules = key[1:2] in (("status",), ("diff",))
+        opens = self.surroundings.opens_repository
+        if name == "git" and length and not all(opens(Path(start), enters_submodules) for start in starts):
+            raise _AsksError
+
+    def _git_flags(self, arguments: list[_Argument], starts: frozenset[str]) -> tuple[list[_Argument], frozenset[str]]:
+        """Return the arguments of Git from its subcommand on, and where it looks for its repository."""
+        while arguments and arguments[0].text in _GIT_FLAGS:
+            arguments = arguments[1:]
+        while len(arguments) > 1 and arguments[0].text == "-C":
+            target = arguments[1].text
+            if not target or not self._is_below(target, starts):
+                raise _AsksError
+            starts = frozenset(os.path.realpath(os.path.join(start, target)) for start in starts)
+            arguments = arguments[2:]
+            while arguments and arguments[0].text in _GIT_FLAGS:
+                arguments = arguments[1:]
+        return arguments, starts
+
+    def _is_trusted(self, name: str) -> bool:
+        """Whether the program that the shell starts by its name is none of the directory's own."""
+        if name in BUILTINS:
+            return True
+        for entry in self.surroundings.environ.get("PATH", os.defpath).split(os.pathsep):
+            if not os.path.isabs(entry):
+                return False
+            path = os.path.join(entry, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return not self._is_inside(os.path.realpath(path)) and not self._is_inside(os.path.realpath(entry))
+        return True
+
+    def _fits(self, usage: Usage, arguments: Sequence[_Argument], starts: frozenset[str]) -> bool:
+        try:
+            operands, given, replaced = self._options(usage, arguments, starts)
+        except _AsksError:
+            return False
+        if usage.required and not usage.required & given:
+            return False
+        kinds = list(usage.operands[1:] if replaced else usage.operands)
+        for operand in operands:
+            if not kinds or not self._is_kind(kinds[0].rstrip("*?"), operand, starts):
+                return False
+            if not kinds[0].endswith("*"):
+                del kinds[0]
+        # A script or pattern that is missing is an error of the program's own.
+        return not kinds or kinds[0].endswith(("*", "?")) or kinds[0] in _KINDS
+
+    def _options(
+        self, usage: Usage, arguments: Sequence[_Argument], starts: frozenset[str]
+    ) -> tuple[list[_Argument], set[str], bool]:
+        """Return the operands, the options, and whether one of these takes the first operand's place."""
+        if usage.operands[:1] == ("echoed*",) and not usage.required:
+            return list(arguments), set(), False
+        operands: list[_Argument] = []
+        given = set[str]()
+        replaced = False
+        waiting = list(arguments)
+        while waiting:
+            argument = waiting.pop(0)
+            word = argument.text
+            if word is None or not word.startswith("-") or word == "-":
+                operands.append(argument)
+                continue
+            # Where an option is no option, because an operand stands before it, it is a file's name.
+            if not self._is_below(word, starts):
+                raise _AsksError
+            if word == "--":
+                operands += waiting
+                break
+            for option, value in self._split(usage, word):
+                given.add(option)
+                kind = usage.options[option]
+                if not kind or (option in usage.optional and value is None):
+                    continue
+                values = [_Argument(value)] if value is not None else []
+                while len(values) < (2 if kind == "pair" else 1):
+                    if not waiting:
+                        raise _AsksError
+                    values.append(waiting.pop(0))
+                if not all(self._is_kind(kind, one, starts) for one in values):
+                    raise _AsksError
+                replaced = replaced or kind in ("pattern", "patterns", *usage.operands[:1])
+        return operands, given, replaced and usage.operands[:1] != ("path*",)
+
+    def _split(self, usage: Usage, word: str) -> list[tuple[str, str | None]]:
+        """Return the options that a word holds, each with the value that is attached to it."""
+        if word in usage.options:
+            return [(word, None)]
+        if usage.words:
+            raise _AsksError
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            if not equals or not usage.options.get(name):
+                raise _AsksError
+            return [(name, value)]
+        if re.fullmatch(r"-\d+", word) and "-#" in usage.options:
+            return [("-#", None)]
+        options: list[tuple[str, str | None]] = []
+        for position, letter in enumerate(word[1:], start=1):
+            option = f"-{letter}"
+            kind = usage.options.get(option)
+            if kind is None:
+                raise _AsksError
+            if kind:
+                attached = word[position + 1 :]
+                options.append((option, attached or None))
+                break
+            options.append((option, None))
+        return options
+
+    def _is_kind(self, kind: str, argument: _Argument, starts: frozenset[str]) -> bool:
+        text = argument.text
+        if kind == "echoed" or (kind == "tested" and argument.digits):
+            return True
+        if text is None:
+            return False
+        match kind:
+            case "text" | "pattern" | "pair":
+                return True
+            case "path" | "patterns" | "tested":
+                return self._is_below(text, starts)
+            case "tree":
+                return self._is_below(text, starts) and all(self._is_closed(start, text) for start in starts)
+            case "format":
+                return not _SIGNATURE.search(text)
+            case "plus":
+                return text.startswith("+")
+            case "few":
+                return re.fullmatch(r"[0-9]{1,2}", text) is not None
+            case "sed" | "awk" | "jq":
+                return prints_only(kind, text)
+        return text == kind
+
+    # Files
+
+    def _is_inside(self, real: str) -> bool:
+        return real == self.root or real.startswith(self.root.rstrip(os.sep) + os.sep)
+
+    def _is_below(self, name: str, starts: frozenset[str]) -> bool:
+        """Whether a name, taken in each directory where the shell may be, leads nowhere outside, over links neither."""
+        if name == "/dev/null":
+            return True
+        return all(self._is_inside(os.path.realpath(os.path.join(start, name))) for start in starts)
+
+    def _is_closed(self, start: str, name: str) -> bool:
+        """Whether no link below a directory leads outside."""
+        files = 0
+        for folder, folders, names in os.walk(os.path.join(start, name)):
+            for entry in (*folders, *names):
+                files += 1
+                path = os.path.join(folder, entry)
+                if files > _MAX_NAMES or (os.path.islink(path) and not self._is_inside(os.path.realpath(path))):
+                    return False
+        return True
+
+
+def _moved(here: _Here, starts: frozenset[str]) -> _Here:
+    if len(starts) > _MAX_STARTS:
+        raise _AsksError
+    return _Here(starts, here.variables, here.enters, here.plain, here.asks)
+
+
+def _apart(here: _Here) -> _Here:
+    """In a substitution, whose output the shell puts into a word."""
+    return _Here(here.starts, here.variables, here.enters, plain=False, asks=here.asks)

@@ -1,0 +1,217 @@
+"""Tells what Git would do in a directory that somebody else may have made: which repository it opens, what it starts.
+
+The configuration of a repository can name programs that `git status` starts. It is no part of what is cloned, but of
+what is unpacked or shared; and any directory with the files of a bare repository is one to Git. So Git counts as
+reading only in the repository in which the session is, and only if its configuration has nothing but settings that are
+known to start no program. What is not known counts as one that does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_TIMEOUT: Final = 3.0  # seconds
+
+_VARIABLES: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
+"""Variables with which Git opens another repository than the one that it stands in."""
+
+_HARMLESS: Final = re.compile(
+    r"""
+    core\.(repositoryformatversion | filemode | bare | logallrefupdates | ignorecase | precomposeunicode | symlinks
+      | autocrlf | eol | safecrlf | quotepath | abbrev | untrackedcache | preloadindex | compression | longpaths
+      | sharedrepository | commentchar | hookspath | multipackindex | commitgraph | trustctime | checkstat | whitespace
+      | protectntfs | protecthfs | splitindex | sparsecheckout | sparsecheckoutcone | bigfilethreshold)
+    | remote\.(.+\.)?(url | pushurl | fetch | push | tagopt | prune | prunetags | mirror | gh-resolved | pushdefault)
+    | branch\..+ | submodule\..+\.(url | active | branch | ignore) | submodule\.active
+    | (user | author | committer)\.(name | email | signingkey)
+    | (pull | push | fetch | rebase | rerere | color | column | advice | init | gc | pack | index | feature | status
+      | i18n | maintenance | lfs | gitflow | gui | blame | checkout | worktree | transfer | receive)\..+
+    | merge\.[a-z]+ | tag\.(gpgsign | sort) | commit\.(gpgsign | verbose | cleanup)
+    | log\.(date | decorate | abbrevcommit | follow | graphcolors | mailmap | initialdecorationset)
+    | diff\.(algorithm | colormoved | colormovedws | context | interhunkcontext | renames | renamelimit | mnemonicprefix
+      | noprefix | relative | statgraphwidth | wserrorhighlight | indentheuristic | suppressblankempty | dirstat)
+    | extensions\.(objectformat | refstorage | worktreeconfig | relativeworktrees | noop | preciousobjects)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Settings that start no program and lead to no file outside when Git only reads."""
+
+_SHOWN: Final = 5  # settings in a question
+
+
+def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which Git writes nothing when it is asked to read.
+
+    Without optional locks `git status` leaves the index as it is; `git diff` does so only without `autoRefreshIndex`.
+    Whoever writes the index runs the hook `post-index-change`.
+    """
+    settings = dict(environ)
+    count = settings.get("GIT_CONFIG_COUNT", "0")
+    number = int(count) if count.isascii() and count.isdigit() else 0
+    settings |= {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_CONFIG_COUNT": str(number + 1),
+        f"GIT_CONFIG_KEY_{number}": "diff.autoRefreshIndex",
+        f"GIT_CONFIG_VALUE_{number}": "false",
+    }
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository as Git would find it.
+
+    Attributes:
+        top: the directory that has it.
+        directory: its own directory, `.git` in most.
+        embedded: whether it is a bare repository, which Git takes without `.git`, or may be none.
+    """
+
+    top: Path
+    directory: Path
+    embedded: bool = False
+
+    @property
+    def common(self) -> Path:
+        """The directory that its worktrees share."""
+        try:
+            name = (self.directory / "commondir").read_text(encoding="utf-8").strip()
+        except (OSError, ValueError):
+            return self.directory
+        return Path(os.path.realpath(self.directory / name))
+
+
+def find_repository(start: Path) -> Repository | None:
+    """Return the repository that Git opens if it is started in a directory; None if there is none."""
+    real = Path(os.path.realpath(start))
+    for folder in (real, *real.parents):
+        entry = folder / ".git"
+        if entry.is_file():
+            try:
+                name = entry.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
+            except (OSError, ValueError):
+                name = ""
+            return Repository(folder, Path(os.path.realpath(folder / name)))
+        if os.path.lexists(entry):
+            # Git goes on above a directory that is no repository, so where it ends is not known.
+            return Repository(folder, Path(os.path.realpath(entry)), embedded=not os.path.lexists(entry / "HEAD"))
+        if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
+            return Repository(folder, folder, embedded=True)
+    return None
+
+
+@dataclass(slots=True)
+class RepositoryGuard:
+    """Says where Git may be used unasked, for the session in one directory.
+
+    Attributes:
+        directory: where the session works.
+        environ: the environment of its commands.
+        trusted: the digest of the settings that the user trusts though they may start programs; empty for none.
+    """
+
+    directory: Path
+    environ: Mapping[str, str]
+    trusted: str = ""
+    _settings: dict[tuple[object, ...], tuple[tuple[str, str], ...] | None] = field(default_factory=dict, init=False)
+    _links: dict[tuple[object, ...], bool] = field(default_factory=dict, init=False)
+
+    def opens(self, start: Path, enters_submodules: bool = True) -> bool:
+        """Return whether Git, started there, opens the session's repository and starts no program of its settings."""
+        own = find_repository(self.directory)
+        if own is None or own.embedded or find_repository(start) != own:
+            return False
+        if any(name in self.environ for name in _VARIABLES):
+            return False
+        settings = self.unknown_settings(own)
+        if settings is None or (settings and _digest(settings) != self.trusted):
+            return False
+        return not enters_submodules or not self._has_submodules(own)
+
+    @property
+    def question(self) -> str:
+        """What the user is asked about the settings of the session's repository, by line; empty if there is nothing."""
+        own = find_repository(self.directory)
+        settings = self.unknown_settings(own) if own is not None and not own.embedded else None
+        if not settings or _digest(settings) == self.trusted:
+            return ""
+        lines = [f"{name} = {value}" if value else name for name, value in settings[:_SHOWN]]
+        return "\n".join([*lines, *([f"and {len(settings) - _SHOWN} more"] if len(settings) > _SHOWN else [])])
+
+    @property
+    def digest(self) -> str:
+        """The digest of the settings that `question` is about."""
+        own = find_repository(self.directory)
+        return _digest(self.unknown_settings(own) or ()) if own is not None else ""
+
+    def unknown_settings(self, repository: Repository) -> tuple[tuple[str, str], ...] | None:
+        """Return the settings of a repository that may start a program; None if they cannot be read."""
+        common = repository.common
+        files = [common / "config", repository.directory / "config.worktree"]
+        alternates = common / "objects" / "info" / "alternates"
+        key = tuple(_state(path) for path in (*files, alternates))
+        if key not in self._settings:
+            self._settings[key] = self._read(files, alternates)
+        return self._settings[key]
+
+    def _read(self, files: list[Path], alternates: Path) -> tuple[tuple[str, str], ...] | None:
+        unknown: list[tuple[str, str]] = []
+        if os.path.lexists(alternates):
+            unknown.append(("objects/info/alternates", ""))
+        for file in files:
+            if not os.path.lexists(file):
+                continue
+            # Git reads this one file, without those that it includes, so nothing of it takes effect.
+            command = ("config", "--file", str(file), "--no-includes", "--null", "--list")
+            output = None if file.is_symlink() else self._git(*command)
+            if output is None:
+                return None
+            for entry in filter(None, output.split("\0")):
+                name, _, value = entry.partition("\n")
+                if not _HARMLESS.fullmatch(name):
+                    unknown.append((name, value))
+        return tuple(sorted(unknown))
+
+    def _has_submodules(self, repository: Repository) -> bool:
+        """Whether the index has commits of other repositories, which `git status` and `git diff` open."""
+        key = (repository.directory, _state(repository.directory / "index"))
+        if key not in self._links:
+            listed = self._git("-C", str(repository.top), "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z")
+            self._links[key] = listed is None or any(line.startswith("160000 ") for line in listed.split("\0"))
+        return self._links[key]
+
+    def _git(self, *arguments: str) -> str | None:
+        try:
+            done = subprocess.run(  # noqa: S603 - no shell, and arguments of our own
+                ("git", *arguments),  # noqa: S607 - the Git that the agent's commands start
+                cwd=os.sep,
+                env={**self.environ, "GIT_OPTIONAL_LOCKS": "0"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_TIMEOUT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+
+def _digest(settings: tuple[tuple[str, str], ...]) -> str:
+    return hashlib.sha256(repr(settings).encode()).hexdigest()
+
+
+def _state(path: Path) -> tuple[object, ...]:
+    """What changes when a file does."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return (path,)
+    return (path, status.st_mtime_ns, status.st_size, status.st_ino, stat.S_IFMT(status.st_mode))
