@@ -425,7 +425,8 @@ class _Reader:
         if not words and not redirected:
             raise UnreadableError
         # A redirection between words is no part of the command's text.
-        text = " ".join(word.source for word in words) if parted else self.text[begins:ends]
+        sources = [word.source for word in words]
+        text = " ".join(sources) if parted else self.text[begins:ends]
         return Simple(text, tuple(words), tuple(redirections), tuple(nested))
 
     def _function(self, words: list[Word], redirections: list[Redirection]) -> Script:

@@ -60,6 +60,7 @@ _HARMLESS_VARIABLES: Final = word_set("HOME USER LOGNAME SHELL PATH LANG TERM PW
 _LOOP_VARIABLE: Final = re.compile(r"[a-z][a-z0-9]*")
 _PLAIN_VALUE: Final = re.compile(r"[\w./,:=@%+^-]+", re.ASCII)
 _SIGNATURE: Final = re.compile(r"%G|signature")
+_EXPRESSIONS: Final = {"*": ".*", "?": "."}
 _KINDS: Final = word_set("text echoed path tested tree pattern patterns pair format plus few sed awk jq")
 _GIT_FLAGS: Final = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
 
@@ -324,36 +325,35 @@ class _Walk:
         source = "".join(piece.text for piece in pieces)
         if len(names) > _MAX_NAMES or any(name.startswith("-") for name in names):
             raise _AsksError
-        return [_Argument(name, literal=False) for name in sorted({*names, source} if len(starts) > 1 else names)] or [
-            _Argument(source, literal=False)
-        ]
+        if not names or len(starts) > 1:
+            names.append(source)  # what matches nothing stays as it is
+        return [_Argument(name, literal=False) for name in sorted(set(names))]
 
     def _below_pattern(self, start: str, components: Sequence[Sequence[Piece]]) -> list[str]:
         prefixes = [""]
         for number, component in enumerate(components):
             text = "".join(piece.text for piece in component)
-            last = number == len(components) - 1
+            hidden = text.startswith(".")
+            slash = "/" if number < len(components) - 1 else ""
             if all(piece.kind is PieceKind.TEXT for piece in component):
                 if text == "..":
                     raise _AsksError
-                prefixes = [f"{prefix}{text}" if last else f"{prefix}{text}/" for prefix in prefixes]
+                prefixes = [f"{prefix}{text}{slash}" for prefix in prefixes]
                 continue
-            expression = re.compile(
-                "".join(
-                    re.escape(piece.text) if piece.kind is PieceKind.TEXT else {"*": ".*", "?": "."}[piece.text]
-                    for piece in component
-                ),
-                re.DOTALL,
-            )
+            expression = ""
+            for piece in component:
+                expression += re.escape(piece.text) if piece.kind is PieceKind.TEXT else _EXPRESSIONS[piece.text]
             matched = []
             for prefix in prefixes:
                 if not self._is_below(prefix or ".", frozenset({start})):
                     raise _AsksError
                 folder = os.path.join(start, prefix)
                 entries = os.listdir(folder) if os.path.isdir(folder) else []
-                hidden = text.startswith(".")
-                names = [*entries, ".", ".."] if hidden else [name for name in entries if name[0] != "."]
-                matched += [prefix + name + ("" if last else "/") for name in names if expression.fullmatch(name)]
+                names = [name for name in entries if name[0] != "."]
+                if hidden:
+                    names = [*entries, ".", ".."]
+                names = [name for name in names if re.fullmatch(expression, name, re.DOTALL)]
+                matched += [f"{prefix}{name}{slash}" for name in names]
                 if len(matched) > _MAX_NAMES:
                     raise _AsksError
             prefixes = matched
