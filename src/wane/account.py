@@ -8,19 +8,20 @@ The same rules hold for `wane demo`, `show`, `view`, `replay`, `tune`, the agent
   with its reasoning, at the prices of the model that was called and of the time of the call (`wane.prices`).
 - Fetching evicted content again is a call like any other once it has happened. A replay can only estimate it, so it
   names that part.
+- A usage that sums up several samplings, such as those of an advisor, counts each at the price of its own model.
 - A call without usage or without a price makes the cost a lower bound, which is written with the number of calls that
-  it covers.
+  it covers. So does one with fees of unknown amount, such as for some of the provider's own tools.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from wane.journal.records import Record, UsageRecord, model_calls
+from wane.journal.records import Record, SamplingUsage, UsageParts, UsageRecord, model_calls
 from wane.money import dollars
-from wane.prices import TokenUsage
+from wane.prices import NO_USAGE, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Account:
         output_tokens: output tokens.
         cache_read_tokens: input tokens read from the provider's cache.
         cache_write_tokens: input tokens written to it.
-        at_least: dollars for the calls whose usage and price are known.
+        at_least: dollars for the calls whose usage and price are known, and the known part of what others cost.
     """
 
     calls: int = 0
@@ -52,15 +53,18 @@ class Account:
         """Return the account of a saved session."""
         account = cls()
         for call in model_calls(list(records)):
-            account = account.plus(usage_of(call), call.cost)
+            account = account.plus(usage_of(call), call.cost, at_least=call.cost_at_least)
         return account
 
-    def plus(self, usage: TokenUsage | None, cost: float | None, *, estimated: bool = False) -> Account:
+    def plus(
+        self, usage: TokenUsage | None, cost: float | None, *, at_least: float = 0.0, estimated: bool = False
+    ) -> Account:
         """Return the account with one more call.
 
         Args:
             usage: what the provider reported; None if unknown.
-            cost: dollars; None if the price is unknown.
+            cost: dollars; None if they, or a part of them, are unknown.
+            at_least: the known part then.
             estimated: whether the output was not reported.
         """
         used = usage or TokenUsage(0, 0)
@@ -72,7 +76,7 @@ class Account:
             self.output_tokens + used.output,
             self.cache_read_tokens + used.cache_read,
             self.cache_write_tokens + used.cache_write,
-            self.at_least + (cost or 0.0),
+            self.at_least + (at_least if cost is None else cost),
         )
 
     def minus(self, earlier: Account) -> Account:
@@ -104,7 +108,7 @@ class Account:
         """Return the cost in words: `$0.42`, `at least $20.32 (213 of 214 calls)` or `cost unknown`."""
         if self.complete:
             return dollars(self.at_least)
-        if not self.priced:
+        if not self.at_least and not self.priced:
             return "cost unknown"
         return f"at least {dollars(self.at_least)} ({self.priced:,} of {self.calls:,} calls)"
 
@@ -113,7 +117,7 @@ class Account:
         """The cost in one word: `$0.42`, `≥$20.32` if it does not cover every call, `$?` if it covers none."""
         if self.complete:
             return dollars(self.at_least)
-        return f"≥{dollars(self.at_least)}" if self.priced else dollars(None)
+        return f"≥{dollars(self.at_least)}" if self.priced or self.at_least else dollars(None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data, with the keys that every command uses.
@@ -138,10 +142,56 @@ NOTHING: Final = Account()
 
 def usage_of(call: UsageRecord) -> TokenUsage:
     """Return the usage in a record."""
+    usage = _tokens(call)
+    parts = call.parts
+    if parts is None:
+        return usage
+    return replace(
+        usage,
+        samplings=tuple((sampling.model, _tokens(sampling)) for sampling in parts.samplings),
+        first=NO_USAGE if parts.first is None else _tokens(parts.first),
+        fees=parts.fees,
+        further_fees=parts.further_fees,
+    )
+
+
+def parts_of(usage: TokenUsage, at_least: float = 0.0) -> UsageParts | None:
+    """Return what a usage sums up, for its record; None if it is that of one sampling, without fees.
+
+    Args:
+        usage: the usage.
+        at_least: dollars of the call that are known, where its cost is not.
+    """
+    if usage.first is None and not usage.fees and not usage.further_fees and not at_least:
+        return None
+    first = usage.of_request
+    return UsageParts(
+        _sampling("", first) if first.input else None,
+        tuple(_sampling(model, sampled) for model, sampled in usage.samplings),
+        usage.fees,
+        usage.further_fees,
+        at_least,
+    )
+
+
+def _tokens(call: UsageRecord | SamplingUsage) -> TokenUsage:
     return TokenUsage(
         call.input_tokens,
         call.output_tokens,
         call.cache_read_tokens,
         call.cache_write_tokens,
         call.cache_write_hour_tokens,
+        call.tier if isinstance(call, SamplingUsage) else "",
+    )
+
+
+def _sampling(model: str, usage: TokenUsage) -> SamplingUsage:
+    return SamplingUsage(
+        model,
+        usage.input,
+        usage.output,
+        usage.cache_read,
+        usage.cache_write,
+        usage.cache_write_hour,
+        usage.tier,
     )

@@ -8,8 +8,8 @@ reasoning, and the provider's fee for the request if it has one. `wane.account` 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
@@ -36,6 +36,12 @@ class TokenUsage:
         cache_write: how many of `input` were written to it.
         cache_write_hour: how many of those are to live for an hour, which Anthropic charges more for.
         tier: how the request was served, if that changes its price: see `at_tier`; empty for the usual way.
+        samplings: the usages that it sums up, each with the model that sampled (empty for the one that was asked), if
+            the provider tells them apart: the passes of a loop over the provider's own tools, an advisor, a compaction.
+        first: where it is a sum, the usage of the sampling that read the request as it was sent; without input if the
+            provider does not tell it apart. None if the whole usage is that of one sampling.
+        fees: dollars for what the provider charges besides tokens, such as searches.
+        further_fees: whether there may be more such fees, of unknown amount.
     """
 
     input: int
@@ -44,6 +50,29 @@ class TokenUsage:
     cache_write: int = 0
     cache_write_hour: int = 0
     tier: str = ""
+    samplings: tuple[tuple[str, TokenUsage], ...] = ()
+    first: TokenUsage | None = None
+    fees: float = 0.0
+    further_fees: bool = False
+
+    @classmethod
+    def total(cls, samplings: Sequence[tuple[str, TokenUsage]], first: TokenUsage) -> TokenUsage:
+        """Return the usage of a request that took several samplings, each at the price of its model.
+
+        Args:
+            samplings: their usages, each with its model; empty for the one that was asked.
+            first: the usage of the one that read the request as it was sent.
+        """
+        summed = sum((usage for _, usage in samplings), start=cls(0, 0))
+        return replace(summed, tier=first.tier, samplings=tuple(samplings), first=first)
+
+    @property
+    def of_request(self) -> TokenUsage:
+        """The usage of the sampling that read the request as it was sent; without input if that is not known.
+
+        Only it tells the size of the window, and what was read from the cache of the request before.
+        """
+        return self if self.first is None else self.first
 
     @property
     def use(self) -> CacheUse:
@@ -59,6 +88,8 @@ class TokenUsage:
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
             self.cache_write_hour + other.cache_write_hour,
+            fees=self.fees + other.fees,
+            further_fees=self.further_fees or other.further_fees,
         )
 
 
@@ -324,18 +355,52 @@ def at_tier(model: str, tier: str) -> str:
     return f"{model} ({tier})" if tier else model
 
 
-def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float | None:
-    """Return the cost of a request in dollars; None if the model's price is unknown.
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Dollars for a request.
+
+    Attributes:
+        at_least: what is known of them.
+        complete: whether that is all: every sampling has a known price, and there are no fees of unknown amount.
+    """
+
+    at_least: float
+    complete: bool
+
+    @property
+    def cost(self) -> float | None:
+        """All of it; None if a part is unknown."""
+        return self.at_least if self.complete else None
+
+
+def bill_of(usage: TokenUsage, model: str, at: datetime | None = None) -> Bill:
+    """Return what a request costs, with each sampling at the price of its own model.
 
     Args:
         usage: its usage, as the provider reported it.
-        model: the model, as for `Prices.of`.
+        model: the model that was asked, as for `Prices.of`.
         at: its time, with a time zone; None for now.
     """
-    prices = prices_of(at_tier(model, usage.tier))
-    if prices is None:
-        return None
-    return prices.cost(usage.use, usage.output, at=at or datetime.now(UTC)).total
+    at_least, complete = usage.fees, not usage.further_fees
+    provider = model.rpartition(":")[0]
+    for own, sampled in usage.samplings or (("", usage),):
+        name = f"{provider}:{own}" if own and provider else own or model
+        prices = prices_of(at_tier(name, sampled.tier))
+        if prices is None:
+            complete = False
+        else:
+            at_least += prices.cost(sampled.use, sampled.output, at=at or datetime.now(UTC)).total
+    return Bill(at_least, complete)
+
+
+def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float | None:
+    """Return the cost of a request in dollars; None if a part of it is unknown. Takes what `bill_of` takes."""
+    return bill_of(usage, model, at).cost
+
+
+SEARCH_FEE: Final = 0.01
+"""Dollars for a web search that Anthropic or OpenAI runs: $10 for 1,000, by their lists of prices in 2026. OpenAI's
+previews cost more with some models."""
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ import wane.journal
 from tests.strategies import policies
 from wane.core import EvictedIndex, Level, Mark, Step
 from wane.journal import Header, Journal, MessageRecord, PlacedMark, Record
-from wane.journal.records import RECORDS, VERSION
+from wane.journal.records import RECORDS, VERSION, SamplingUsage, UsageParts
 
 T = TypeVar("T")
 
@@ -102,6 +102,7 @@ steps = st.builds(
     removed=st.lists(counts, max_size=5).map(tuple),
 )
 marks = st.builds(PlacedMark, item=counts, mark=st.builds(Mark, name=names))
+samplings = st.builds(SamplingUsage, texts, counts, counts, counts, counts, counts, texts)
 BY_TYPE: dict[object, st.SearchStrategy[Any]] = {
     "int": counts,
     "bool": st.booleans(),
@@ -117,6 +118,15 @@ BY_TYPE: dict[object, st.SearchStrategy[Any]] = {
     "tuple[Any, ...] | None": st.none() | st.lists(json_values, max_size=4).map(tuple),
     "EvictedIndex | None": st.none() | st.builds(EvictedIndex, texts, counts, counts),
     "Mapping[str, str]": st.dictionaries(names, st.sampled_from(("bulk", "artifact", "durable")), max_size=3),
+    "UsageParts | None": st.none()
+    | st.builds(
+        UsageParts,
+        st.none() | samplings,
+        st.lists(samplings, max_size=2).map(tuple),
+        st.floats(0, 1e6),
+        st.booleans(),
+        st.floats(0, 1e6),
+    ),
     "Literal['model', 'infer', 'host']": st.sampled_from(("model", "infer", "host")),
 }
 """What the fields of records hold, by their types."""

@@ -26,6 +26,7 @@ from wane.core.guidance import guidance
 from wane.formats import get_format
 from wane.formats.base import Format, writes, writing
 from wane.formats.endings import Ending, check_reason, stop_reason
+from wane.formats.usage import request_tokens
 from wane.strategies.base import SummaryNeeded
 from wane.strategies.fold import FOLDING
 
@@ -216,7 +217,9 @@ class Conversation(Generic[M]):
         Args:
             message: the message or, for `openai_responses`, an item, or the list of items of an answer. It may also be
                 an object of the provider's SDK, such as a whole response.
-            input_tokens: tokens of the request that it answers, including cached ones, as the provider reported.
+            input_tokens: tokens of the request that it answers, including cached ones, as the provider reported. Where
+                the provider ran tools of its own, its figure is a sum over several passes: append the whole answer, and
+                what the request held is taken from that, or counted if the answer does not say it.
             at: time of the message in seconds, to know when the provider's cache has expired.
 
         Returns:
@@ -236,7 +239,8 @@ class Conversation(Generic[M]):
         reason, ending = stop_reason(message if len(entries) != 1 else entries[0])
         if ending is Ending.VOID:
             check_reason(reason, ending, empty=self._common.is_empty(entries))
-        self._common.append(entries, None, input_tokens or 0, at)
+        tokens = request_tokens(entries[0], input_tokens or 0) if len(entries) == 1 else input_tokens or 0
+        self._common.append(entries, None, tokens, at)
         if not message and self.asked:
             history.ended = True  # an answer without items
         if ending is Ending.CONTINUES:

@@ -146,7 +146,7 @@ class History:
     def observe(self, usage: UsageRecord) -> bool:
         """Take in a provider's report of the latest request; return whether the engine took it as the view's size."""
         self.log.append(usage)
-        return usage.anchors and self.engine.observe(usage.input_tokens)
+        return usage.anchors and self.engine.observe(usage.request_tokens)
 
     # Repeating
 
@@ -178,7 +178,7 @@ class History:
             case StrategyRecord(strategy=engine.name, done=done):
                 engine.redo(done)
                 self._request(done=True)
-            case UsageRecord(input_tokens=tokens):
+            case UsageRecord(request_tokens=tokens):
                 if record.items == before:
                     self._request()
                 if record.anchors and tokens > 0 and self._shows_as(self.settings.strategy):

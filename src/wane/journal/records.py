@@ -175,6 +175,38 @@ class StrategyRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class SamplingUsage:
+    """One of several samplings that a provider reports as one usage; its model is empty for the one that was asked."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_hour_tokens: int = 0
+    tier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageParts:
+    """What a usage sums up, if it is more than that of one sampling.
+
+    Attributes:
+        first: the sampling that read the request as it was sent; None if the provider does not tell it apart.
+        samplings: all samplings, if the provider tells them apart.
+        fees: dollars for what the provider charges besides tokens.
+        further_fees: whether there may be more such fees, of unknown amount.
+        cost_at_least: dollars of the call that are known, where its cost is not.
+    """
+
+    first: SamplingUsage | None = None
+    samplings: tuple[SamplingUsage, ...] = ()
+    fees: float = 0.0
+    further_fees: bool = False
+    cost_at_least: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class UsageRecord(Record):
     """The provider's report of one model call. Append it before the message that answered the call.
 
@@ -190,6 +222,7 @@ class UsageRecord(Record):
         anchors: whether the report tells the size of the view. A further one on the same history does not, such as that
             of a round of a reply whose earlier rounds are not in the history yet.
         cache_write_hour_tokens: those of `cache_write_tokens` that are to live for an hour.
+        parts: what the figures sum up, and fees; None if they are those of one sampling, without fees.
     """
 
     kind: ClassVar[str] = "usage"
@@ -203,6 +236,21 @@ class UsageRecord(Record):
     model: str = ""
     anchors: bool = True
     cache_write_hour_tokens: int = 0
+    parts: UsageParts | None = None
+
+    @property
+    def request_tokens(self) -> int:
+        """Input tokens of the sampling that read the request as it was sent; 0 if they are not known."""
+        if self.parts is None:
+            return self.input_tokens
+        return 0 if self.parts.first is None else self.parts.first.input_tokens
+
+    @property
+    def cost_at_least(self) -> float:
+        """Dollars of the call that are known."""
+        if self.cost is not None:
+            return self.cost
+        return 0.0 if self.parts is None else self.parts.cost_at_least
 
 
 @dataclass(frozen=True, slots=True)

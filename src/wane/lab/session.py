@@ -22,6 +22,7 @@ class Usage:
         cache_write_hour: the part of `cache_write` with a lifetime of an hour, if the provider offers that.
         tier: how the call was served, if that changes its price (`wane.prices.at_tier`).
         rewritten: why the prefix of the previous request was paid again, if the provider or Wane's proxy reported it.
+        fees: dollars for what the provider charges besides tokens, such as searches.
     """
 
     input: int
@@ -31,6 +32,7 @@ class Usage:
     cache_write_hour: int = 0
     tier: str = ""
     rewritten: Explanation | None = None
+    fees: float = 0.0
 
     @property
     def use(self) -> CacheUse:
@@ -59,6 +61,9 @@ class ModelCall:
         id: its id, which its copies in other sessions of the same source share; empty if it has none.
         effort: the effort of reasoning, as the client calls it; empty if it was not recorded.
         version: the client's version; empty if it was not recorded.
+        samplings: what else the provider sampled for the request, such as further passes of a loop over its own tools,
+            or an advisor; each is a call with its usage and model. `usage` is that of the pass that read the request,
+            with the output of all passes of the model.
     """
 
     first: int
@@ -72,6 +77,7 @@ class ModelCall:
     id: str = ""
     effort: str = ""
     version: str = ""
+    samplings: tuple[ModelCall, ...] = ()
 
     @property
     def priced_as(self) -> str | None:

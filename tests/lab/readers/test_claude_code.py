@@ -11,7 +11,10 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts, title_of
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
+from wane.lab.counting import count
 from wane.lab.readers import claude_code, gather, read_session
+from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.spent import account_of
 from wane.lab.session import RecordedSession, Usage
 
 USAGE = {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 9}
@@ -77,6 +80,40 @@ def test_a_call_in_fast_mode_is_priced_as_such(tmp_path: Path) -> None:
     script.answer("m", said("done"), usage={**USAGE, "speed": "fast", "service_tier": "standard"})
     (call,) = read(tmp_path, script.lines).calls
     assert call.priced_as == "claude-x (fast)"
+
+
+def test_what_an_advisor_read_is_no_view_but_costs_what_its_model_costs(tmp_path: Path) -> None:
+    def passed(kind: str, fresh: int, read: int, output: int, **more: str) -> dict[str, Any]:
+        tokens = {"input_tokens": fresh, "cache_read_input_tokens": read, "output_tokens": output}
+        return {"type": kind, **tokens, "cache_creation_input_tokens": 0, **more}
+
+    advised = {
+        "input_tokens": 1_000,
+        "cache_read_input_tokens": 20_000,
+        "output_tokens": 500,
+        "server_tool_use": {"web_search_requests": 2},
+        "iterations": [
+            passed("message", 600, 10_000, 100),
+            passed("advisor_message", 100_000, 0, 4_000, model="claude-opus-4-6"),
+            passed("message", 400, 10_000, 400),
+        ],
+    }
+    script = Transcript("fix it", model="claude-sonnet-4-6")
+    script.answer("m", said("done"), usage=advised, stop="end_turn")
+    script.lines[-1]["message"]["model"] = "claude-sonnet-4-6"
+    session = read(tmp_path, script.lines)
+    (call,) = session.calls
+    assert call.usage == Usage(600, 10_000, 0, 500, fees=0.02)
+    assert [(more.model, more.usage.total_input) for more in call.samplings if more.usage] == [
+        ("claude-opus-4-6", 100_000),
+        ("claude-sonnet-4-6", 10_400),
+    ]
+    pricing = Pricing.recorded(session, Pricing.of("anthropic:claude-sonnet-4-6"))
+    account = account_of(count(session), pricing)
+    assert account.cost == pytest.approx(
+        1_000 * 3e-6 + 20_000 * 0.3e-6 + 500 * 15e-6 + 100_000 * 5e-6 + 4_000 * 25e-6 + 0.02
+    )
+    assert account.input_tokens == 121_000
 
 
 def test_lines_of_one_message_are_one_call_though_its_tools_ran_while_it_streamed(tmp_path: Path) -> None:

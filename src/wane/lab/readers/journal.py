@@ -407,11 +407,13 @@ def _model(call: UsageRecord) -> tuple[str | None, str]:
 
 
 def _usage(call: UsageRecord) -> Usage | None:
+    """Return the usage of the sampling that read the request, with all output."""
+    first = call if call.parts is None or call.parts.first is None else call.parts.first
     usage = usage_of(
-        call.input_tokens,
-        read=call.cache_read_tokens,
-        written=call.cache_write_tokens,
-        hour=call.cache_write_hour_tokens,
+        first.input_tokens,
+        read=first.cache_read_tokens,
+        written=first.cache_write_tokens,
+        hour=first.cache_write_hour_tokens,
         output=call.output_tokens or None,
     )
     return None if usage is None else replace(usage, tier=split_tier(call.model)[1])

@@ -81,6 +81,8 @@ class Pricing:
         If no model was recorded, or the prices of the usual one are not known, its prices are those of `otherwise`.
         """
         counted = [*session.calls, *session.asides, *session.abandoned, *(total for total, _ in session.totals)]
+        for call in session.calls:
+            counted += call.samplings
         calls = Counter(call.priced_as for call in counted if call.priced_as)
         models = tuple((model, _resolved(model)) for model, _ in calls.most_common())
         name, prices = models[0] if models else ("", None)
@@ -101,6 +103,19 @@ class Pricing:
         prices = self.prices if call is None else self.prices_for(call) or self.prices
         timed = replace(use, hour=use.written) if self.hour else use
         return prices.cost(timed, output, at=None if call is None else moment(call))
+
+    def further(self, call: ModelCall) -> Cost | None:
+        """Return the cost of what else was sampled for a recorded call, and of fees; None if a price is unknown.
+
+        No strategy changes it: what an advisor read is not known but by its tokens.
+        """
+        total = Cost(fee=call.usage.fees if call.usage is not None else 0.0)
+        for sampling in call.samplings:
+            prices, usage = self.prices_for(sampling), sampling.usage
+            if prices is None or usage is None:
+                return None
+            total += prices.cost(usage.use, usage.output or 0, at=moment(sampling))
+        return total
 
 
 def _resolved(model: str) -> Prices | None:
@@ -225,6 +240,7 @@ class _Run:
         use = self._cache.request(self._view, self._tokens, call.at, same=same)
         loss = self._loss.observe(number, self._view, same)
         cost = self._pricing.cost(use, self._material.output_tokens[number], call)
+        cost += self._pricing.further(call) or Cost()
         self._filling.change(removed, entered)
         if use.total > self._budget and not call.inherited:
             latest = self._session.calls[number - 1].first if number else 0
@@ -328,6 +344,7 @@ def floor(material: Material, pricing: Pricing) -> float:
         short = cached + new < pricing.rules.minimum
         use = CacheUse(0, 0, new) if short else new_input(new, pricing.rules)
         if not call.inherited:
-            total += pricing.cost(CacheUse(cached, use.written, use.fresh), output, call).total
+            cost = pricing.cost(CacheUse(cached, use.written, use.fresh), output, call)
+            total += (cost + (pricing.further(call) or Cost())).total
         previous, cached = call.first, material.overhead + fixed_before[call.first]
     return total

@@ -238,10 +238,15 @@ def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> 
         return account.plus(None, call.cost if pricing.models is not None else None)
     output = counted if usage.output is None else usage.output
     tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write, usage.cache_write_hour)
+    for sampling in call.samplings:
+        if (sampled := sampling.usage) is not None:
+            tokens += TokenUsage(sampled.total_input, sampled.output or 0, sampled.cache_read, sampled.cache_write)
     if not _to_price(call, pricing):
         return account.plus(tokens, call.cost)
     if prices is None:
         return account.plus(tokens, None)
-    at = moment(call)
+    at, more = moment(call), pricing.further(call)
     cost = prices.least(usage.use, output) if at is None else prices.cost(usage.use, output, at=at)
-    return account.plus(tokens, cost.total, estimated=usage.output is None)
+    if more is None:  # the price of an advisor's model is unknown
+        return account.plus(tokens, None, at_least=cost.total)
+    return account.plus(tokens, (cost + more).total, estimated=usage.output is None)

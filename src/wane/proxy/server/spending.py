@@ -8,11 +8,12 @@ import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from wane.money import dollars
-from wane.prices import CacheUse, at_tier, cost_of, prices_of, tier_in
+from wane.prices import CacheUse, at_tier, bill_of, prices_of, tier_in
 from wane.proxy.http.head import Headers, RefusedError
 from wane.proxy.http.upstream import streams_in
 from wane.proxy.settings import COST_PERIODS, CostPeriod
@@ -49,9 +50,11 @@ class Payment:
         """Take the cost from the provider's answer, if that can be read and reports a usage with input."""
         if round_ is None or round_.usage is None or round_.usage.input <= 0:
             return
-        cost = cost_of(round_.usage, self._model)
-        if cost is not None:
-            self.cost = round(cost * _MILLION)
+        bill = bill_of(round_.usage, self._model)
+        # Fees of unknown amount are not reserved either, but a sampling without a price counts as the most.
+        priced = bill.complete or bill_of(replace(round_.usage, further_fees=False), self._model).complete
+        known = round(bill.at_least * _MILLION)
+        self.cost = known if priced else max(self.cost, known)
 
     def free(self) -> None:
         """Note that the provider charges nothing: it refused the request, or never got it."""

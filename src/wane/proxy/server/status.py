@@ -46,6 +46,7 @@ from wane.proxy.team.roster import Roster
 MOST_SESSIONS: Final = 500
 """The most sessions in the JSON and on the page, which are the most recently used ones; the total is there too."""
 
+_USED: Final = ("input", "output", "cache_read", "cache_write", "cache_write_hour")
 _HEADERS: Final = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
@@ -176,7 +177,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "created": session.created.isoformat(timespec="milliseconds"),
         "last": session.last.isoformat(timespec="milliseconds"),
         "requests": session.requests,
-        "used": {name: value for name, value in asdict(session.used).items() if name != "tier"},
+        "used": {name: getattr(session.used, name) for name in _USED},
         "calls": session.money.account.calls,
         "money": session.money.to_dict(),
         "views": [[round(view.at.timestamp(), 3), view.view, view.evicted] for view in session.views],

@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
 from wane.conversation.engine import plausible
-from wane.prices import NO_USAGE, cost_of
+from wane.prices import NO_USAGE, bill_of
 from wane.proxy.sessions.caching import RewrittenPrefix
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.wire.base import Round
@@ -190,8 +190,8 @@ class Exchange:
         traffic.rounds.labels(api).inc()
         if usage is not None:
             self.used += usage
-            self.largest = max(self.largest, usage.input)
-            cost = cost_of(usage, model) or 0.0
+            self.largest = max(self.largest, usage.of_request.input)
+            cost = bill_of(usage, model).at_least
             traffic.dollars.labels(api).inc(cost)
             if self.facts is not None and self.facts.parent:
                 traffic.agent_dollars.labels(api).inc(cost)

@@ -10,7 +10,7 @@ from typing import Any
 from wane.account import NOTHING, Account
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
-from wane.prices import NO_USAGE, CacheUse, TokenUsage, at_tier, cost_of, prices_of
+from wane.prices import NO_USAGE, CacheUse, TokenUsage, at_tier, bill_of, prices_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Money:
 
     def to_dict(self) -> dict[str, Any] | None:
         """Return it as JSON-able data; None if no cost is known."""
-        if not self.account.priced:
+        if not self.account.priced and not self.account.at_least:
             return None
         return {
             "spent": round(self.account.at_least, 6),
@@ -76,20 +76,25 @@ class SessionCosts:
         self._caches |= usage.cache_read + usage.cache_write > 0
         self._writes |= usage.cache_write > 0
         self._writes_for_an_hour |= usage.cache_write_hour > 0
-        total = usage.input + evicted
+        request = usage.of_request
+        total = (request.input or usage.input) + evicted
         read = 0
         if self._caches and usage.cache_read:
             read = min(self._before, total)
         self._before = total
         prices = prices_of(at_tier(model, usage.tier))
-        spent = cost_of(usage, model)
+        bill = bill_of(usage, model)
         unmanaged = 0.0
-        if prices is not None and spent is not None and replied:
+        if prices is not None and bill.complete and replied:
             uncached = total - read
             written = uncached if self._writes else 0
             use = CacheUse(read, written, uncached - written, written if self._writes_for_an_hour else 0)
             unmanaged = prices.cost(use, usage.output).total
-        self.money += Money(Account().plus(usage, spent), unmanaged)
+            if usage.first is not None:
+                # What else it took, such as an advisor, would have cost the same.
+                unmanaged += max(0.0, bill.at_least - prices.cost(request.use, usage.output).total)
+        at_least = 0.0 if bill.complete else bill.at_least
+        self.money += Money(Account().plus(usage, bill.cost, at_least=at_least), unmanaged)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from wane.account import usage_of
+from wane.account import parts_of, usage_of
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.history import History
@@ -30,7 +30,7 @@ from wane.journal import (
     spent_call,
     spent_note,
 )
-from wane.prices import NO_USAGE, TokenUsage, at_tier, cost_of, prices_of
+from wane.prices import NO_USAGE, TokenUsage, at_tier, bill_of, prices_of
 from wane.proxy import jsons
 from wane.proxy.sessions.figures import Money, SessionCosts
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
@@ -369,7 +369,7 @@ class Session:
         # Further reports on the same history include rounds that are not in it yet.
         first = self._anchored != self.engine.item_count
         self._pay(usage, model, replied=first)
-        anchors = first and usage.input > 0
+        anchors = first and usage.of_request.input > 0
         if anchors:
             self._anchored = self.engine.item_count
         return anchors
@@ -419,6 +419,7 @@ def _joined(first: FitReport, second: FitReport) -> FitReport:
 
 
 def _usage_record(usage: TokenUsage, model: str, items: int, *, anchors: bool = False) -> UsageRecord:
+    bill = bill_of(usage, model) if usage.input > 0 else None
     return UsageRecord(
         items=items,
         input_tokens=usage.input,
@@ -426,9 +427,10 @@ def _usage_record(usage: TokenUsage, model: str, items: int, *, anchors: bool = 
         cache_read_tokens=usage.cache_read,
         cache_write_tokens=usage.cache_write,
         cache_write_hour_tokens=usage.cache_write_hour,
-        cost=cost_of(usage, model) if usage.input > 0 else None,
+        cost=None if bill is None else bill.cost,
         model=at_tier(model, usage.tier),
         anchors=anchors,
+        parts=parts_of(usage, 0.0 if bill is None or bill.complete else bill.at_least),
     )
 
 

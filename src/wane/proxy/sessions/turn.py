@@ -161,7 +161,9 @@ class SessionTurn:
         large = self.large
         messages = self._wire.messages(body)
         prefix = await in_thread_if(large, lambda: SentPrefix.of(body, messages, large=large))
-        answer = AnsweredPrefix(prefix, round_.usage or NO_USAGE, datetime.now(UTC), upstream, round_.cache_miss)
+        answer = AnsweredPrefix(
+            prefix, (round_.usage or NO_USAGE).of_request, datetime.now(UTC), upstream, round_.cache_miss
+        )
         return self.cached.caching.answered(answer)
 
     async def _note_prompts(self, message: Message) -> None:

@@ -436,6 +436,8 @@ def _summed(before: Any, after: Any) -> Any:
         return {key: _summed(before.get(key), after.get(key)) for key in keys}
     if _is_number(before) and _is_number(after):
         return before + after
+    if isinstance(before, list) and isinstance(after, list):
+        return [*before, *after]  # the samplings that each sums up
     return after
 
 

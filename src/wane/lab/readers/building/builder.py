@@ -94,11 +94,13 @@ class SessionBuilder:
         provider: str = "",
         cost: float | None = None,
         id: str = "",  # noqa: A002 - the field's word
+        samplings: Sequence[tuple[str | None, Usage]] = (),
     ) -> None:
         """Append the whole output of one model call, in order.
 
         It may also hold results of tools that the provider ran, and system parts, such as a provider's replacement for
-        everything before. The arguments are those of `ModelCall`; problems name the `line`.
+        everything before. The arguments are those of `ModelCall`; problems name the `line`. Each of `samplings`
+        has a usage, and a model unless that is the same.
         """
         if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
             raise ValueError("a user part is no output of a model; give it to add()")
@@ -113,7 +115,11 @@ class SessionBuilder:
         if usage is not None:
             self.context = usage.total_input + (usage.output or 0)
         call = ModelCall(first, self.position, usage, at, model, provider, False, cost, id, self.effort, self.version)
-        self._session.calls.append(call)
+        further = tuple(
+            ModelCall(first, first, sampled, at, other or model, provider, False, None, id)
+            for other, sampled in samplings
+        )
+        self._session.calls.append(replace(call, samplings=further) if further else call)
 
     def compaction(
         self,

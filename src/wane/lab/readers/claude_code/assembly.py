@@ -120,6 +120,7 @@ class _Assembly:
             model=lines[0].model,
             line=lines[0].line,
             id=lines[0].message_id,
+            samplings=max((entry.samplings for entry in lines), key=len),
         )
 
     def _user(self, entry: TranscriptLine) -> None:

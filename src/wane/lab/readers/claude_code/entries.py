@@ -10,10 +10,12 @@ from typing import Any, Final
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.notices import CLAUDE_CODE_PERSON, is_notice
+from wane.formats.usage import request_iteration
+from wane.formats.values import objects_in
 from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.session import Usage
-from wane.prices import tier_in
+from wane.prices import SEARCH_FEE, tier_in
 from wane.rewrites import reported
 
 SYNTHETIC: Final = "<synthetic>"
@@ -81,7 +83,8 @@ class TranscriptLine:
         parts: for a turn, the person's words and the harness's.
         message_id: for `ANSWER`, the ids of its message and request, which all lines of a model call share.
         answer: for `ANSWER`, this line's part of it.
-        usage: for `ANSWER`, the recorded usage of the call.
+        usage: for `ANSWER`, the recorded usage of the call: of the pass that read the request.
+        samplings: for `ANSWER`, the usages of what else was sampled for it, each with its model if that is another.
         finished: for `ANSWER`, whether the line says why the answer ended; then its usage is final.
         model: for `ANSWER`, the model.
         version: for `ANSWER`, the version of Claude Code.
@@ -102,6 +105,7 @@ class TranscriptLine:
     message_id: str = ""
     answer: Answer | None = None
     usage: Usage | None = None
+    samplings: list[tuple[str | None, Usage]] = field(default_factory=list)
     finished: bool = False
     model: str | None = None
     version: str = ""
@@ -187,7 +191,7 @@ def _answer(entry: TranscriptLine, message: Mapping[str, Any], request: str) -> 
     entry.answer = Answer()
     for block in _blocks(message):
         _add(entry.answer, block)
-    entry.usage = _usage(mapping(message.get("usage")), mapping(message.get("diagnostics")))
+    entry.usage, entry.samplings = _usages(mapping(message.get("usage")), mapping(message.get("diagnostics")))
     entry.finished = bool(message.get("stop_reason"))
 
 
@@ -209,8 +213,29 @@ def _result(block: Mapping[str, Any]) -> Part:
     return content(block.get("content")).part(Kind.RESULT, call_id=text(block.get("tool_use_id")))
 
 
-def _usage(data: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> Usage | None:
-    usage = usage_of(
+def _usages(
+    data: Mapping[str, Any], diagnostics: Mapping[str, Any]
+) -> tuple[Usage | None, list[tuple[str | None, Usage]]]:
+    """Return the usage of the pass that read the request, with all its model's output, and what else was sampled."""
+    tier, iterations = tier_in(data), objects_in(data.get("iterations"))
+    first = request_iteration(iterations) if len(iterations) > 1 else None
+    usage = _usage(data if first is None else {**first, "output_tokens": data.get("output_tokens")})
+    if usage is None:
+        return None, []
+    samplings: list[tuple[str | None, Usage]] = []
+    for iteration in iterations if first is not None else []:
+        sampled = None if iteration is first else _usage(iteration)
+        if sampled is not None:
+            own = iteration.get("type") in ("message", "fallback_message")
+            sampled = replace(sampled, tier=tier, output=0 if own else sampled.output)
+            samplings.append((text(iteration.get("model")) or None, sampled))
+    miss = text(mapping(diagnostics.get("cache_miss_reason")).get("type"))
+    fees = (count(mapping(data.get("server_tool_use")).get("web_search_requests")) or 0) * SEARCH_FEE
+    return replace(usage, tier=tier, rewritten=reported(miss), fees=fees), samplings
+
+
+def _usage(data: Mapping[str, Any]) -> Usage | None:
+    return usage_of(
         data.get("input_tokens"),
         read=data.get("cache_read_input_tokens"),
         written=data.get("cache_creation_input_tokens"),
@@ -218,10 +243,6 @@ def _usage(data: Mapping[str, Any], diagnostics: Mapping[str, Any]) -> Usage | N
         output=data.get("output_tokens"),
         apart=True,
     )
-    if usage is None:
-        return None
-    miss = text(mapping(diagnostics.get("cache_miss_reason")).get("type"))
-    return replace(usage, tier=tier_in(data), rewritten=reported(miss))
 
 
 def _attachment(entry: TranscriptLine, data: Mapping[str, Any]) -> None:

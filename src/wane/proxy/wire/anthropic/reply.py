@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from wane.prices import TokenUsage, tier_in
+from wane.formats.usage import request_iteration
+from wane.formats.values import objects_in
+from wane.prices import SEARCH_FEE, TokenUsage, tier_in
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.reply import ServerSentEvent, Splitter, StreamedReply, WholeReply, count, encode, error_in, parsed
@@ -51,6 +54,7 @@ class StreamedMessage(StreamedReply):
         super()._next_round()
         self._received: dict[int, ReceivedBlock] = {}  # by the provider's index
         self._usage: dict[str, Any] = {}
+        self._begun: dict[str, Any] = {}  # the usage at the reply's beginning
         self._diagnostics: object = None
         self._ending: dict[str, Any] = {}  # the `message_delta`; several are merged
         self._stopped = False  # whether `message_stop` was received
@@ -60,7 +64,7 @@ class StreamedMessage(StreamedReply):
             why = f"the provider's stream ended without message_{'stop' if self._ending else 'delta'}"
             raise BrokenReplyError(why, cut=bool(self._usage or self._received))
         stop = self._ending["delta"].get("stop_reason")
-        round_ = make_round(list(self._received.values()), self._own, stop, self._usage, self._diagnostics)
+        round_ = make_round(list(self._received.values()), self._own, stop, self._usage, self._diagnostics, self._begun)
         return self._rounds.add(round_, self._usage)
 
     def _take_last(self) -> None:
@@ -107,6 +111,7 @@ class StreamedMessage(StreamedReply):
             case "message_start":
                 beginning = _object(data.get("message"))
                 usage, self._diagnostics = _object(beginning.get("usage")), beginning.get("diagnostics")
+                self._begun = usage
                 self._report(usage)
                 if self._rounds.done:
                     return b""
@@ -271,7 +276,12 @@ def is_call_of(block: Block, ids: Container[str]) -> bool:
 
 
 def make_round(
-    blocks: Sequence[ReceivedBlock], own: frozenset[str], stop: object, usage: object, diagnostics: object
+    blocks: Sequence[ReceivedBlock],
+    own: frozenset[str],
+    stop: object,
+    usage: object,
+    diagnostics: object,
+    begun: object = None,
 ) -> Round:
     """Return the round of a reply.
 
@@ -281,6 +291,7 @@ def make_round(
         stop: its `stop_reason`.
         usage: its usage, as the provider reported it.
         diagnostics: what it said of its cache; None if it said nothing.
+        begun: the usage at the beginning of a streamed reply.
     """
     complete = stop in _COMPLETE
     content: list[Block] = []
@@ -301,16 +312,44 @@ def make_round(
         content.append(block)
     miss = str(_object(_object(diagnostics).get("cache_miss_reason")).get("type") or "")
     message = {"role": "assistant", "content": content}
-    return Round(message, tuple(calls), client_calls, complete, tokens_of(usage), miss)
+    served = any(str(block.get("type")).endswith("_tool_result") for block in content)
+    tokens = tokens_of(usage, begun=begun, served=served)
+    return Round(message, tuple(calls), client_calls, complete, tokens, miss)
 
 
-def tokens_of(usage: object) -> TokenUsage | None:
-    """Return a reported usage, whose `input_tokens` exclude cached ones; None if nothing was reported."""
+def tokens_of(usage: object, *, begun: object = None, served: bool = False) -> TokenUsage | None:
+    """Return a reported usage, whose `input_tokens` exclude cached ones; None if nothing was reported.
+
+    A loop of Anthropic's own tools reads the request several times. The top level then adds up what each pass read, but
+    leaves out an advisor and a compaction; `iterations` has all of them.
+
+    Args:
+        usage: the usage, as JSON data.
+        begun: the usage at the beginning of a streamed reply, which is that of the first pass.
+        served: whether the reply holds results of tools that Anthropic ran.
+    """
+    data, reported = _object(usage), _counts(usage)
+    tier = tier_in(data)
+    iterations = objects_in(data.get("iterations"))
+    if [iteration.get("type") for iteration in iterations] not in ([], ["message"]):
+        models = [str(iteration.get("model") or "") for iteration in iterations]
+        counted = [replace(_counts(iteration), tier=tier) for iteration in iterations]
+        first = replace(_counts(request_iteration(iterations)), tier=tier)
+        reported = TokenUsage.total(list(zip(models, counted, strict=True)), first)
+    elif served:
+        # Without `iterations` a whole reply does not tell what the first pass read.
+        reported = replace(reported, first=_counts(begun))
+    if not reported.input and not reported.output:
+        return None
+    fees = count(usage, "server_tool_use", "web_search_requests") * SEARCH_FEE
+    return replace(reported, tier=tier, fees=fees)
+
+
+def _counts(usage: object) -> TokenUsage:
     read, write = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
     total, output = count(usage, "input_tokens") + read + write, count(usage, "output_tokens")
     hour = count(usage, "cache_creation", "ephemeral_1h_input_tokens")
-    tier = tier_in(_object(usage))
-    return TokenUsage(total, output, read, write, min(hour, write), tier) if total or output else None
+    return TokenUsage(total, output, read, write, min(hour, write))
 
 
 def error_body(status: int, message: str) -> bytes:

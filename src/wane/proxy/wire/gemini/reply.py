@@ -263,11 +263,17 @@ def make_round(parts: Sequence[Block], own: frozenset[str], finish: object, usag
 
 
 def tokens_of(usage: object) -> TokenUsage | None:
-    """Return a reported usage, whose input includes cached tokens; None if nothing was reported."""
-    total = count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount")
+    """Return a reported usage, whose input includes cached tokens; None if nothing was reported.
+
+    Results of Gemini's own tools are input, too, but no part of the request.
+    """
+    prompt, results = count(usage, "promptTokenCount"), count(usage, "toolUsePromptTokenCount")
     output = count(usage, "candidatesTokenCount") + count(usage, "thoughtsTokenCount")
-    read = min(total, count(usage, "cachedContentTokenCount"))
-    return TokenUsage(total, output, read, 0) if total or output else None
+    read = min(prompt + results, count(usage, "cachedContentTokenCount"))
+    if not prompt + results + output:
+        return None
+    first = TokenUsage(prompt, output, min(read, prompt)) if results else None
+    return TokenUsage(prompt + results, output, read, first=first)
 
 
 def error_body(status: int, message: str) -> bytes:
