@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wane.core import EvictedIndex, Kind, Mark
 from wane.formats.base import Part
 from wane.prices import CacheUse, at_tier, listed_name
-from wane.rewrites import Explanation
+from wane.rewrites import Cause, Certainty, Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,45 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """What a client recorded of a request that it sent, as far as a cache depends on it.
+
+    Attributes:
+        messages: a digest of each message.
+        tools: a digest of each tool, by name; None if they were not recorded.
+        system: a digest of each block of the system prompt; empty if it was not recorded.
+        settings: the parameters on which the cache depends, each as JSON.
+        breakpoints: whether it set breakpoints for the cache.
+    """
+
+    messages: tuple[str, ...]
+    tools: Mapping[str, str] | None
+    system: tuple[str, ...]
+    settings: Mapping[str, str]
+    breakpoints: bool
+
+    def change_to(self, later: RecordedRequest) -> Explanation | None:
+        """Return what a later request changed of this one; None if it continues it."""
+        if self.tools is not None and later.tools is not None and dict(self.tools) != dict(later.tools):
+            names = sorted(name for name, _ in self.tools.items() ^ later.tools.items())
+            named = ", ".join(dict.fromkeys(names))
+            return Explanation(Cause.TOOLS, Certainty.RECORDED, f"the client sent other tools: {named}")
+        if self.tools is not None and list(self.tools) != list(later.tools or ()):
+            return Explanation(Cause.TOOLS, Certainty.RECORDED, "the client sent its tools in another order")
+        if self.system and later.system and self.system != later.system:
+            return Explanation(Cause.SYSTEM, Certainty.RECORDED, "the client sent another system prompt")
+        changed = sorted(dict(self.settings.items() ^ later.settings.items()))
+        if changed:
+            return Explanation(Cause.SETTINGS, Certainty.RECORDED, f"the client changed {', '.join(changed)}")
+        pairs = zip(self.messages, later.messages, strict=False)
+        same = next((index for index, (old, new) in enumerate(pairs) if old != new), len(later.messages))
+        if same < len(self.messages):
+            what = f"the client sent other messages from number {same + 1:,} of {len(self.messages):,} on"
+            return Explanation(Cause.MESSAGES, Certainty.RECORDED, what)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCall:
     """One call of the model.
 
@@ -64,6 +104,7 @@ class ModelCall:
         samplings: what else the provider sampled for the request, such as further passes of a loop over its own tools,
             or an advisor; each is a call with its usage and model. `usage` is that of the pass that read the request,
             with the output of all passes of the model.
+        request: what the client recorded of the request; None if it records none.
     """
 
     first: int
@@ -78,6 +119,7 @@ class ModelCall:
     effort: str = ""
     version: str = ""
     samplings: tuple[ModelCall, ...] = ()
+    request: RecordedRequest | None = None
 
     @property
     def priced_as(self) -> str | None:

@@ -11,11 +11,13 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts, title_of
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
+from wane.lab.cache.rewrites import examine
 from wane.lab.counting import count
 from wane.lab.readers import claude_code, gather, read_session
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import account_of
 from wane.lab.session import RecordedSession, Usage
+from wane.rewrites import Cause, Certainty
 
 USAGE = {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 9}
 
@@ -413,3 +415,104 @@ def test_calls_that_a_fork_copied_count_once(tmp_path: Path) -> None:
     assert [len(session.own_calls) for session in without_origin] == [3, 0], "the fork's file has all of them"
     (whole,) = gather(paths, joined=True).recordings
     assert len(whole.session.own_calls) == 7, "one agent did all of it"
+
+
+def request_line(
+    name: str, messages: list[str], *, base: str = "", keep: int = 0, shape: str = "s1", **params: Any
+) -> Line:
+    """The line of a request, as version 2.1.332 writes it."""
+    return {
+        "type": "api-request",
+        "sessionId": "s",
+        "id": name,
+        "shapeHash": shape,
+        "params": {"model": "claude-sonnet-5", "max_tokens": 64_000, **params},
+        "base": base,
+        "keep": keep,
+        "tail": messages,
+        "cacheControl": [{"path": ["system", 0], "value": {"type": "ephemeral"}}],
+    }
+
+
+def shape_line(name: str, *tools: str, system: str = "You are an agent.") -> Line:
+    described = [{"name": tool, "description": f"It is {tool}."} for tool in tools]
+    return {
+        "type": "api-request-shape",
+        "sessionId": "s",
+        "shapeHash": name,
+        "shape": {"system": [{"type": "text", "text": system}], "tools": described},
+    }
+
+
+OTHER_SHAPE = request_line("r2", ["a", "b"], shape="s2")
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause", "words"),
+    [
+        ([request_line("r2", ["c"], base="r1", keep=2)], Cause.UNEXPLAINED, "sent all that it had sent before"),
+        ([request_line("r2", ["a", "b", "c"])], Cause.UNEXPLAINED, "sent all that it had sent before"),  # resumed
+        (
+            [request_line("r2", ["x", "c"], base="r1", keep=1)],
+            Cause.MESSAGES,
+            "other messages from number 2 of 2 on",
+        ),
+        (
+            [shape_line("s2", "Read", "Bash"), request_line("r2", ["a", "b"], shape="s2")],
+            Cause.TOOLS,
+            "other tools: Bash",
+        ),
+        (
+            [shape_line("s2", "Read", system="New."), request_line("r2", ["a", "b"], shape="s2")],
+            Cause.SYSTEM,
+            "system prompt",
+        ),
+        ([request_line("r2", ["a", "b"], thinking={"type": "adaptive"})], Cause.SETTINGS, "changed thinking"),
+    ],
+)
+def test_the_cause_of_a_rewrite_is_known_where_requests_are_recorded(
+    tmp_path: Path, lines: list[Line], cause: Cause, words: str
+) -> None:
+    script = Transcript("go")
+    script.lines += [shape_line("s1", "Read"), request_line("r1", ["a", "b"])]
+    usage = {"input_tokens": 5, "cache_creation_input_tokens": 20_000, "cache_read_input_tokens": 0, "output_tokens": 9}
+    for number, more in enumerate(([], lines), start=1):
+        script.lines += more
+        script.answer(f"m{number}", said("ok"), usage=usage, stop="end_turn")
+        script.lines[-1]["requestRef"] = f"r{number}"
+        script.user("on")
+    session = check(read(tmp_path, script.lines))
+    assert session.system_tokens
+    (rewrite,) = examine(session).rewrites
+    assert (rewrite.explanation.cause, rewrite.explanation.certainty) == (cause, Certainty.RECORDED)
+    assert words in rewrite.explanation.evidence
+    assert session.problems == []
+
+
+def test_what_the_sums_have_beyond_the_answers_is_calls_of_no_line(tmp_path: Path) -> None:
+    script = Transcript("go")
+    usage = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 30, "output_tokens": 9}
+    script.answer("m1", said("ok"), usage=usage, stop="end_turn")
+    sums = {"inputTokens": 7, "cacheReadInputTokens": 70, "cacheCreationInputTokens": 20, "outputTokens": 19}
+    title = {"inputTokens": 100, "outputTokens": 4}
+    script.note(type="cost-state", sessionId="s", modelUsage={"claude-x": sums, "claude-haiku-4-5": title})
+    script.user("on")
+    script.answer("m2", said("later"), usage=usage, stop="end_turn")
+    session = check(read(tmp_path, script.lines))
+    assert [(call.model, call.usage) for call in session.asides] == [
+        ("claude-x", Usage(2, 40, 0, 10)),
+        ("claude-haiku-4-5", Usage(100, output=4)),
+    ]
+
+
+def test_results_that_claude_code_cleared_are_an_eviction_that_it_recorded(tmp_path: Path) -> None:
+    script = Transcript("go")
+    script.answer("m1", tool("a", path="x"), tool("b", path="y"))
+    script.result("a", [said("one")])
+    script.result("b", [said("two")])
+    script.add("system", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": ["a", "gone"]})
+    script.answer("m2", said("done"), stop="end_turn")
+    session = check(read(tmp_path, script.lines))
+    (eviction,) = session.evictions
+    assert [session.parts[index].text for index in eviction.removed] == ["one"]
+    assert (eviction.client, session.managed) == ("Claude Code", False)

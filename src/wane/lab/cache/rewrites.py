@@ -218,6 +218,7 @@ class Requests:
             reported
             or self._expired(sent, before)
             or event
+            or _recorded_change(sent, before)
             or self._left_out_reasoning(sent, before)
             or self._end_of_read(position, before)
         )
@@ -342,6 +343,17 @@ class Requests:
 
     def _user_spoke(self, before: ReportedRequest, sent: ReportedRequest) -> bool:
         return any(before.call.first < turn <= sent.call.first for turn in self._session.user_turns)
+
+
+def _recorded_change(sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
+    """Return what the client changed, or that it changed nothing; None if it does not record its requests."""
+    earlier, later = before.call.request, sent.call.request
+    if earlier is None or later is None:
+        return None
+    if not later.breakpoints:
+        return Explanation(Cause.BREAKPOINTS, Certainty.RECORDED, "the client set no breakpoint in this request")
+    unchanged = "the client sent all that it had sent before, and more behind it"
+    return earlier.change_to(later) or Explanation(Cause.UNEXPLAINED, Certainty.RECORDED, unchanged)
 
 
 def _dollars(sent: ReportedRequest, tokens: int) -> float | None:

@@ -16,7 +16,7 @@ from wane.formats.base import Part, in_history, is_answer
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
-from wane.lab.session import Compaction, Eviction, ModelCall, RecordedSession, Usage
+from wane.lab.session import Compaction, Eviction, ModelCall, RecordedRequest, RecordedSession, Usage
 
 UNKNOWN_TOOL: Final = "unknown"
 """The tool of a call whose name was lost."""
@@ -95,6 +95,7 @@ class SessionBuilder:
         cost: float | None = None,
         id: str = "",  # noqa: A002 - the field's word
         samplings: Sequence[tuple[str | None, Usage]] = (),
+        request: RecordedRequest | None = None,
     ) -> None:
         """Append the whole output of one model call, in order.
 
@@ -114,12 +115,13 @@ class SessionBuilder:
         self._said = self._said or is_answer(parts)
         if usage is not None:
             self.context = usage.total_input + (usage.output or 0)
-        call = ModelCall(first, self.position, usage, at, model, provider, False, cost, id, self.effort, self.version)
         further = tuple(
             ModelCall(first, first, sampled, at, other or model, provider, False, None, id)
             for other, sampled in samplings
         )
-        self._session.calls.append(replace(call, samplings=further) if further else call)
+        about = self.effort, self.version, further, request
+        call = ModelCall(first, self.position, usage, at, model, provider, False, cost, id, *about)
+        self._session.calls.append(call)
 
     def compaction(
         self,

@@ -31,6 +31,7 @@ from wane.lab.readers.claude_code.entries import (
     is_prompt_command,
     queued,
 )
+from wane.lab.readers.claude_code.requests import RequestLog, unlisted
 from wane.lab.readers.kin import first_record
 from wane.lab.readers.places import Place
 from wane.lab.session import RecordedSession
@@ -50,20 +51,36 @@ _ASIDE: Final = frozenset(
         "agent-name",
         "agent-setting",
         "ai-title",
-        "api-request",
         "api-request-blob",
-        "api-request-shape",
+        "api-request-resumed",
+        "artifact-autoreact-ledger",
+        "artifact-comment-monitor",
         "atis-latch",
         "attribution-snapshot",
+        "bridge-session",
         "content-replacement",
-        "cost-state",
+        "continued-in",
         "custom-title",
+        "data-flow-incomplete",
+        "data-flow-records",
+        "derived-from",
+        "dev-mods",
+        "ended-by-model",
+        "file-history-delta",
         "file-history-snapshot",
+        "fork-context-ref",
+        "frame-link",
+        "history-suppression",
+        "isolation-latch",
         "last-prompt",
+        "memory-mode",
         "mode",
+        "observer-ref",
         "permission-mode",
         "pr-link",
-        "queue-operation",
+        "relocated",
+        "resume-head-vouch",
+        "session-owner",
         "speculation-accept",
         "started",
         "summary",
@@ -104,6 +121,8 @@ def read(path: Path) -> list[RecordedSession]:
             side.path = str(file)
             session.sidechains.append(side)
     session.sidechains += transcript.sub_sessions(without={agent for agent, _ in files})
+    if transcript.state is not None:
+        session.asides += unlisted(session, *transcript.state)
     return [session]
 
 
@@ -134,6 +153,9 @@ class _Transcript:
         self.session_ids: set[str] = set()
         self.cwd: str | None = None
         self.recognised = False
+        self.requests = RequestLog()
+        # The latest sum of all usage, with the ids of the calls ahead of it, and its time.
+        self.state: tuple[Mapping[str, Any], set[str], float | None] | None = None
         self._path = path
         self._seen: set[str] = set()
         self._last: dict[str | None, str] = {}
@@ -159,7 +181,7 @@ class _Transcript:
     ) -> RecordedSession:
         builder = SessionBuilder(name, NAME, problems)
         builder.cwd = self.cwd
-        return assemble(builder, entries)
+        return assemble(builder, entries, self.requests)
 
     def sub_sessions(self, without: Collection[str]) -> list[RecordedSession]:
         """Return the sessions of sub-agents in this file; progress lines of the agents in `without` add nothing."""
@@ -174,6 +196,11 @@ class _Transcript:
             self._queue(line, data)
         elif kind in _TYPES:
             self._entry(line, data)
+        elif kind in ("api-request", "api-request-shape"):
+            self.requests.take(data)
+        elif kind == "cost-state":
+            latest = self.entries[-1].at if self.entries else None
+            self.state = data, {entry.message_id for entry in self.entries}, latest
         elif kind not in _ASIDE:
             self.problems.add(line, f"a line of the unknown type {kind!r}")
         self.recognised = self.recognised or _is_line(data)

@@ -13,6 +13,7 @@ from wane.lab.readers.building.blocks import Answer
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, name_abandoned, path_to
 from wane.lab.readers.claude_code.entries import TranscriptLine, What
+from wane.lab.readers.claude_code.requests import RequestLog
 from wane.lab.session import ModelCall, RecordedSession, Usage
 
 _SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
@@ -21,9 +22,10 @@ _CHARACTERS_PER_TOKEN: Final = 8
 """More than any text has. Output with more characters per token was counted when the answer began, and is not final."""
 
 
-def assemble(builder: SessionBuilder, entries: Sequence[TranscriptLine]) -> RecordedSession:
+def assemble(builder: SessionBuilder, entries: Sequence[TranscriptLine], requests: RequestLog) -> RecordedSession:
     """Return the session of one agent's entries, which are in the order of the file."""
-    _Assembly(builder, _active(entries, builder.problems)).run()
+    builder.system_tokens = requests.overhead
+    _Assembly(builder, _active(entries, builder.problems), requests).run()
     return builder.build()
 
 
@@ -78,8 +80,10 @@ def _belongs(
 
 
 class _Assembly:
-    def __init__(self, builder: SessionBuilder, entries: Sequence[TranscriptLine]) -> None:
+    def __init__(self, builder: SessionBuilder, entries: Sequence[TranscriptLine], requests: RequestLog) -> None:
         self._builder = builder
+        self._requests = requests
+        self._results: dict[str, int] = {}  # by call, as recorded, its result
         self._entries = entries
         self._answers: dict[str, list[TranscriptLine]] = {}
         for entry in entries:
@@ -101,6 +105,10 @@ class _Assembly:
                 case What.BOUNDARY:
                     self._end_compaction(None)
                     self._boundary = entry
+                case What.CLEARING:
+                    # An attachment may have been cleared too; its text stays in the history.
+                    removed = sorted(self._results[name] for name in entry.cleared if name in self._results)
+                    self._builder.eviction(removed, "Claude Code", at=entry.at)
                 case What.SUMMARY:
                     self._end_compaction(entry)
         self._end_compaction(None)
@@ -113,6 +121,7 @@ class _Assembly:
         self._builder.settle(line=lines[0].line, coming=self._coming)
         answer = _answer_of(lines)
         self._builder.version = lines[0].version
+        self._builder.effort = lines[0].effort
         self._builder.answer(
             answer.coupled(),
             usage=_usage(lines, answer.parts),
@@ -121,11 +130,14 @@ class _Assembly:
             line=lines[0].line,
             id=lines[0].message_id,
             samplings=max((entry.samplings for entry in lines), key=len),
+            request=self._requests.get(lines[0].request),
         )
 
     def _user(self, entry: TranscriptLine) -> None:
         for result in entry.results:
-            self._builder.add(result, line=entry.line)
+            position = self._builder.position
+            if self._builder.add(result, line=entry.line):
+                self._results[result.call_id or ""] = position
         if entry.turn is not None:
             self._builder.settle(line=entry.line, coming=self._coming)
             if entry.typed and not self._builder.title:

@@ -62,6 +62,8 @@ class What(Enum):
     BOUNDARY = "boundary"
     SUMMARY = "summary"
     QUEUED = "queued"
+    CLEARING = "clearing"
+    """Claude Code cleared old results from the view."""
     LINK = "link"
     """A line that no request holds; others may follow it in the tree."""
 
@@ -88,6 +90,9 @@ class TranscriptLine:
         finished: for `ANSWER`, whether the line says why the answer ended; then its usage is final.
         model: for `ANSWER`, the model.
         version: for `ANSWER`, the version of Claude Code.
+        request: for `ANSWER`, the id of its `api-request`; empty if none was recorded.
+        effort: for `ANSWER`, how much the model was to think; empty if it was not recorded.
+        cleared: for `CLEARING`, the ids of the calls whose results left the view.
         tokens_before: for `BOUNDARY`, tokens of the view before the compaction.
         first_kept: for `BOUNDARY`, the uuid of the first line that stayed in view.
     """
@@ -109,6 +114,9 @@ class TranscriptLine:
     finished: bool = False
     model: str | None = None
     version: str = ""
+    request: str = ""
+    effort: str = ""
+    cleared: tuple[str, ...] = ()
     tokens_before: int | None = None
     first_kept: str | None = None
 
@@ -122,7 +130,8 @@ def fill(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool = Fal
     if kind == "user":
         _user(entry, data, prompted=prompted)
     elif kind == "assistant":
-        entry.version = text(data.get("version"))
+        entry.version, entry.request = text(data.get("version")), text(data.get("requestRef"))
+        entry.effort = text(data.get("effort"))
         _answer(entry, mapping(data.get("message")), text(data.get("requestId")))
     elif kind == "attachment":
         _attachment(entry, data)
@@ -301,6 +310,11 @@ def _system(entry: TranscriptLine, data: Mapping[str, Any]) -> None:
         uuids = items(mapping(about.get("preservedMessages")).get("uuids"))
         head = text(mapping(about.get("preservedSegment")).get("headUuid"))
         entry.first_kept = head or text(next(iter(uuids), None)) or None
+    elif subtype == "microcompact_boundary":
+        about = mapping(data.get("microcompactMetadata"))
+        entry.what = What.CLEARING
+        entry.cleared = tuple(map(text, items(about.get("compactedToolIds"))))
+        entry.tokens_before = count(about.get("preTokens"))
     elif subtype == "local_command" and data.get("content"):
         _turn(entry, [data["content"]], notice=False)
         entry.typed = False
