@@ -37,9 +37,9 @@ from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions, TreatmentOptions
 from wane.cli.proxy.options import proxy_options
 from wane.core.errors import ConfigError
-from wane.prices import Prices
+from wane.prices import Prices, prices_of
 from wane.proxy.http.head import RefusedError
-from wane.proxy.server.spending import ASSUMED_OUTPUT, most
+from wane.proxy.server.reservations import ASSUMED_OUTPUT, IMAGE_TOKENS, MINI_IMAGE_TOKENS, most
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 from wane.proxy.store import open_store
@@ -292,8 +292,127 @@ def test_the_most_that_a_request_may_cost() -> None:
     with pytest.raises(RefusedError, match=r"\(priority\)' is unknown"):
         most(MODEL, {"max_tokens": 9, "service_tier": "priority"}, 1_000)
     assert most(MODEL, {"max_tokens": 5, "max_completion_tokens": 9, "n": 3}, 1_000) == of(9, 3)
-    for unlimited in ({}, {"max_tokens": None}, {"max_tokens": "many"}):
+    for unlimited in ({}, {"max_tokens": None}, {"max_tokens": -1}):
         assert most(MODEL, unlimited, 1_000) == of(ASSUMED_OUTPUT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "output"),
+    [
+        ({"max_tokens": 9, "n": 8.0}, 72),
+        ({"max_tokens": 9, "n": "8"}, 72),
+        ({"max_tokens": 64_000.0}, 64_000),
+        ({"max_completion_tokens": "64000"}, 64_000),
+        ({"max_tokens": 9, "best_of": 4, "n": 2}, 36),
+        ({"generationConfig": {"maxOutputTokens": 9, "candidateCount": 8}}, 72),
+        ({"generation_config": {"max_output_tokens": 9, "candidate_count": 8}}, 72),
+        ({"generation_config": {"maxOutputTokens": "9", "candidateCount": "8"}}, 72),
+        ({"max_tokens": 9, "n": None}, 9),
+        ({"max_tokens": 9, "n": 0}, 9),
+    ],
+    ids=str,
+)
+def test_limits_of_a_reply_are_read_as_lenient_servers_read_them(asked: Any, output: int) -> None:
+    expected = (500 * RATES.write_hour + output * RATES.output) * 1e6
+    assert most(MODEL, asked, 1_000) == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.parametrize("name", ["n", "max_tokens", "candidateCount"])
+@pytest.mark.parametrize("value", ["many", True, [8], "inf", float("nan")], ids=str)
+def test_a_limit_of_a_reply_that_is_no_number_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(RefusedError, match=f"{name} is .*, which is no number, so --max-cost cannot be kept"):
+        most(MODEL, {name: value}, 1_000)
+
+
+def user(*blocks: Any) -> dict[str, Any]:
+    return {"max_tokens": 1, "messages": [{"role": "user", "content": list(blocks)}]}
+
+
+def responses(*items: Any) -> dict[str, Any]:
+    return {"max_output_tokens": 1, "input": [{"role": "user", "content": list(items)}]}
+
+
+def gemini(*parts: Any) -> dict[str, Any]:
+    return {"generationConfig": {"maxOutputTokens": 1}, "contents": [{"role": "user", "parts": list(parts)}]}
+
+
+URL = "https://example.com/a"
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "messages, URL": user({"type": "document", "source": {"type": "url", "url": URL}}),
+    "messages, file": user({"type": "document", "source": {"type": "file", "file_id": "file_1"}}),
+    "messages, upload": user({"type": "container_upload", "file_id": "file_1"}),
+    "messages, in a result": user(
+        {"type": "tool_result", "content": [{"type": "document", "source": {"type": "url", "url": URL}}]}
+    ),
+    "chat, file": user({"type": "file", "file": {"file_id": "file-1"}}),
+    "chat, video": user({"type": "video_url", "video_url": {"url": URL}}),
+    "responses, URL": responses({"type": "input_file", "file_url": URL}),
+    "responses, file": responses({"type": "input_file", "file_id": "file-1"}),
+    "responses, item": {"max_output_tokens": 1, "input": [{"type": "item_reference", "id": "rs_1"}]},
+    "responses, earlier": {"max_output_tokens": 1, "input": "more", "previous_response_id": "resp_1"},
+    "responses, conversation": {"max_output_tokens": 1, "input": "more", "conversation": {"id": "conv_1"}},
+    "responses, prompt": {"max_output_tokens": 1, "prompt": {"id": "pmpt_1"}},
+    "gemini, URI": gemini({"fileData": {"fileUri": URL, "mimeType": "application/pdf"}}),
+    "gemini, snake case": gemini({"file_data": {"file_uri": URL}}),
+    "gemini, cached": gemini() | {"cachedContent": "cachedContents/1"},
+    "gemini, cached, snake case": gemini() | {"cached_content": "cachedContents/1"},
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_a_request_names_and_does_not_hold_counts_as_the_models_window(name: str) -> None:
+    window = Prices.of(MODEL).window
+    assert window is not None
+    assert most(MODEL, ELSEWHERE[name], 1_000) >= window * RATES.write_hour * 1e6
+    assert prices_of("gemini-2.5-pro") is not None
+    with pytest.raises(RefusedError, match=r"the request names .*, and the window of the model 'gemini-2.5-pro' is"):
+        most("gemini-2.5-pro", ELSEWHERE[name], 1_000)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        user({"type": "image", "source": {"type": "url", "url": URL}}),
+        user({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}),
+        user({"type": "image_url", "image_url": {"url": URL}}),
+        responses({"type": "input_image", "image_url": URL}),
+        responses({"type": "input_image", "file_id": "file-1"}),
+        gemini({"inlineData": {"mimeType": "image/png", "data": ""}}),
+        gemini({"inline_data": {"mime_type": "image/png", "data": ""}}),
+        gemini({"fileData": {"mimeType": "image/png", "fileUri": URL}}),
+    ],
+    ids=str,
+)
+def test_an_image_counts_as_the_most_that_one_takes_however_small_it_is(asked: Any) -> None:
+    for model, tokens in ((MODEL, IMAGE_TOKENS), ("gpt-4o-mini", MINI_IMAGE_TOKENS)):
+        rates = Prices.of(model).tiers[0]
+        expected = (500 + tokens) * max(rates.write_hour, rates.input) + rates.output
+        assert most(model, asked, 1_000) == pytest.approx(expected * 1e6, rel=0.001)
+
+
+def test_a_large_image_counts_by_its_bytes() -> None:
+    data = "A" * 100_000
+    asked = user({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}})
+    expected = (50_100 * RATES.write_hour + RATES.output) * 1e6
+    assert most(MODEL, asked, 100_200) == pytest.approx(expected, abs=1)
+
+
+def test_what_tools_are_called_with_is_no_content() -> None:
+    call = {"type": "tool_use", "id": "1", "name": "x", "input": {"type": "image", "file_id": "file_1"}}
+    function = {"name": "x", "arguments": {"type": "input_file", "file_id": "file-1"}}
+    asked = {
+        **user(call, {"functionCall": {"args": {"fileData": {"fileUri": URL}}}}, {"type": "f", "function": function}),
+        "tools": [{"input_schema": {"properties": {"type": "image", "fileData": {"fileUri": "string"}}}}],
+    }
+    assert most(MODEL, asked, 1_000) == pytest.approx((500 * RATES.write_hour + RATES.output) * 1e6, abs=1)
+
+
+def test_the_dearest_model_counts_that_may_be_asked() -> None:
+    dear = most("claude-opus-4-1", {"max_tokens": 9}, 1_000)
+    for more in ({"models": ["claude-opus-4-1", "gpt-4o-mini"]}, {"fallbacks": [{"model": "claude-opus-4-1"}]}):
+        assert most(MODEL, {"max_tokens": 9, **more}, 1_000) == dear
+    with pytest.raises(RefusedError, match="'no-such-model' is unknown"):
+        most(MODEL, {"models": ["no-such-model"]}, 1_000)
 
 
 def test_a_limit_that_cannot_work_is_refused() -> None:

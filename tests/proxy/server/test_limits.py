@@ -56,6 +56,22 @@ async def test_encoded_body_is_read_and_sent_plain(name: str) -> None:
         assert up.asked[0].json["messages"] == body()["messages"]
 
 
+async def test_gzip_body_has_a_dozen_members_at_most() -> None:
+    """Each member copies what follows it, so thousands of them take minutes."""
+
+    def encoded(members: int) -> bytes:
+        return b"".join(map(gzip.compress, [DATA, *[b""] * (members - 1)]))
+
+    async with provider(says) as up, proxy(up.url) as running:
+        answer = await ask(running, encoded(12), headers={"content-encoding": "gzip"})
+        assert answer.header("x-wane-session")
+        for members in (13, 20_000):
+            answer = await ask(running, encoded(members), headers={"content-encoding": "gzip"})
+            why = "the body cannot be read: it has more than 12 members"
+            assert answer.header("x-wane-unmanaged") == why
+            assert up.asked[-1].body == encoded(members)
+
+
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("name", ["gzip", "deflate", "zstd", "br"])
 @pytest.mark.parametrize("size", [1_000_001, 50_000_000])

@@ -135,6 +135,32 @@ async def test_names_and_web_pages_of_others_are_refused_on_loopback(
 
 
 @pytest.mark.parametrize(
+    ("method", "lines", "status"),
+    [
+        ("POST", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n", 403),
+        ("POST", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", 403),
+        ("GET", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n", 403),
+        # Another site's link; a page of this machine, which may be another site; the page's own scripts; a client.
+        ("GET", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", 200),
+        ("POST", "Origin: http://localhost:3000\r\nSec-Fetch-Site: cross-site\r\n", 200),
+        ("POST", "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\n", 200),
+        ("POST", "Sec-Fetch-Site: none\r\n", 200),
+        ("POST", "", 200),
+    ],
+)
+async def test_what_another_site_makes_a_browser_send_is_refused_without_an_origin(
+    method: str, lines: str, status: int
+) -> None:
+    async with provider(says) as up, proxy(up.url) as running, support.connection(running) as it:
+        head = f"{method} /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n{lines}"
+        it.send(f"{head}Content-Length: 2\r\n\r\n{{}}".encode())
+        answer = await it.answer()
+        assert answer.status == status
+        assert (b"accepts no requests from web pages" in answer.body) == (status == 403)
+        assert bool(up.asked) == (status == 200)
+
+
+@pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
         ("/v1/messages", {}, 401),

@@ -28,6 +28,9 @@ _NO_SIZE: Final = re.compile(rb"[0-9a-fA-F]{17}")
 
 _LINGER: Final = 2.0  # seconds for which a refused client may still send, so that it reads the answer
 _GZIP: Final = 31  # zlib's number for it
+_MEMBERS: Final = 12
+"""The most members of a gzip body: each copies what follows it. Clients send one."""
+
 _WINDOW: Final = 8 * 1024 * 1024  # bytes, the largest zstd window over HTTP (RFC 9659)
 
 
@@ -309,8 +312,7 @@ def _deflate(body: bytes, most: int) -> bytes:
 
 def _inflated(body: bytes, most: int, form: int = _GZIP) -> bytes:
     plain = bytearray()
-    # A gzip body may have several members.
-    while True:
+    for _ in range(_MEMBERS):
         decoder = zlib.decompressobj(form)
         plain += decoder.decompress(body, most + 1 - len(plain))
         if len(plain) > most:
@@ -320,6 +322,7 @@ def _inflated(body: bytes, most: int, form: int = _GZIP) -> bytes:
         body = decoder.unused_data
         if not body or form != _GZIP:
             return bytes(plain)
+    raise _UnknownEncodingError(f"it has more than {_MEMBERS} members")
 
 
 def _zstd(body: bytes, most: int) -> bytes:

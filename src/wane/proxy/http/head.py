@@ -52,6 +52,9 @@ REWRITTEN: Final = frozenset({b"content-length", b"content-encoding", b"content-
 LONGEST_HEAD: Final = 64 * 1024
 """Bytes that the head of a request or an answer may have: its line, names, values and what separates them."""
 
+NO_PAGES: Final = "this proxy accepts no requests from web pages; set a token to allow them"
+"""The refusal of a request that another site made a browser send."""
+
 HIDDEN: Final = "***"
 """Stands for what could be a key."""
 
@@ -312,12 +315,17 @@ class Guard(Generic[Holder]):
             if host is None or not (is_loopback(host) or host == self._host):
                 why = "the header Host does not name this machine; use the proxy's own address, 127.0.0.1"
                 raise RefusedError(421, why)
-        for value in every(request.headers, b"origin"):
+        origins = every(request.headers, b"origin")
+        # Some browsers and settings send no Origin. They say that another site asks; following a link only reads.
+        follows_link = request.method in ("GET", "HEAD") and b"navigate" in every(request.headers, b"sec-fetch-mode")
+        if not origins and not follows_link and b"cross-site" in tokens(every(request.headers, b"sec-fetch-site")):
+            raise RefusedError(403, NO_PAGES)
+        for value in origins:
             # An application or a page of this machine may ask, but not `null`: a page that hides its origin.
             scheme, _, site = value.partition(b"://")
             is_page = not site or scheme.lower() in (b"http", b"https")
             if is_page and not is_loopback(_host_name(site) or ""):
-                raise RefusedError(403, "this proxy accepts no requests from web pages; set a token to allow them")
+                raise RefusedError(403, NO_PAGES)
 
 
 def is_loopback(host: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,9 +12,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from wane.money import dollars
-from wane.prices import CacheUse, at_tier, bill_of, prices_of, tier_in
+from wane.prices import bill_of
 from wane.proxy.http.head import Headers, RefusedError
 from wane.proxy.http.upstream import streams_in
+from wane.proxy.server.reservations import most
 from wane.proxy.settings import COST_PERIODS, CostPeriod
 from wane.proxy.store.base import MemoryStore, Store, StoreError, uninterrupted
 from wane.proxy.store.ledger import LEDGER, Ledger
@@ -23,16 +23,6 @@ from wane.proxy.wire.base import Body, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _MILLION: Final = 1_000_000
-_OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
-
-BYTES_PER_TOKEN: Final = 2
-"""The fewest bytes of a request's body that a token is assumed to take; text and code take three to five."""
-
-_CHEAPER: Final = ("flex", "batch")
-"""Tiers that a request may ask for without getting them; it then costs as much as in the usual tier."""
-
-ASSUMED_OUTPUT: Final = 32_000
-"""The most tokens that a reply is assumed to have if the client sets no limit."""
 
 
 class Payment:
@@ -186,41 +176,6 @@ class Allowance:
             await self._store.change_document(LEDGER, self._owner, changed, "the record of the spend")
             for name in late:
                 del self._late[name]
-
-
-def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
-    """Return the most that a request is assumed to cost, in micro-dollars.
-
-    The input is assumed to have one token for two bytes of the body, all at the price of writing the cache; the output,
-    as many tokens as the client allows, or else `ASSUMED_OUTPUT`.
-
-    Raises:
-        RefusedError: if the model's price is unknown; it names the limit.
-    """
-    tiers = [tier for tier in tier_in(body).split(", ") if tier not in _CHEAPER]
-    served = at_tier(model, ", ".join(tiers))
-    prices = prices_of(served)
-    if prices is None:
-        raise RefusedError(402, f"the price of the model {served!r:.80} is unknown, so {limit} cannot be kept")
-    output = _most_output(body)
-    tokens = math.ceil(size / BYTES_PER_TOKEN)
-    uses = (CacheUse(0, tokens, 0), CacheUse(0, tokens, 0, tokens), CacheUse(0, 0, tokens))
-    return math.ceil(max(prices.cost(use, output).total for use in uses) * _MILLION)
-
-
-def _most_output(body: Body) -> int:
-    config = body.get("generationConfig")  # Gemini's
-    limits: list[int] = []
-    for part in (body, config if isinstance(config, dict) else {}):
-        for name in _OUTPUT:
-            value = part.get(name)
-            if isinstance(value, int) and value > 0:
-                limits.append(value)
-    output = max(limits, default=ASSUMED_OUTPUT)
-    answers = body.get("n")
-    if isinstance(answers, int) and answers > 0:
-        output *= answers
-    return output
 
 
 class ReplyReader:
