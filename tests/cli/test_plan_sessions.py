@@ -216,7 +216,7 @@ def test_a_file_of_several_chats_is_refused(run: Run, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "chats.jsonl", *({"messages": list(chat())} for _ in range(5)))
     refused = run("plan", path)
     assert (refused.code, refused.out) == (2, "")
-    assert "holds 5 sessions (chats-1, chats-2, chats-3, …); give one of them" in refused.err
+    assert "holds 5 sessions; give one, such as " in refused.err
 
 
 @pytest.mark.full

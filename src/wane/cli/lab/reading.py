@@ -30,6 +30,7 @@ from wane.lab.readers import (
     shown_path,
 )
 from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.choice import listed, split_choice
 from wane.lab.readers.documents import json_values
 from wane.lab.readers.reading import line_reader_of
 from wane.lab.session import RecordedSession
@@ -62,6 +63,9 @@ def located(name: str) -> str:
     """
     if not name or set(name) & set(_OF_PATHS) or name == STDIN or Path(name).exists():
         return name
+    if "#" in name:
+        owner, _, choice = name.partition("#")
+        return f"{located(owner)}#{choice}"
     from wane.journal import SessionStore, default_root
     from wane.lab.discover import find_sessions, matching
 
@@ -99,7 +103,7 @@ def read_one(name: str, format: str) -> Messages | RecordedSession:  # noqa: A00
     """
     path = located(name)
     files = find_files(path)
-    if files != [Path(path)]:
+    if files != [Path(path)] or split_choice(path)[1]:
         return _only(read_session(path, format), name)
     with plain_file(files[0]) as plain:
         return _read(plain, format, shown_path(files[0]))
@@ -141,6 +145,8 @@ def _messages(plain: Path, format_: str) -> Messages | None:
 def _only(sessions: list[RecordedSession], name: str) -> RecordedSession:
     if len(sessions) == 1:
         return sessions[0]
+    if Path(located(name)).is_file():
+        raise InputError(f"{name} holds {len(sessions)} sessions; give one, such as {name}#1: {listed(sessions)}")
     names = first_few([session.name for session in sessions], _NAMED)
     raise InputError(f"{name} holds {len(sessions)} sessions ({names}); give one of them")
 

@@ -37,6 +37,10 @@ def run_view(options: ViewOptions) -> int:
     gathered = gather([path], options.format, sidechains=True)
     if not gathered.recordings:
         raise InputError(f"there is nothing to see: no model was called in {path}")
+    first = gathered.recordings[0]
+    if first.of > 1:
+        say(f"session {first.number} of {first.of} in {first.path}: {first.session.title or first.session.name}")
+        say(f"name another by its number or title: {first.path}#{1 if first.number > 1 else 2}")
     from wane.lab.report import write_view
 
     studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)

@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
 from wane.lab.readers import codex
 from wane.lab.readers.building.lines import DAMAGED, compression, head, is_compressed_copy, plain_path, unpacked
+from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session
 
 STDIN: Final = "-"
@@ -33,13 +34,13 @@ def find_files(path: str | Path) -> list[Path]:
     Args:
         path: a file, a folder (all `.json`, `.jsonl`, `.ndjson` and `.db` files in and below it, also with `.gz` or
             `.zst`, without hidden ones), a pattern with `*`, `?` or `**`, one session of a database
-            (`opencode.db/ses_1a2b`), or `-` for standard input.
+            (`opencode.db/ses_1a2b`) or of a file with several (`FILE#2`, `FILE#TITLE`), or `-` for standard input.
 
     Raises:
         SessionNotFoundError: if there is no such file.
     """
     target = Path(path)
-    if str(path) == STDIN or target.is_file():
+    if str(path) == STDIN or target.is_file() or split_choice(path)[1]:
         return [target]
     if target.is_dir():
         files = [entry for entry in target.rglob("*") if _is_session_file(entry, target)]

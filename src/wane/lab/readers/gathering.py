@@ -27,11 +27,15 @@ class Recording:
         session: the session.
         path: the file; `-` for standard input, empty if the session was joined.
         parent: for a sub-agent's session, the name of the session that started it.
+        number: its number in the file, from 1.
+        of: how many sessions the file holds.
     """
 
     session: RecordedSession
     path: str
     parent: str | None = None
+    number: int = 1
+    of: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,11 @@ def _read_all(
             read_with_parent.update(side.path for side in session.sidechains)
         if progress:
             progress(number + 1, len(files))
-    recordings = [Recording(session, str(file)) for file in files for session in by_file.get(file, ())]
+    recordings: list[Recording] = []
+    for file in files:
+        sessions = by_file.get(file, [])
+        for number, session in enumerate(sessions, start=1):
+            recordings.append(Recording(session, str(file), number=number, of=len(sessions)))
     if not recordings:
         raise FormatError(f"none of the {len(files)} files holds a session; the first of them: {unread[0].why}")
     inner = nested([recording.session for recording in recordings])

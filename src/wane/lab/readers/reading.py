@@ -23,6 +23,7 @@ from wane.formats.detection import shape
 from wane.lab.names import READER_NAMES
 from wane.lab.readers import aider, databases
 from wane.lab.readers.building.lines import DAMAGED, LOOKED_AT, Problems, head, unpacked
+from wane.lab.readers.choice import choose, split_choice
 from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import plain_file, shown_path
 from wane.lab.readers.unread import refuse_unread
@@ -88,8 +89,10 @@ def briefly(error: Exception) -> str:
 
 def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
     """Read the sessions of one file; see `wane.lab.readers.read_session` for its errors."""
-    with plain_file(path) as plain:
-        return read_plain(plain, format, shown_path(path))
+    file, choice = split_choice(path)
+    with plain_file(file) as plain:
+        sessions = read_plain(plain, format, shown_path(file))
+    return [choose(sessions, choice, shown_path(file))] if choice else sessions
 
 
 def read_plain(plain: Path, format: str, name: str) -> list[RecordedSession]:  # noqa: A002 - the field's word
