@@ -1,0 +1,54 @@
+"""What is judged to read does no more under real shells, without a sandbox."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.agent.approval.fuzzing import SHELLS, TOKEN, Range, mutated
+from tests.marks import wide
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(os.name == "nt", reason="needs shells of POSIX"),
+    pytest.mark.skipif(not all(map(shutil.which, SHELLS)), reason="needs dash and bash"),
+]
+LINES = 1_500
+
+
+@pytest.fixture
+def shooting(tmp_path: Path) -> Range:
+    return Range(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "trace"),
+    [
+        ("touch mark", "mark"),
+        ("cat link/secret >/dev/null", "secret"),
+        ("echo $SECRET", "tells"),
+        ("ls link", "tells"),
+        ("git add app.log", "index"),
+    ],
+)
+def test_what_must_not_be_done_is_noticed(line: str, trace: str, shooting: Range) -> None:
+    assert not shooting.reads(line)
+    assert trace in " ".join(shooting.harm(line))
+    assert TOKEN not in line
+
+
+@pytest.mark.parametrize("seed", [1, 2, *wide(*range(3, 20))])
+def test_mutated_lines_that_read_do_no_more(seed: int, shooting: Range) -> None:
+    randomness = random.Random(seed)
+    reading = 0
+    for _ in range(LINES):
+        line = mutated(randomness)
+        if shooting.reads(line):
+            reading += 1
+            harm = list(shooting.harm(line))
+            assert not harm, (line, harm)
+    assert reading > LINES // 20, "the lines are not harmless enough to show anything"
