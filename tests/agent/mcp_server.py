@@ -30,6 +30,9 @@ def count() -> int:
     return calls
 
 
+if len(sys.argv) > 1:
+    server.tool(name=sys.argv[1])(count)
+
 if __name__ == "__main__":
     sys.stderr.write("noise\n")
     server.run()

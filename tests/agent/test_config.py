@@ -45,11 +45,24 @@ def places(tmp_path: Path) -> Places:
 def test_flags_before_project_before_user_before_defaults(places: Places) -> None:
     assert places.load() == Settings()
     places.user('model = "a:user"\nbudget = "10k"\nrecall = false\nyolo = true\n')
-    project = 'model = "a:project"\nbudget = 20000\npolicy = "paper"\nannotate = "infer"\n'
+    project = 'remind_at = 0.5\nbudget = 20000\npolicy = "paper"\nannotate = "infer"\n'
     (places.cwd.parent / ".wane.toml").write_text(project)
-    context = ContextSettings(policy=Policy.paper(), recall=False, annotate="infer")
+    context = ContextSettings(policy=Policy.paper(), recall=False, annotate="infer", remind_at=0.5)
     assert places.load(model="a:flag") == Settings(model="a:flag", budget=20_000, context=context, yolo=True)
     assert places.load(annotate="model").context.annotate == "model"
+
+
+def test_a_project_only_lowers_limits_and_chooses_no_model(places: Places) -> None:
+    places.project("cost_limit = 5\ntime_limit = 10\npatience = 60\n")
+    settings = places.load()
+    assert (settings.cost_limit, settings.time_limit, settings.patience) == (5, 10, 5), "5 minutes are the default"
+    places.user("cost_limit = 2\ntime_limit = 20\npatience = 1\n")
+    settings = places.load()
+    assert (settings.cost_limit, settings.time_limit, settings.patience) == (2, 10, 1)
+    assert places.load(cost_limit=9.0).cost_limit == 9, "the user's own word"
+    places.project('model = "a:project"\n')
+    with pytest.raises(ConfigError, match="a project cannot set 'model'"):
+        places.load()
 
 
 def test_rules_of_all_places_count_together(places: Places) -> None:

@@ -14,7 +14,7 @@ from pydantic_ai.exceptions import ModelRetry
 from tests.agent.work import call, use
 from tests.journal.support import in_a_child
 from wane.agent.replacing import replace_file
-from wane.agent.tools.toolset import WholeFiles, coding_tools
+from wane.agent.tools.toolset import WholeFiles, coding_tools, protected_pattern
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes, links and signals")
 
@@ -95,3 +95,39 @@ def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("path", "folds_case", "protected"),
+    [
+        (".git/config", False, True),
+        ("sub/.git/hooks/post-commit", False, True),
+        ("sub/.GIT/config", False, True),
+        (".git", False, True),
+        ("a/.env", False, True),
+        ("a/.ENV", True, True),
+        ("a/.ENV", False, False),
+        ("a/server.KEY", True, True),
+        ("a/server.pem", False, True),
+        ("config/secrets.yaml", False, True),
+        ("config/secrets/a", False, True),
+        ("a/.gitignore", False, False),
+        ("a/keys.py", False, False),
+        ("a/environment.py", False, False),
+    ],
+)
+def test_repositories_keys_and_secrets_are_protected_wherever_they_are(
+    path: str, folds_case: bool, protected: bool
+) -> None:
+    assert (protected_pattern(path, folds_case=folds_case) is not None) == protected
+
+
+def test_protected_files_are_not_written(tmp_path: Path) -> None:
+    (tmp_path / "sub" / ".git").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to(tmp_path / "sub" / ".git")
+    for path in ("sub/.git/mark", "alias/mark", "sub/.env"):
+        (refused,) = use(tmp_path, [call("write_file", path=path, content="x")])
+        assert "is protected" in refused
+    assert not (tmp_path / "sub" / ".git" / "mark").exists()
+    (made,) = use(tmp_path, [call("create_directory", path="new/.git")])
+    assert "is protected" in made

@@ -69,6 +69,42 @@ def test_a_server_that_fails_names_its_log_and_quotes_it(served: Serve, reposito
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(("names", "clash"), [({"read": "file"}, "read_file"), ({"a": "b_c", "a_b": "c"}, "a_b_c")])
+def test_a_server_with_a_tool_of_another_name_is_left_out(
+    served: Serve, repository: Path, tmp_path: Path, names: dict[str, str], clash: str
+) -> None:
+    servers = {name: {"command": sys.executable, "args": [str(SERVER), tool]} for name, tool in names.items()}
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    with working(
+        served, repository, [Reply(calls=(Call("read_file", {"path": "app.py"}),)), Reply("done")], mcp=(str(file),)
+    ) as at:
+        at.run("go")
+        (read,) = at.requests[1].results.values()
+        *_, (name, problem) = [(server.name, server.problem) for server in at.session.servers.servers]
+    assert "return 41" in read, "the agent's own tool is called"
+    assert name == list(names)[-1]
+    assert f"its tool {clash} has the name of another tool" in problem
+    assert [event.text for event in at.of(Warned)] == [f"the MCP server {name} is not used: {problem}"]
+
+
+@pytest.mark.full
+def test_a_rule_that_denies_holds_for_a_server_however_it_names_its_tools(
+    served: Serve, repository: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "servers.json"
+    named = {"edit": {"command": sys.executable, "args": [str(SERVER), "files"]}}
+    file.write_text(json.dumps({"mcpServers": named}))
+    calls = (Call("edit_files"), Call("edit_count"))
+    settings = {"mcp": (str(file),), "yolo": True, "deny": ("mcp:edit_f*",)}
+    with working(served, repository, [Reply(calls=calls), Reply("done")], **settings) as at:
+        at.run("go")
+        denied, counted = at.requests[1].results.values()
+    assert "a rule of the user denies it" in denied
+    assert counted == "1"
+
+
+@pytest.mark.full
 def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, servers: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.until("the MCP server gone does not work")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing_extensions import override
 from wane.agent.approval.capability import Approvals, ExplorationGuard
 from wane.agent.faults import BrokenAnswerError
 from wane.agent.recorder import watch
+from wane.agent.repositories import RepositoryGuard
 from wane.agent.tools.git import GitStatus
 from wane.agent.tools.toolset import Tools, repo_instructions
 from wane.conversation.scopes import OpenScope, new_scope
@@ -87,7 +89,7 @@ def build_agent(
         _Lifecycle(phases, conversation=conversation, summarise=partial(summarise, checkpoint)),
         Caching(),
         # Appends to the view, so it runs after the view is made. Only the model call follows the checkpoint.
-        GitStatus(cwd),
+        GitStatus(cwd, permissions.repository or RepositoryGuard(cwd, os.environ)),
         checkpoint,
     ]
     return Agent(

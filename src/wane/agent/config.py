@@ -38,8 +38,14 @@ _ADDED: Final = frozenset({"allow", "deny", "mcp"})
 
 _MAX_SHOWN: Final = 200  # characters of a value in an error
 
-NEVER_BY_PROJECT: Final = frozenset({"yolo", "allow", "mcp"})
-"""Settings that a project's file must not have: a cloned repository must not grant itself permissions."""
+NEVER_BY_PROJECT: Final = frozenset({"yolo", "allow", "mcp", "model"})
+"""Settings that a project's file must not have.
+
+A cloned repository must not grant itself permissions, nor choose who gets to read the session and what that costs.
+"""
+
+_TIGHTENED: Final = {"cost_limit": float("inf"), "time_limit": float("inf"), "patience": 5.0}
+"""Limits that a project's file can only lower, and what they are if the user sets none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +168,9 @@ def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Setting
             checked = _CHECKS[key](value)
         except (ConfigError, TypeError, ValueError) as error:
             raise ConfigError(f"{path}: {key} = {_shortened(value)}: {_cut(str(error))}") from error
+        if key in _TIGHTENED and path.name == PROJECT_FILE:
+            own = getattr(settings, key)
+            checked = min(checked, _TIGHTENED[key] if own is None else own)
         (policy if key in _POLICY_KEYS else changes)[key] = checked
     for key in _ADDED.intersection(changes):
         changes[key] = (*getattr(settings, key), *changes[key])

@@ -17,6 +17,7 @@ from pydantic_ai.exceptions import ModelTimeoutError, RunCancelled
 from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 
 from wane.account import Account
+from wane.agent.approval.capability import AskingToolset
 from wane.agent.assembly import Phases, build_agent
 from wane.agent.events import OnEvent, Outcome, SessionEvent, Spent, TurnResult, Waiting, Warned
 from wane.agent.faults import SILENCE, Patience, fault_of, fitting_budget
@@ -216,6 +217,7 @@ class AgentSession:
         self._on_event, self._token = on_event, CancellationToken()
         try:
             await self.connect()
+            await self.permissions.ask_about_repository()
             with seeing(self._recorder.sent), self._phases.turn():
                 ended = await self._turn(with_images(prompt, images), self._token)
         finally:
@@ -327,7 +329,7 @@ class AgentSession:
             result = await self._agent.run(
                 prompt,
                 model=self.model,
-                toolsets=self.servers.toolsets,
+                toolsets=[AskingToolset(tools, self.permissions) for tools in self.servers.toolsets],
                 message_history=history,
                 usage_limits=UsageLimits(request_limit=None),
                 cancellation_token=token,

@@ -44,7 +44,7 @@ echo -neE | echoed*
 printf | text echoed*
 pwd -LP | none
 exit | few?
-set -eux -o= | none
+set !-e,-u,-x,-o -eux -o= | none
 sleep | few
 test words -b -c -d -e -f -g -h -k -L -n -p -r -s -S -u -w -x -z -O -G -a -o -eq -ne -gt -ge -lt -le -nt -ot -ef |
     tested*
@@ -117,7 +117,7 @@ fdfind = fd
 tree -adfihpugDFCnASJQsrtUv -L= -I= -P= --dirsfirst --noreport --gitignore --filelimit= --prune --charset= --du
     --sort= | path*
 stat -ft -c= --format= --printf= --file-system --terse | path*
-file -bikp --brief --mime --mime-type --mime-encoding --extension | path*
+file -bik --brief --mime --mime-type --mime-encoding --extension | path*
 du -0abchkmsxS -d= -t= -B= --all --apparent-size --block-size= --bytes --exclude= --human-readable --max-depth=
     --one-file-system --summarize --threshold= --time[=] --total --separate-dirs | path*
 df -ahHiklPT -t= -x= -B= --all --human-readable --inodes --local --output[=] --print-type --si --total --type= | path*
@@ -196,7 +196,6 @@ ruff = pip
 black = cmake
 rustc !--version,-V --version -vV | none
 docker !--version,-v --version -v | none
-podman = docker
 curl = pip
 wget = pip
 bash !--version --version | none
@@ -204,8 +203,6 @@ zsh = bash
 psql = pip
 sqlite3 words !--version,-version --version -version | none
 openssl | version
-terraform words !--version,-version --version -version | none
-kubectl !--client --client | version
 rg !--version,-V --version -V | none
 jq !--version,-V --version -V | none
 grep !--version,-V --version -V | none

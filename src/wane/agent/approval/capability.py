@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import AbstractCapability, on_event
 from pydantic_ai.exceptions import SkipToolExecution
+from pydantic_ai.toolsets import WrapperToolset
 from pydantic_ai_harness.filesystem import FileChangeRequestEvent
 from typing_extensions import override
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.messages import ModelMessage, ToolCallPart
     from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.toolsets import ToolsetTool
 
     from wane.agent.approval.permissions import Permissions
     from wane.conversation import Conversation
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Approvals(AbstractCapability[Any]):
-    """Asks the user before commands, changes of files and calls of MCP tools.
+    """Asks the user before commands and changes of files. Tools of MCP servers ask themselves: `AskingToolset`.
 
     A refusal is an ordinary tool result with the reason; it does not count as a failed call.
     """
@@ -38,14 +40,10 @@ class Approvals(AbstractCapability[Any]):
     async def before_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
-        """Ask about a command, or a tool that is not the agent's own."""
-        if call.tool_name == SHELL_TOOL:
-            if refusal := await self.permissions.command(str(args.get("command", ""))):
-                raise SkipToolExecution(f"The command was not run: {refusal}")
-        elif call.tool_name not in OWN_TOOLS:
-            arguments_text = json.dumps(args, ensure_ascii=False, indent=2, default=str)
-            if refusal := await self.permissions.tool(call.tool_name, arguments_text):
-                raise SkipToolExecution(f"The tool was not called: {refusal}")
+        """Ask about a command."""
+        line = str(args.get("command", ""))
+        if call.tool_name == SHELL_TOOL and (refusal := await self.permissions.command(line)):
+            raise SkipToolExecution(f"The command was not run: {refusal}")
         return args
 
     @on_event(FileChangeRequestEvent)
@@ -54,6 +52,32 @@ class Approvals(AbstractCapability[Any]):
         diff = f"{event.diff}\n[the rest of the diff is not shown]" if event.truncated else event.diff
         if refusal := await self.permissions.change(event.path, diff):
             event.cancel(refusal)
+
+
+@dataclass
+class AskingToolset(WrapperToolset[Any]):
+    """The tools of an MCP server, each of which asks the user before it is called.
+
+    What has to be approved is known by the toolset that a tool comes from, never by its name: a server chooses names.
+    """
+
+    permissions: Permissions
+
+    @override
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return the tools, without any that a server has come to name like one of the agent's own."""
+        tools = await super().get_tools(ctx)
+        return {name: replace(tool, toolset=self) for name, tool in tools.items() if name not in OWN_TOOLS}
+
+    @override
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Call a tool, unless the user refuses it. The refusal is its result."""
+        arguments = json.dumps(tool_args, ensure_ascii=False, indent=2, default=str)
+        if refusal := await self.permissions.tool(name, arguments):
+            return f"The tool was not called: {refusal}"
+        return await super().call_tool(name, tool_args, ctx, tool)
 
 
 @dataclass

@@ -121,6 +121,7 @@ REMEMBERED: Final = "this project, for good"
 _SETTINGS: Final = "settings or options"
 _ANSWERED: Final = "an answer, until the session ends"
 _REFUSED: Final = "the user refused it"
+_NOT_REMEMBERED: Final = "the answer holds for this session only: {}: {}"
 _DENIED: Final = "a rule of the user denies it: {}"
 
 
@@ -228,19 +229,23 @@ class Permissions:
             settings, digest = await asyncio.to_thread(lambda: (guard.question, guard.digest))
             if not settings or digest in self._answered_repositories:
                 return
-            known = self.remembered.repositories if self.remembered is not None else {}
-            if digest not in known:
+            answers = self.remembered.repositories if self.remembered is not None else {}
+            if digest not in answers:
                 answer = await self.ask(ApprovalRequest(Effect.REPOSITORY, str(guard.directory), settings))
                 self._answered_repositories.add(digest)
-                known = {digest: answer.allowed}
-                if self.remembered is not None and answer.scope is Scope.PROJECT:
+                answers = {digest: answer.allowed}
+                if answer.reason == CANNOT_ASK:
+                    names = ", ".join(settings.splitlines())
+                    self.warn(
+                        f"the repository's own settings may start programs ({names}), so there is no git status and git"
+                        " commands ask; start wane here without -p to decide about them"
+                    )
+                elif answer.reason is None and self.remembered is not None:
                     try:
                         self.remembered.add_repository(digest, trusted=answer.allowed)
                     except OSError as error:
-                        self.warn(
-                            f"the answer holds for this session only: {error.filename}: {error.strerror or error}"
-                        )
-            if known[digest]:
+                        self.warn(_NOT_REMEMBERED.format(error.filename, error.strerror or error))
+            if answers[digest]:
                 guard.trusted = digest
 
     async def change(self, path: str, diff: str) -> str | None:
@@ -335,6 +340,6 @@ class Permissions:
                 try:
                     self.remembered.add(rule, allowed=answer.allowed)
                 except OSError as error:
-                    self.warn(f"the answer holds for this session only: {error.filename}: {error.strerror or error}")
+                    self.warn(_NOT_REMEMBERED.format(error.filename, error.strerror or error))
                     of_session.append(rule)
         return None if answer.allowed else answer.reason or _REFUSED

@@ -8,6 +8,7 @@ session shows it again.
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.models import ModelRequestContext
 
+    from wane.agent.repositories import RepositoryGuard
+
 TIMEOUT: Final = 3.0
 """Seconds after which the status is switched off for the session: a slow repository must not delay every request."""
 
@@ -32,8 +35,12 @@ COMMITS: Final = 3
 """Number of latest commits that are shown."""
 
 _MAX_LINE: Final = 160
-# Without optional locks, so that it does not disturb the user's own git commands.
-_GIT: Final = ("git", "--no-optional-locks", "-c", "core.quotePath=false", "-c", "color.ui=false")
+# Without optional locks, so that it does not disturb the user's own git commands; and without what starts programs of
+# a repository that one did not make: monitors of files, hooks, submodules, and repositories that are files of another.
+_GIT: Final = (
+    "git", "--no-optional-locks", "-c", "core.quotePath=false", "-c", "color.ui=false", "-c", "core.fsmonitor=false",
+    "-c", f"core.hooksPath={os.devnull}", "-c", "safe.bareRepository=explicit",
+)  # fmt: skip
 
 
 async def git_status(directory: Path) -> str | None:
@@ -42,7 +49,8 @@ async def git_status(directory: Path) -> str | None:
     Raises:
         TimeoutError: after `TIMEOUT` seconds.
     """
-    status = await _git(directory, "status", "--short", "--branch", "--untracked-files=normal")
+    command = ("status", "--short", "--branch", "--untracked-files=normal", "--ignore-submodules=all")
+    status = await _git(directory, *command)
     if status is None:
         return None
     head, *files = status.splitlines() or [""]
@@ -79,9 +87,13 @@ async def _git(directory: Path, *arguments: str) -> str | None:
 
 @dataclass
 class GitStatus(AbstractCapability[Any]):
-    """Shows the model the git status of a directory whenever it has changed since the model last saw it."""
+    """Shows the model the git status of a directory whenever it has changed since the model last saw it.
+
+    It shows none if the repository's settings may start a program (`guard`), such as a filter of contents.
+    """
 
     directory: Path
+    guard: RepositoryGuard
     _seen: str | None = field(default=None, init=False, repr=False)
     _sent: str | None = field(default=None, init=False, repr=False)
     _off: bool = field(default=False, init=False, repr=False)
@@ -95,6 +107,8 @@ class GitStatus(AbstractCapability[Any]):
             return request_context
         if not isinstance(request_context.messages[-1], ModelRequest):
             return request_context  # it continues a suspended response, so it must not change
+        if not await asyncio.to_thread(self.guard.opens, self.directory, False):
+            return request_context
         try:
             status = await git_status(self.directory)
         except TimeoutError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import platformdirs
 
+from wane.agent.tools import OWN_TOOLS
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.core.report import brief
 
@@ -86,21 +87,29 @@ class Servers:
     async def _serve(self, ready: asyncio.Event, warn: Callable[[str], object]) -> None:
         try:
             async with AsyncExitStack() as stack:
+                taken = set(OWN_TOOLS)
                 for server in self.servers:
-                    await _start(server, stack, warn)
+                    await _start(server, stack, warn, taken)
+                    taken.update(server.tools)
                 ready.set()
                 await self._stop.wait()
         finally:
             ready.set()
 
 
-async def _start(server: Server, stack: AsyncExitStack, warn: Callable[[str], object]) -> None:
+async def _start(server: Server, stack: AsyncExitStack, warn: Callable[[str], object], taken: Collection[str]) -> None:
+    """Start a server, whose tools must have names that are not taken."""
     logged = _size(server.log)
     try:
         toolset = await stack.enter_async_context(server.toolset)
         tools = await toolset.wrapped.list_tools()  # type: ignore[attr-defined]
-        server.tools = tuple(f"{server.name}_{tool.name}" for tool in tools)
-        server.problem = "" if tools else "it has no tools"
+        names = tuple(f"{server.name}_{tool.name}" for tool in tools)
+        if clash := next((name for name in names if name in taken), ""):
+            server.tools = ()
+            server.problem = f"its tool {clash} has the name of another tool, so it is left out; rename the server"
+            warn(f"the MCP server {server.name} is not used: {server.problem}")
+            return
+        server.tools, server.problem = names, "" if tools else "it has no tools"
     except Exception as error:
         # A server is somebody else's program and may fail in any way.
         reason = " ".join(str(error).split()) or type(error).__name__

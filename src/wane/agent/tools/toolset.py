@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pydantic_ai.capabilities import AbstractCapability, Toolset
 from pydantic_ai.exceptions import AgentRunError, ToolFailed
-from pydantic_ai_harness.filesystem import FileSystem, FileSystemToolset
+from pydantic_ai_harness.filesystem import FileSystemToolset
 from pydantic_ai_harness.repair_tool_arguments import RepairToolArguments
 from pydantic_ai_harness.repo_context import RepoContext
 from pydantic_ai_harness.shell import LLM_API_KEY_ENV_PATTERNS, Shell
@@ -79,7 +80,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
         root_dir=directory,
         allowed_patterns=(),
         denied_patterns=(),
-        protected_patterns=FileSystem[Any]().protected_patterns,
+        protected_patterns=(),  # `WholeFiles` knows them
         max_read_lines=1_000,
         # Below the limit, so that a read ends with a whole line and says where to continue.
         max_read_chars=limit * 15 // 16,
@@ -220,8 +221,51 @@ def without_handles(result: str) -> str:
     return "\n".join(lines)
 
 
+_PROTECTED: Final = (
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "id_rsa*",
+    "id_ed25519*",
+    "id_ecdsa*",
+    "secrets*",
+)
+"""Names of files and directories that the file tools do not write, wherever they are; so is `.git`."""
+
+
+def protected_pattern(path: str, *, folds_case: bool) -> str | None:
+    """Return what protects a path, relative to the project, from being written; None if nothing does.
+
+    Args:
+        path: the path.
+        folds_case: whether names that differ by case alone are one file.
+    """
+    for name in path.replace("\\", "/").split("/"):
+        # Git takes no other spelling of its directory either: on some systems it is the same.
+        if name.lower().rstrip(". ") == ".git":
+            return ".git"
+        for pattern in _PROTECTED:
+            if fnmatchcase(name.lower() if folds_case else name, pattern):
+                return pattern
+    return None
+
+
 class WholeFiles(FileSystemToolset[Any]):
-    """The harness's file tools, which empty a file before they write it. Here, a new file takes its place."""
+    """The harness's file tools, which empty a file before they write it. Here, a new file takes its place.
+
+    Nor do they write repositories' own files, keys and secrets, of which the harness knows those at the root.
+    """
+
+    @override
+    def _check_access(self, path: str, *, write: bool = False, check_allowed: bool = True) -> None:
+        if write:
+            root = self._real_root
+            if pattern := protected_pattern(path, folds_case=Path(str(root).swapcase()).exists()):
+                raise PermissionError(f"Path {path!r} is protected (matches {pattern!r}).")
+        super()._check_access(path, write=write, check_allowed=check_allowed)
 
     @override
     def open_write(self, resolved: Path, *, read_back: bool, create: bool) -> tuple[BinaryIO, bool]:

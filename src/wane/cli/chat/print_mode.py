@@ -104,7 +104,8 @@ class _Refusals:
         self.effects: Counter[Effect] = Counter()
 
     async def __call__(self, request: ApprovalRequest) -> Approval:
-        self.effects[request.effect] += 1
+        if request.effect is not Effect.REPOSITORY:  # of which a warning tells
+            self.effects[request.effect] += 1
         return await refuse(request)
 
     def describe(self) -> str:

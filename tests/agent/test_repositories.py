@@ -1,0 +1,139 @@
+"""Git starts nothing that a repository names which one did not make. Programs leave a mark in a temporary folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.agent.approval.test_permissions import Asked
+from tests.agent.conftest import git
+from tests.agent.provider import DIRECT, serve
+from tests.agent.work import working
+from wane.agent.approval.permissions import CANNOT_ASK, Approval, Effect, Permissions
+from wane.agent.approval.rules import RememberedRules
+from wane.agent.events import Warned
+from wane.agent.repositories import RepositoryGuard, quiet_environment
+from wane.agent.tools.git import git_status
+from wane.testing import Reply
+
+
+def program(folder: Path, name: str = "program") -> Path:
+    """Make a program that leaves a mark beside it."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\ntouch '{folder / 'mark'}'\ncat\n")
+    path.chmod(0o755)
+    return path
+
+
+def guard(directory: Path) -> RepositoryGuard:
+    return RepositoryGuard(directory, os.environ)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "core.fsmonitor", "core.sshCommand", "core.worktree", "core.attributesFile", "diff.external", "diff.x.textconv",
+        "filter.x.clean", "include.path", "includeIf.gitdir:/.path", "log.showSignature", "gpg.program", "core.pager",
+        "remote.origin.promisor", "extensions.partialClone", "format.pretty", "a.b",
+    ],
+)  # fmt: skip
+def test_a_setting_that_may_start_a_program_or_leads_outside_asks(setting: str, repository: Path) -> None:
+    assert guard(repository).opens(repository)
+    assert guard(repository).question == ""
+    git(repository, "config", setting, "x")
+    assert not guard(repository).opens(repository)
+    assert setting.lower() in guard(repository).question.lower()
+
+
+@pytest.mark.parametrize(
+    "setting", ["user.name", "remote.origin.url", "branch.main.merge", "core.hooksPath", "pull.rebase", "color.ui"]
+)
+def test_usual_settings_do_not_ask(setting: str, repository: Path) -> None:
+    git(repository, "config", setting, "true")
+    assert guard(repository).opens(repository)
+
+
+def test_only_the_sessions_repository_is_opened(repository: Path, tmp_path: Path) -> None:
+    (repository / "sub").mkdir()
+    assert guard(repository).opens(repository / "sub")
+    assert guard(repository / "sub").opens(repository / "sub")
+    bare, nested = repository / "bare", repository / "nested"
+    git(repository, "init", "-q", "--bare", str(bare))
+    git(repository, "init", "-q", str(nested))
+    for other in (bare, bare / "refs", nested):
+        assert not guard(repository).opens(other)
+    assert not guard(bare).opens(bare)
+    empty = tmp_path / "empty"
+    (empty / ".git").mkdir(parents=True)
+    assert not guard(empty).opens(empty), "Git goes on above it"
+    assert not RepositoryGuard(repository, {"GIT_DIR": "x"}).opens(repository)
+
+
+def test_submodules_are_not_entered(repository: Path) -> None:
+    nested = repository / "nested"
+    git(repository, "init", "-q", str(nested))
+    git(nested, "-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a", "--allow-empty")
+    git(repository, "-c", "advice.addEmbeddedRepo=false", "add", "nested")
+    assert not guard(repository).opens(repository)
+    assert guard(repository).opens(repository, enters_submodules=False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs programs of POSIX")
+def test_git_that_is_asked_to_read_writes_nothing_and_runs_no_hook(repository: Path, tmp_path: Path) -> None:
+    hook = program(tmp_path)
+    (repository / ".git" / "hooks").mkdir(exist_ok=True)
+    hook.rename(repository / ".git" / "hooks" / "post-index-change")
+    for command in ("status", "diff", "log -1", "describe --always"):
+        os.utime(repository / "app.py", (1, 1))
+        arguments = ("git", *command.split())
+        subprocess.run(arguments, cwd=repository, env=quiet_environment(os.environ), capture_output=True, check=True)
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs programs of POSIX")
+def test_the_status_at_the_start_starts_no_monitor_and_enters_no_submodule(repository: Path, tmp_path: Path) -> None:
+    monitor, nested = str(program(tmp_path)), repository / "nested"
+    git(repository, "config", "core.fsmonitor", monitor)
+    git(repository, "init", "-q", str(nested))
+    git(nested, "-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a", "--allow-empty")
+    git(nested, "config", "core.fsmonitor", monitor)
+    git(repository, "-c", "core.fsmonitor=false", "-c", "advice.addEmbeddedRepo=false", "add", "nested")
+    (tmp_path / "mark").unlink(missing_ok=True)
+    assert "branch: main" in (asyncio.run(git_status(repository)) or "")
+    assert not (tmp_path / "mark").exists()
+
+
+def test_no_status_is_shown_where_a_filter_might_run_and_a_warning_says_so(repository: Path) -> None:
+    git(repository, "config", "filter.x.clean", "x")
+    with working(serve(DIRECT), repository, [Reply("done")], keep=False, yolo=False) as at:
+        at.run("go")
+        assert not any("<git-status>" in part.text for part in at.requests[0].parts)
+    (warned,) = at.of(Warned)
+    assert "filter.x.clean = x" in warned.text
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_one_question_about_a_repository_is_remembered(repository: Path, tmp_path: Path, trusted: bool) -> None:
+    git(repository, "config", "filter.x.clean", "x")
+    file, asked = tmp_path / "approvals.json", Asked(Approval(trusted))
+
+    def session(asks: Asked) -> bool:
+        permissions = Permissions(asks, remembered=RememberedRules(file, repository), repository=guard(repository))
+        asyncio.run(permissions.ask_about_repository())
+        asyncio.run(permissions.ask_about_repository())
+        assert permissions.repository is not None
+        return permissions.repository.opens(repository)
+
+    assert session(asked) is trusted
+    assert [request.effect for request in asked.requests] == [Effect.REPOSITORY]
+    assert asked.requests[0].detail == "filter.x.clean = x"
+    assert session(Asked()) is trusted, "the answer is remembered"
+    git(repository, "config", "filter.x.clean", "y")
+    changed = Asked(Approval(False, reason=CANNOT_ASK))
+    assert session(changed) is False, "other settings are another question"
+    assert len(changed.requests) == 1
+    assert session(Asked(Approval(True))), "what could not be asked is not remembered"
