@@ -128,13 +128,16 @@ class History:
         self.sent()
         return fitted
 
-    def remind(self) -> str | None:
+    def remind(self, *, may: bool = True) -> str | None:
         """Return the note to the model at the end of the next request, once its view is ready; usually None.
 
         It stands only behind results. Behind a text it would have the last word over what a person or the client asks
         there: a client's prompt to summarise forbids calls, and the provider itself goes on with an answer.
+
+        Args:
+            may: whether the request may have one.
         """
-        if self._last is not Kind.RESULT:
+        if not may or self._last is not Kind.RESULT:
             self.engine.reminded()
             return None
         before = self.engine.reminder

@@ -26,10 +26,11 @@ from wane import ConfigError, Kind, chars
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
-from wane.conversation import ContextSettings
+from wane.conversation import ContextSettings, Conversation
 from wane.flags import options_of
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.sender import sender_of
 from wane.proxy.store.base import MemoryStore
 from wane.proxy.store.disk import DiskStore
 from wane.testing import Call, Reply, Request, Usage
@@ -212,3 +213,53 @@ def test_the_share_is_an_option() -> None:
     for useless in ({"strategy": "truncate"}, {"annotate": "infer"}):
         with pytest.raises(UsageError, match="--remind-at is for models that mark"):
             context_settings(options_of(ContextOptions, {"remind_at": "0.1", **useless}))
+
+
+@pytest.mark.parametrize(
+    ("headers", "compacts"),
+    [
+        ({"user-agent": "codex_exec/0.171.0", "x-codex-turn-metadata": '{"request_kind":"compaction"}'}, True),
+        ({"user-agent": "codex_exec/0.171.0", "x-codex-turn-metadata": '{"request_kind":"turn"}'}, False),
+        ({"user-agent": "codex_exec/0.171.0", "x-codex-turn-metadata": "compaction"}, False),
+        ({"user-agent": "claude-cli/2.1.332", "x-claude-code-request-class": "compaction"}, True),
+        ({"user-agent": "claude-cli/2.1.332", "x-claude-code-request-class": "main"}, False),
+        ({"user-agent": "curl/8", "x-claude-code-request-class": "compaction"}, False),
+    ],
+)
+async def test_a_clients_compaction_is_not_reminded_of_marks(headers: dict[str, str], compacts: bool) -> None:
+    sender = sender_of([(name.encode(), value.encode()) for name, value in headers.items()], {})
+    assert sender.compacts is compacts
+    assert sender == replace(sender, compacts=not compacts)  # it is of the same agent
+    client = AnthropicClient()
+    index, upstream = SessionIndex(MemoryStore(), SETTINGS), Upstream(client.provider, Worker(3, steps=20, marks=False))
+    client.say("Go.")
+    while True:
+        turn = await index.turn(client.wire, client.body(), sender=sender)
+        if text_of(turn.body):
+            break
+        if turn.view.report is not None and client.history and index.status()[0].requests > 30:
+            break
+        answer = (await exchange(index, client, upstream)).answer
+        client.take(answer, result)
+    assert bool(text_of(turn.body)) is not compacts
+
+
+@pytest.mark.parametrize("format_", ["openai", "anthropic"])
+def test_a_request_that_ends_with_a_text_has_no_reminder(format_: str) -> None:
+    """The text may be a client's prompt to summarise, which forbids calls."""
+    conversation: Conversation[Any] = Conversation(format_, budget="8k")
+    conversation.append({"role": "user", "content": "Go."})
+    conversation.request()
+    for number in range(2):
+        use = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {}}
+        function = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        answer = {"content": [use]} if format_ == "anthropic" else {"tool_calls": [function]}
+        (call,) = conversation.append({"role": "assistant", **answer})
+        conversation.append(call.result("line\n" * 600))
+        if number == 0:
+            conversation.append({"role": "user", "content": "Summarise, and call no tool."})
+            assert conversation.request().reminder is None
+            conversation.append({"role": "assistant", "content": "Done."})
+            conversation.append({"role": "user", "content": "Go on."})
+            assert conversation.request().reminder is None
+    assert conversation.request().reminder is not None

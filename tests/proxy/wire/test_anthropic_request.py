@@ -89,6 +89,11 @@ def test_a_request_with_tools_of_the_clients_is_managed() -> None:
         ({"messages": "Hi", "tools": [READ]}, "messages"),
         ({"tools": [READ]}, "messages"),
         ({"messages": [said("Hi")], "tools": [READ], "system": 1}, "system"),
+        ({"messages": [said("Hi")], "tools": [READ], "thread": {"type": "create"}}, "send all messages"),
+        (
+            {"messages": [said("Hi")], "tools": [READ], "thread": {"type": "continue", "previous_message_id": "msg_1"}},
+            "no budget is kept",
+        ),
     ],
 )
 def test_a_request_that_is_not_managed_has_a_reason(body: Body, why: str) -> None:

@@ -32,7 +32,10 @@ ENCODINGS: Final = frozenset({b"accept-encoding"})
 """Headers to leave out of a request, so that its reply can be read as it passes."""
 
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
-_STORED: Final = ("previous_response_id", "conversation", "cachedContent", "cached_content")
+_STORED: Final = (
+    *("previous_response_id", "conversation", "thread"),
+    *("cachedContent", "cached_content", "continuationToken", "continuation_token"),
+)
 """Fields of a body that refer to something that only its provider has."""
 
 _READABLE: Final = (b"", b"gzip", b"deflate")  # encodings of replies that can be decoded, although none is asked for

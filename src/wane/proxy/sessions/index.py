@@ -306,7 +306,7 @@ class SessionIndex:
             cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
         try:
             records, history = await _extended(session, equipped, arrivals, alignment)
-            view = session.fit(history, equipped.body, cold=cold)
+            view = session.fit(history, equipped.body, cold=cold, reminds=not sender.compacts)
         except BaseException:
             # The session in memory has only part of the request; the stored one is consistent.
             await finder.forget(cached)

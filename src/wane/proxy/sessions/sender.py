@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -67,11 +67,14 @@ class Sender:
         session: the client's own id of the session, which its sub-agents share; empty if it sends none.
         agent: its id of the sub-agent; empty for the main agent, or if it sends none.
         parent: its id of the sub-agent that started this one; empty if the main agent did.
+        compacts: whether the request is one of the client's own compaction, by what the client says of it. Most show it
+            only by their prompt, which ends the request.
     """
 
     session: str = ""
     agent: str = ""
     parent: str = ""
+    compacts: bool = field(default=False, compare=False)
 
     def is_other(self, other: Sender) -> bool:
         """Return whether another request is from another agent of the same client's session."""
@@ -92,13 +95,23 @@ def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
             # Versions before the header have the session's id in the body.
             match = _SESSION.search(str(metadata.get("user_id")))
             session = match[1] if match else ""
-        return Sender(session, _id(sent, b"x-claude-code-agent-id"), _id(sent, b"x-claude-code-parent-agent-id"))
+        agent, parent = _id(sent, b"x-claude-code-agent-id"), _id(sent, b"x-claude-code-parent-agent-id")
+        # Versions since 2.1.33x say so to gateways that ask for it.
+        compacts = _text(sent, b"x-claude-code-request-class") == "compaction" or bool(
+            first(sent, b"x-claude-code-compaction")
+        )
+        return Sender(session, agent, parent, compacts)
     if client.startswith(_CODEX):
         # Each agent is a thread, and the session has the id of the main one.
         session = _id(sent, b"session-id")
         thread = _id(sent, b"thread-id")
         parent = _id(sent, b"x-codex-parent-thread-id")
-        return Sender(session, "" if thread == session else thread, "" if parent == session else parent)
+        return Sender(
+            session,
+            "" if thread == session else thread,
+            "" if parent == session else parent,
+            fields_of(_text(sent, b"x-codex-turn-metadata")).get("request_kind") == "compaction",
+        )
     return NOBODY
 
 

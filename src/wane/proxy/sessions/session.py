@@ -180,7 +180,13 @@ class Session:
         return entry, self.history.drain()
 
     def fit(
-        self, history: FullHistory, body: Body, *, extra_messages: Sequence[Message] = (), cold: bool = False
+        self,
+        history: FullHistory,
+        body: Body,
+        *,
+        extra_messages: Sequence[Message] = (),
+        cold: bool = False,
+        reminds: bool = True,
     ) -> RequestView:
         """Return the view for a request, after a pass if one is due.
 
@@ -189,6 +195,7 @@ class Session:
             body: the request's body.
             extra_messages: rounds that follow the view and are not in the history yet.
             cold: whether the provider's cache has expired.
+            reminds: whether the request may end with a reminder; one of a client's own compaction may not.
         """
         engine = self.engine
         required = self.history.settings.required
@@ -200,7 +207,7 @@ class Session:
                 report, rendered = self._fitted(history, body, extra, cold=cold)
                 if first is not None and report is not None:
                     report = _joined(first, report)
-            reminder = self.history.remind()
+            reminder = self.history.remind(may=reminds)
             evicted = engine.evicted - self.history.settings.required
         finally:
             self._weigh(0)

@@ -80,6 +80,13 @@ class AnthropicWire(Wire):
             return "its system prompt is neither text nor a list of blocks"
         if not isinstance(body.get("tools") or [], list):
             return "its tools are not a list"
+        if body.get("thread"):
+            # Later requests hold only their own turn (anthropic 2.14.0, beta). What Wane added to the first would stay
+            # in the thread, but a client without it could not answer its calls.
+            return (
+                "'thread' makes the provider keep the history, so no budget is kept. Make the client send all messages"
+                " with every request, without 'thread'"
+            )
         return None if self.tools(body) else "it has no tools that the client runs"
 
     def tools(self, body: Body) -> frozenset[str]:
