@@ -13,6 +13,7 @@ import pytest
     ("module", "framework", "extra"),
     [
         ("wane.integrations.agent_framework", "agent_framework", "agent-framework"),
+        ("wane.integrations.agno", "agno", "agno"),
         ("wane.integrations.google_adk", "google.adk", "google-adk"),
         ("wane.integrations.inspect_ai", "inspect_ai", "inspect-ai"),
         ("wane.integrations.openhands", "openhands", "openhands"),
