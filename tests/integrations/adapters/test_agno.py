@@ -132,7 +132,7 @@ class TestChat(adapters.AdapterContract):
 
 @pytest.mark.wide
 class TestResponses(TestChat):
-    """Responses. Of a model that reasons Agno leaves out what OpenAI demands beside the reasoning, also without Wane."""
+    """Responses. A model that reasons refuses what Agno leaves out of its answers, with Wane or without."""
 
     estimated = 0.005
 

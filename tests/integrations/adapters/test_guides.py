@@ -130,6 +130,14 @@ def test_strands(serve: Serve) -> None:
     assert marked(server) == [True]
 
 
+def test_agno(serve: Serve) -> None:
+    pytest.importorskip("agno", reason="needs the extra agno")
+    server = serve(DONE)
+    (example,) = examples("agno.md")
+    run(example)
+    assert marked(server) == [True]
+
+
 def test_agent_framework(serve: Serve) -> None:
     pytest.importorskip("agent_framework_openai", reason="needs the extra agent-framework, and agent-framework-openai")
     server = serve(DONE)
