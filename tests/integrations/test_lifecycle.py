@@ -44,7 +44,9 @@ def test_all_stands_where_it_stood(messages: list[dict[str, Any]]) -> None:
 
 def test_a_reminder_stays_last() -> None:
     conversation = Conversation(budget=1_000, remind_at=0.1)
-    messages = [GO, said("assistant", "x" * 2_000), AGAIN, MEMORY]
+    calls = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]
+    result = {"role": "tool", "tool_call_id": "c1", "content": "x"}
+    messages = [GO, {**said("assistant", "x" * 2_000), "tool_calls": calls}, result, MEMORY]
     history, passing = parted(messages, lambda message: message is not MEMORY)
     conversation.host.ingest(history)
     request = conversation.request()
