@@ -417,7 +417,9 @@ def _seal(message: Message) -> str:
     """What a provider needs to recognise its reasoning; empty if there is none."""
     data = message.provider_data or {}
     blocks = data.get("content_blocks")
-    thinking = [block for block in blocks if "thinking" in str(block.get("type"))] if isinstance(blocks, list) else []
+    thinking: list[Any] = []
+    if isinstance(blocks, list):
+        thinking = [block for block in blocks if "thinking" in str(block.get("type"))]
     sealed = [message.redacted_reasoning_content, data.get("signature"), data.get("reasoning_output"), *thinking]
     return "".join(shown_text(value) for value in sealed if value)
 
