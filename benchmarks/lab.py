@@ -2,6 +2,8 @@
 
 Sections:
   reading  a session file of 100 MB in each format that harnesses write
+  doctor   a folder of sessions of Claude Code by `wane doctor`, beside `ccusage`, of npm, if it is on the PATH or the
+           variable CCUSAGE names it
   replay   the 89 joined Terminal-Bench runs under all of our strategies, by the command; from ../shared/sessions
            (relative to the repository) or the folder that the variable WANE_BENCH_SESSIONS names
   driving  the same runs one by one: the replay drives a strategy, or an engine of `wane.conversation`
@@ -14,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -149,11 +152,39 @@ def reading() -> Table:
     return table
 
 
-def written(path: Path, lines: Iterator[Line]) -> int:
+def doctor() -> Table:
+    table = Table("program", "MB", "seconds of processor", "ratio", title="Reading a folder of 20 sessions")
+    ccusage = os.environ.get("CCUSAGE") or shutil.which("ccusage")
+    programs = {"wane doctor": [sys.executable, "-m", "wane.cli.main", "doctor"]}
+    if ccusage is None:
+        table.caption = "ccusage is not installed: npm install --global ccusage"
+    else:
+        programs = {"ccusage": [ccusage, "claude", "daily", "--offline", "--json"], **programs}
+    with TemporaryDirectory() as folder:
+        projects = Path(folder) / "projects" / "p"
+        projects.mkdir(parents=True)
+        size = 0
+        for number in range(20):
+            lines = ({**line, "sessionId": str(number)} for line in claude_code())
+            size += written(projects / f"{number:08}-1111-4111-8111-111111111111.jsonl", lines, FILE_BYTES // 20)
+        least = None
+        for name, command in programs.items():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            arguments = [str(projects)] if name == "wane doctor" else []
+            environ = {**os.environ, "CLAUDE_CONFIG_DIR": folder}
+            subprocess.run([*command, *arguments], check=True, capture_output=True, env=environ)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            least = least or seconds
+            table.add_row(name, f"{size / 1e6:.0f}", f"{seconds:.2f}", f"{seconds / least:.1f}")
+    return table
+
+
+def written(path: Path, lines: Iterator[Line], least: int = FILE_BYTES) -> int:
     """Write lines until the file is large enough, and return its bytes."""
     size = 0
     with path.open("w", encoding="utf-8") as file:
-        while size < FILE_BYTES:
+        while size < least:
             size += file.write(f"{json.dumps(next(lines))}\n")
     return size
 
@@ -218,7 +249,13 @@ def long() -> Table:
     return table
 
 
-SECTIONS: dict[str, Callable[[], Table]] = {"reading": reading, "replay": replay, "driving": driving, "long": long}
+SECTIONS: dict[str, Callable[[], Table]] = {
+    "reading": reading,
+    "doctor": doctor,
+    "replay": replay,
+    "driving": driving,
+    "long": long,
+}
 
 
 def main(names: list[str]) -> None:

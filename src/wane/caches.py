@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, Literal
 
 Step = Literal["block", "run", "turn"]
@@ -135,6 +136,7 @@ _DEEP: Final = CacheRules(
 )
 
 
+@lru_cache(maxsize=256)
 def rules_for(provider: str, model: str, *, hour: bool = False) -> CacheRules:
     """Return the rules for a model.
 

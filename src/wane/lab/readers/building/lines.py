@@ -7,7 +7,8 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
@@ -19,6 +20,12 @@ LONGEST_LINE: Final = 128 * 1024 * 1024
 
 NAMED_EACH: Final = 20
 """How many problems of a kind are named line by line; the rest are only counted."""
+
+_fast_loads: Callable[[bytes], Any] = json.loads
+with suppress(ImportError):  # without the extra `lab`
+    from orjson import loads
+
+    _fast_loads = loads
 
 LOOKED_AT: Final = 30
 """Number of lines at the beginning of a file that tell its format."""
@@ -204,6 +211,12 @@ def _raw_lines(
 
 
 def _decoded(number: int, raw: bytes, problems: Problems) -> object:
+    try:
+        quick: object = _fast_loads(raw)
+    except (ValueError, RecursionError):
+        quick = None  # damaged, or more lenient JSON, such as half of a surrogate pair
+    if isinstance(quick, dict):
+        return quick
     try:
         line = raw.decode()
         damaged = False

@@ -240,7 +240,9 @@ def _usages(
             samplings.append((text(iteration.get("model")) or None, sampled))
     miss = text(mapping(diagnostics.get("cache_miss_reason")).get("type"))
     fees = (count(mapping(data.get("server_tool_use")).get("web_search_requests")) or 0) * SEARCH_FEE
-    return replace(usage, tier=tier, rewritten=reported(miss), fees=fees), samplings
+    if tier or miss or fees:
+        usage = replace(usage, tier=tier, rewritten=reported(miss), fees=fees)
+    return usage, samplings
 
 
 def _usage(data: Mapping[str, Any]) -> Usage | None:
