@@ -23,6 +23,7 @@ FLOORS: dict[str, set[str]] = {
     "flags": {"core"},
     "tools": {"core"},
     "money": set(),
+    "replacing": set(),
     "prices": {"core"},
     "caches": set(),
     "rewrites": set(),
@@ -46,6 +47,7 @@ FLOORS: dict[str, set[str]] = {
         "inference",
         "money",
         "prices",
+        "replacing",
         "strategies",
     },
     "conversation": {"core", "counters", "formats", "inference", "journal", "strategies", "recall", "tools"},
@@ -70,6 +72,7 @@ FLOORS: dict[str, set[str]] = {
         "account",
         "prices",
         "money",
+        "replacing",
     },
     "proxy": {
         "caches",

@@ -13,8 +13,8 @@ from pydantic_ai.exceptions import ModelRetry
 
 from tests.agent.work import call, use
 from tests.journal.support import in_a_child
-from wane.agent.replacing import replace_file
 from wane.agent.tools.toolset import WholeFiles, coding_tools, protected_pattern
+from wane.replacing import replace_file
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes, links and signals")
 

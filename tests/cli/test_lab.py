@@ -174,19 +174,55 @@ class TestReplay:
         text = flat(run("replay", tmp_path, "--strategy", "none").out)
         assert "1 session left out: all of its calls count for another one: b" in text
 
-    def test_the_table(self, run: Run, chat: Path) -> None:
+    def test_the_table(self, run: Run, chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("COLUMNS")
         done = run("replay", chat, "--budget", "2k", "--workers", "1")
         assert (done.code, done.err) == (0, "")
-        assert max(map(len, done.out.splitlines())) <= 80
         rows = {line.split()[0]: line.split() for line in reversed(done.out.splitlines()) if line.split()}
-        assert rows["none"][2] == "1.00"
-        assert rows["none"][6:9] == ["100%", "100%", "100%"]
-        low, high = rows["compact"][6].removesuffix("%").split("-")
+        assert rows["none"][1] == rows["none"][3], "its cost is its total"
+        assert rows["none"][4] == "1.00"
+        assert rows["none"][7:10] == ["100%", "100%", "100%"]
+        low, high = rows["compact"][7].removesuffix("%").split("-")
         assert int(low) < int(high)
         text = flat(done.out)
-        assert "strategy cost ratio again view peak recall grounding turns breaks over" in text
+        assert "strategy cost again total ratio view peak recall grounding turns breaks over" in text
         assert "compact called the model" in text
         assert "The floor is $" in text
+
+    @pytest.mark.parametrize("columns", [30, 50, 70, 80, 200])
+    def test_no_figure_is_cut(self, run: Run, chat: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+        """At 80 columns "2,01" stood for 2,015: a narrow terminal gets fewer columns, never parts of figures."""
+        args = ("replay", chat, "--budget", "2k", "--workers", "1")
+        monkeypatch.delenv("COLUMNS")
+        whole = [line.split() for line in run(*args).out.splitlines()]
+        heads = next(words for words in whole if words[:1] == ["strategy"])
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = run(*args).out
+        rows = [line.split() for line in out.splitlines()]
+        head = next(words for words in rows if words[:1] == ["strategy"])
+        assert {"total", "recall"} <= {*head} <= {*heads}
+        for name in STRATEGY_NAMES:
+            [full] = [words for words in whole if words[:1] == [name] and len(words) == len(heads)]
+            [fewer] = [words for words in rows if words[:1] == [name] and len(words) == len(head)]
+            assert fewer == [full[heads.index(column)] for column in head]
+        missing = ", ".join(column for column in heads if column not in head)
+        assert (f"No room for: {missing}." in flat(out)) == bool(missing)
+
+    def test_a_failed_write_leaves_the_old_report(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        page = tmp_path / "page.html"
+        page.write_text("old")
+        tmp_path.joinpath("limited.py").write_text(
+            "import resource, signal, sys\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+            "from wane.cli.main import main\n"
+            "sys.exit(main(sys.argv[1:]))\n"
+        )
+        command = [sys.executable, tmp_path / "limited.py", "replay", chat, "--report", page, "--workers", "1"]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+        assert done.returncode == 1, done.stderr
+        assert page.read_text() == "old"
+        assert [entry.name for entry in tmp_path.glob("*page.html*")] == ["page.html"]
 
     def test_joined(self, run: Run, folder: Path) -> None:
         data = replayed(run, folder, "--join", "--strategy", "none")
@@ -389,7 +425,8 @@ class TestSweep:
         assert (done.code, done.err) == (0, "")
         assert max(map(len, done.out.splitlines())) <= 80
         text = flat(done.out)
-        assert "strategy budget cost ratio of last again fetches view recall grounding" in text
+        assert "total ratio" in text
+        assert "No room for: " in text
         assert "N none T truncate " in text
         assert all(f" {name} " in text for name in STRATEGY_NAMES)
         assert "capitals: on the frontier" in text

@@ -15,12 +15,12 @@ from wane.lab.loss import Reread
 from wane.lab.readers import Recording, gather
 from wane.lab.replaying.compare import compare
 from wane.lab.replaying.engine import InProcess, Job
-from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.replay import Pricing, comparable_costs
 from wane.lab.replaying.spent import Recorded, account_of
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import Simulated, facts_of, headline_of
 from wane.lab.session import Compaction, Eviction, ModelCall, Usage
-from wane.lab.verdict import Baselines, verdict
+from wane.lab.verdict import Baseline, Baselines, savings, verdict
 from wane.money import dollars, share
 from wane.prices import CacheUse, Prices
 from wane.strategies.base import Settings
@@ -42,6 +42,17 @@ def recorded(material: Material, usage: Usage, unreported: int = 0) -> Material:
     calls = [replace(call, usage=usage) for call in material.session.calls]
     calls[:unreported] = [replace(call, usage=None) for call in calls[:unreported]]
     return replace(material, session=replace(material.session, calls=calls))
+
+
+def beside(other: Simulated, material: Material) -> Simulated:
+    """The replays of a session as they are for one with another recorded usage, whose tokens count the same."""
+    costs = comparable_costs(material, other.pricing)
+    changed = []
+    for replayed in (other.replay, other.baseline):
+        covered = [call.cost + call.again for call, cost in zip(replayed.calls, costs, strict=True) if cost is not None]
+        totals = replace(replayed.totals, beside=sum(covered), beside_calls=len(covered))
+        changed.append(replace(replayed, totals=totals))
+    return replace(other, replay=changed[0], baseline=changed[1])
 
 
 def test_without_recorded_usage_it_says_that_both_sides_are_simulated(studied: Studied) -> None:
@@ -80,20 +91,48 @@ def test_a_lost_turn_is_not_passed_over(studied: Studied) -> None:
     assert "turns" not in text  # nobody said anything
 
 
-def test_usage_that_is_missing_at_one_call_makes_the_recorded_cost_a_bound_and_not_another_baseline(
-    studied: Studied,
-) -> None:
+def test_a_call_without_usage_is_on_neither_side(studied: Studied) -> None:
     other = simulated(studied, 1_500)
-    after = other.replay.totals.full_cost
     calls = len(studied.subject.material.session.calls)
-    dear = Usage(int(1.5 * after / calls), 0, 0, 0)
+    dear = Usage(int(1.5 * other.replay.totals.full_cost / calls), 1, 0, 0)
     known = recorded(studied.subject.material, dear, unreported=1)
-    cost = account_of(known, AUTOMATIC).at_least
-    assert after < cost < other.baseline.totals.dollars, "never evicting costs more than what is known"
+    other = beside(other, known)
+    cost, after = account_of(known, AUTOMATIC).at_least, other.replay.totals.beside
+    assert after < cost < other.baseline.totals.beside
+    assert after == pytest.approx(sum(call.cost + call.again for call in other.replay.calls[1:]))
+    text = headline_of(known, other).text
+    assert text.startswith(f"Over {share((calls - 1) / calls)} of the calls: {dollars(cost)} as recorded → ")
+    assert f"{share(1 - after / cost)} less" in text
+    assert "at least" not in text.partition(". ")[0], "both sides are the same calls"
+    assert f"At least {dollars(cost)} as recorded ({calls - 1} of {calls} calls" in headline_of(known, other).detail
+
+
+def test_a_recording_without_a_cache_is_not_set_beside_a_simulation_with_one(studied: Studied) -> None:
+    known = recorded(studied.subject.material, Usage(10_000, 0, 0, 1))
+    other = beside(simulated(studied, 1_500), known)
     headline = headline_of(known, other)
-    assert headline.text.startswith(f"At least {dollars(cost)} as recorded → {dollars(after)} with Wane")
-    assert f": at least {share(1 - after / cost)} less. " in headline.text
-    assert f"At least {dollars(cost)} as recorded ({calls - 1} of {calls} calls" in headline.detail
+    assert account_of(known, AUTOMATIC).complete
+    assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} if nothing is evicted, simulated → ")
+
+
+def test_cache_misses_that_no_strategy_causes_make_the_saving_a_range(studied: Studied) -> None:
+    """The recording lost its cache once, without a compaction: with Wane that may have happened, too."""
+    material = recorded(studied.subject.material, Usage(10, 90_000, 0, 0))
+    calls = list(material.session.calls)
+    calls[40] = replace(calls[40], usage=Usage(90_010, 0, 0, 0))
+    lost = replace(material, session=replace(material.session, calls=calls))
+    other = beside(simulated(studied, 1_500), lost)
+    baselines = Baselines.of(lost, AUTOMATIC, other.baseline)
+    prices = AUTOMATIC.prices
+    assert baselines.missed == pytest.approx(prices.repeated(89_984, CacheUse(0, 0, 90_010), None), rel=0.01)
+    before = Baseline(10 * baselines.missed, "as recorded", missed=baselines.missed, recorded=True)
+    totals = replace(other.replay.totals, beside=6 * baselines.missed)
+    assert before.saving(totals) == (pytest.approx(0.3), pytest.approx(0.4))
+    assert savings(*before.saving(totals)) == "30% to 40% less"
+    assert savings(*before.saving(totals), bound=True) == "at least 30% less"
+    assert savings(-0.02, 0.26) == "from 2% more to 26% less"
+    compacted = replace(lost.session, compactions=[Compaction(calls[40].first, "all", calls[40].first)])
+    assert Baselines.of(replace(lost, session=compacted), AUTOMATIC, other.baseline).missed == 0, "a strategy's own"
 
 
 MADE = ModelCall(0, 0)
@@ -113,20 +152,22 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
     other = simulated(studied, 1_500)
     after, unevicted = other.replay.totals.full_cost, other.baseline.totals.dollars
     calls = len(studied.recording.session.calls)
-    whole = recorded(studied.subject.material, Usage(int(1.2 * after / calls), output=0))
+    whole = recorded(studied.subject.material, Usage(int(1.2 * after / calls), 1, output=0))
     known = replace(whole, session=replace(whole.session, **left))
+    other = beside(other, known)
     cost = account_of(known, AUTOMATIC).at_least
     headline = headline_of(known, other)
-    assert headline.text.startswith(
-        f"At least {dollars(cost)} as recorded → {dollars(after)} with Wane at 1,500 tokens, "
+    assert headline.text.startswith(f"{dollars(cost)} as recorded → {dollars(after)} with Wane at 1,500 tokens, "), (
+        "what was left out is on neither side"
     )
-    assert f"simulated over the calls that were replayed: {share(1 - after / cost)} less. " in headline.text
+    assert f"simulated: {share(1 - after / cost)} less. " in headline.text
+    assert headline.detail.startswith(f"At least {dollars(cost)} as recorded (without {words}); ")
     simulation = f"{dollars(unevicted)} if nothing is evicted, simulated without these either. "
     assert f"as recorded (without {words}); " in headline.detail
     assert simulation in headline.detail
     assert ("Left out", words) in facts_of(known)
     row = Recorded.of(known, AUTOMATIC, 1_500)
-    assert (row.complete, row.bounded) == (False, ["cost_usd"]), "the ratio is over the same calls"
+    assert (row.complete, row.bounded) == (False, ["cost_usd", "total_usd"]), "the ratio is over the same calls"
     data = row.to_dict(other.baseline.totals)
     assert (data["cost_usd"], data["cost_at_least_usd"]) == (None, pytest.approx(cost))
     silent = replace(studied.subject.material, session=replace(studied.recording.session, **left))
@@ -206,8 +247,8 @@ def test_a_call_without_a_time_costs_at_least_the_lowest_price_of_its_model(stud
 
 
 def test_where_nothing_is_saved_it_says_so(studied: Studied) -> None:
-    cheap = recorded(studied.subject.material, Usage(1, 0, 0, 1))
-    other = simulated(studied, 1_500)
+    cheap = recorded(studied.subject.material, Usage(1, 1, 0, 1))
+    other = beside(simulated(studied, 1_500), cheap)
     headline = headline_of(cheap, other)
     assert headline.text.startswith("No saving here: $")
     assert " as recorded; " in headline.detail
@@ -220,8 +261,8 @@ def test_where_nothing_is_saved_it_says_so(studied: Studied) -> None:
 
 
 def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied) -> None:
-    dear = recorded(studied.subject.material, Usage(1_000_000, 0, 0, 1))
-    other = simulated(studied, 1_500)
+    dear = recorded(studied.subject.material, Usage(1_000_000, 1, 0, 1))
+    other = beside(simulated(studied, 1_500), dear)
     headline = headline_of(dear, other)
     assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} if nothing is evicted, simulated → ")
     assert f"{dollars(account_of(dear, AUTOMATIC).at_least)} as recorded; " in headline.detail
@@ -240,8 +281,8 @@ def test_what_no_window_could_hold_is_no_baseline(studied: Studied, told_by: str
     assert "there is no cost without Wane to compare it with" in headline.text
     impossible = f"which was not possible: {largest:,} tokens, and the window holds {largest - 1:,}"
     assert f"if nothing is evicted, simulated, {impossible}." in headline.detail
-    dear = recorded(material, Usage(1_000_000, 0, 0, 1))
-    assert "as recorded → " in headline_of(dear, other).text
+    dear = recorded(material, Usage(1_000_000, 1, 0, 1))
+    assert "as recorded → " in headline_of(dear, beside(other, dear)).text
 
 
 def test_a_session_that_fits_is_left_alone() -> None:

@@ -120,8 +120,8 @@ def test_best_values_are_marked_among_those_within_the_budget(page: Page) -> Non
     rows = {row["name"]: row for row in page.data["strategies"]}
     rivals = [row for row in rows.values() if row["kept"]]
     assert "best" not in rows["none"]
-    cheapest = min(rivals, key=lambda row: row["values"]["cost_usd"])
-    assert "cost_usd" in cheapest["best"]
+    cheapest = min(rivals, key=lambda row: row["values"]["total_usd"])
+    assert "total_usd" in cheapest["best"]
 
 
 def test_items_calls_and_episodes_of_a_session_are_in_it(page: Page, compared: Comparison) -> None:

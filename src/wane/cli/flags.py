@@ -66,6 +66,17 @@ PolicyName: TypeAlias = Annotated[
     Flag("--policy", "How to evict: default (in batches) or paper (in the smallest steps).", "POLICY"),
 ]
 
+IndexShare: TypeAlias = Annotated[
+    float | None,
+    Flag(
+        "--index-share",
+        "Share of the budget that the index of evicted content may hold, from 0 (no index) to 1. The default is "
+        "the policy's: 0.02, or 0 for paper.",
+        "SHARE",
+        read=values.share_from_zero,
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
@@ -91,16 +102,7 @@ class PolicyOptions:
             read=values.share_limit,
         ),
     ] = None
-    index_share: Annotated[
-        float | None,
-        Flag(
-            "--index-share",
-            "Share of the budget that the index of evicted content may hold, from 0 (no index) to 1. The default is "
-            "the policy's: 0.02, or 0 for paper.",
-            "SHARE",
-            read=values.share_from_zero,
-        ),
-    ] = None
+    index_share: IndexShare = None
     prologue: Annotated[
         Prologue | None,
         Flag(

@@ -35,14 +35,14 @@ class Column:
 
 
 COLUMNS: Final = (
-    Column("cost", "usd", "of all model calls with prefix caching, the strategy's own included", "less"),
+    Column("cost", "usd", "of all model calls with prefix caching, the strategy's own included"),
     Column(
         "ratio",
         "ratio",
         "that cost relative to never evicting, even beyond the window; fetching again is in neither",
-        "less",
     ),
-    Column("again", "usd", "what fetching evicted content again would cost on top", "less"),
+    Column("again", "usd", "what fetching evicted content again would cost on top"),
+    Column("total", "usd", "cost and fetching again together; what is best is told by this", "less"),
     Column("view", "tokens", "mean tokens of a request"),
     Column("peak", "tokens", "tokens of the largest request"),
     Column(

@@ -23,6 +23,7 @@ class CallFigures:
         ran: whether the strategy evicted anything right before.
         summaries: model calls that the strategy itself made right before.
         loss: the content that the call needed, and how much of it was in view.
+        again: dollars for fetching evicted content that it needed again.
     """
 
     tokens: int
@@ -32,6 +33,7 @@ class CallFigures:
     ran: bool
     summaries: int
     loss: CallLoss
+    again: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,9 @@ class Totals:
         passes: how often the strategy evicted something.
         prefix_breaks: requests that did not begin with the whole previous one.
         reread_cost: dollars for fetching evicted content that was needed again, on top of `cost`.
+        beside: dollars, with fetching again, for the calls whose recorded cost can stand beside a simulated one
+            (`wane.lab.replaying.replay.comparable_costs`).
+        beside_calls: their number.
         floor: dollars that no strategy can avoid; see `docs/lab/cache.md`.
         seconds: time that the strategy itself took.
         loss: the totals of the loss.
@@ -72,6 +77,8 @@ class Totals:
     passes: int = 0
     prefix_breaks: int = 0
     reread_cost: float = 0.0
+    beside: float = 0.0
+    beside_calls: int = 0
     floor: float = 0.0
     seconds: float = 0.0
     loss: LossTotals = field(default_factory=LossTotals)
@@ -134,6 +141,7 @@ class Totals:
                 "fees": self.cost.fee,
             },
             "again_usd": self.reread_cost,
+            "total_usd": self.full_cost,
             "floor_cost_usd": self.floor,
             "input_tokens": self.input,
             "cache_read_tokens": self.read,

@@ -63,8 +63,8 @@ class Sweep:
 
     @property
     def frontier(self) -> tuple[Point, ...]:
-        """Points that no other point beats at cost and recall, cheapest first."""
-        return tuple(frontier(self.points, lambda point: point.totals.dollars, lambda point: point.recall))
+        """Points that no other point beats at cost, with fetching again, and recall, cheapest first."""
+        return tuple(frontier(self.points, lambda point: point.totals.full_cost, lambda point: point.recall))
 
     def figures(self, point: Point) -> dict[str, Any]:
         """Return a point's figures by column, as JSON-able data."""

@@ -1,8 +1,14 @@
-"""What eviction would have saved: one comparison, in the same words, for `wane view`, `replay` and `tune`.
+"""What eviction would have saved: one comparison, in the same words, for `wane view`, `replay`, `tune` and `report`.
 
-A simulated cost, with fetching evicted content again, is compared with the lowest cost of the same calls without Wane:
-the recorded one, or that of never evicting, simulated. Never evicting counts only if the model's window could have held
-all. The cost of a recording that is not complete is a lower bound, and is called that.
+Like stands beside like. A simulated cost, with fetching evicted content again, is compared with the lowest cost of the
+same calls without Wane: that of their recorded usage by the same price list, or that of never evicting, simulated.
+
+- A recording counts only for the calls whose usage and price are known, and only if it shows what the cache did. Then
+  both sides are those calls, and the sentence says which share of all calls they are.
+- A recording holds cache misses that no strategy causes, such as a pause or another machine of the provider; a
+  simulation has none but pauses. So the saving is a range: with these misses under Wane as well, and without any.
+- Never evicting counts only if the model's window could have held all.
+- "At least" stands only where the recording lacks calls that Wane would not make: those that wrote summaries.
 """
 
 from __future__ import annotations
@@ -12,18 +18,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from wane.lab.cache.rewrites import examine
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
-from wane.lab.replaying.replay import Pricing, Replay
+from wane.lab.replaying.replay import Pricing, Replay, comparable_costs, moment
 from wane.lab.replaying.spent import RECORDED, Recorded, calls_of, unknown_prices
 from wane.lab.session import RecordedSession
 from wane.money import dollars, share
+from wane.rewrites import Cause
 
 OURS: Final = "cwl"
 """The strategy that a verdict is about."""
 
 NOTABLE: Final = 0.99
 """Share of the cost below which there is a saving to speak of."""
+
+AVOIDED: Final = frozenset({Cause.COMPACTION, Cause.EVICTION})
+"""Causes of cache misses that a strategy brings about; all others come whatever the strategy does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,11 @@ class Baselines:
         largest: tokens of the largest such request.
         window: the window that it exceeds.
         managed: number of sessions that were recorded with Wane at work, whose recorded cost is not one without it.
+        calls: number of calls that were replayed.
+        beside: dollars of the recorded usage of the calls whose cost can stand beside a simulated one.
+        beside_calls: their number.
+        missed: dollars among them for cache misses that no strategy causes.
+        unevicted_beside: dollars for these calls if nothing is evicted, simulated.
     """
 
     recorded: Recorded = field(default_factory=Recorded)
@@ -47,17 +63,28 @@ class Baselines:
     largest: int = 0
     window: int = 0
     managed: int = 0
+    calls: int = 0
+    beside: float = 0.0
+    beside_calls: int = 0
+    missed: float = 0.0
+    unevicted_beside: float = 0.0
 
     @classmethod
     def of(cls, material: Material, pricing: Pricing, unevicted: Replay) -> Baselines:
         """Return the baselines of one session, by its replay under `none` at the budget of the comparison."""
         # The agent knows its window best: a price list names the largest that a model offers.
         window, peak = material.session.window or pricing.prices.window, unevicted.totals.peak
+        costs = comparable_costs(material, pricing)
         baselines = cls(
             recorded=Recorded.of(material, pricing, unevicted.budget),
             unevicted=unevicted.totals.dollars,
             sessions=1,
             managed=int(material.session.managed),
+            calls=unevicted.totals.calls,
+            beside=sum(filter(None, costs)),
+            beside_calls=unevicted.totals.beside_calls,
+            missed=_missed(material, pricing, costs),
+            unevicted_beside=unevicted.totals.beside,
         )
         if window is None or peak <= window:
             return baselines
@@ -91,14 +118,24 @@ class Baselines:
 
     def lowest(self) -> Baseline | None:
         """Return the lowest cost without Wane; None if there is none to compare with."""
-        baselines = []
-        recorded = self.recorded
-        # Replays take other prices for models without known ones, so the two costs cannot be compared.
-        if recorded.account.priced and not recorded.unpriced and not self.managed:
-            baselines.append(Baseline(recorded.account.at_least, RECORDED, not recorded.complete, recorded.covers))
-        if self.possible:
-            baselines.append(Baseline(self.unevicted, "if nothing is evicted, simulated"))
-        return min(baselines, key=lambda baseline: baseline.cost, default=None)
+        simulated = Baseline(self.unevicted, "if nothing is evicted, simulated") if self.possible else None
+        if not self.beside_calls:
+            return simulated
+        if simulated and self.unevicted_beside < self.beside:
+            return simulated
+        whole = self.beside_calls == self.calls
+        stated = self.recorded.account.at_least
+        # A client may state other costs than the list has: of a subscription, a region, or with a gateway's fee.
+        alike = not whole or abs(stated - self.beside) <= (1 - NOTABLE) * self.beside
+        label = RECORDED if alike else f"{RECORDED}, at list prices"
+        return Baseline(
+            self.beside,
+            label,
+            bool(self.recorded.summaries),
+            self.missed,
+            self.beside_calls / self.calls,
+            recorded=True,
+        )
 
     def describe(self) -> str:
         """Return both costs, each with what it leaves out."""
@@ -119,15 +156,36 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A cost without Wane in dollars, its label, and whether it is a lower bound and covers every replayed call."""
+    """A cost without Wane.
+
+    Attributes:
+        cost: dollars.
+        label: where it is from.
+        bound: whether it is a lower bound.
+        missed: dollars of it for cache misses that Wane may have had as well.
+        share: the share of the calls that it covers.
+        recorded: whether it is the recorded cost.
+    """
 
     cost: float
     label: str
     bound: bool = False
-    covers: bool = True
+    missed: float = 0.0
+    share: float = 1.0
+    recorded: bool = False
 
     def __str__(self) -> str:
         return f"{'at least ' if self.bound else ''}{dollars(self.cost)} {self.label}"
+
+    def with_wane(self, totals: Totals) -> tuple[float, float]:
+        """Return the cost of the same calls under a strategy: without any further cache misses, and with them."""
+        low = totals.beside if self.recorded else totals.full_cost
+        return low, low + self.missed
+
+    def saving(self, totals: Totals) -> tuple[float, float]:
+        """Return the share of the cost that a strategy saves, at worst and at best; negative if it costs more."""
+        low, high = self.with_wane(totals)
+        return (1 - high / self.cost, 1 - low / self.cost) if self.cost else (0.0, 0.0)
 
 
 def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
@@ -161,17 +219,53 @@ def capital(text: str) -> str:
 
 
 def _compared(baselines: Baselines, totals: Totals, who: str) -> str:
-    after, before = totals.full_cost, baselines.lowest()
+    before = baselines.lowest()
     if before is None:
-        return f"{dollars(after)} with {who}, simulated; there is no cost without Wane to compare it with"
+        return f"{dollars(totals.full_cost)} with {who}, simulated; there is no cost without Wane to compare it with"
     again = " with fetching again" if totals.reread_cost else ""
-    same = " over the calls that were replayed" if baselines.recorded.left_out else ""
-    sides = f"{before} → {dollars(after)} with {who}, simulated{again}{same}"
-    if not before.cost and not after:
-        return f"{sides}: these prices are zero"
-    if after < NOTABLE * before.cost:
-        return f"{sides}: {'' if before.covers else 'at least '}{share(1 - after / before.cost)} less"
-    return f"No saving {'here' if before.covers else 'can be shown'}: {sides}"
+    # A percent that is not there is never said to be.
+    over = "" if before.share == 1 else f"over {share(min(before.share, 0.999))} of the calls: "
+    sides = f"{before} → {amounts(*before.with_wane(totals))} with {who}, simulated{again}"
+    if not before.cost and not before.with_wane(totals)[1]:
+        return f"{over}{sides}: these prices are zero"
+    worst, best = before.saving(totals)
+    missed = ""
+    if best - worst >= 1 - NOTABLE:
+        missed = f" ({dollars(before.missed)} of the recorded cost are for cache misses that no strategy causes)"
+    if best <= 1 - NOTABLE:
+        return f"no saving {'can be shown' if before.bound else 'here'}: {over}{sides}{missed}"
+    return f"{over}{sides}: {savings(worst, best, bound=before.bound)}{missed}"
+
+
+def amounts(low: float, high: float) -> str:
+    """Return dollars as a range, or as one figure if both ends are nearly the same."""
+    if high - low < (1 - NOTABLE) * low or dollars(low) == dollars(high):
+        return dollars(low)
+    return f"{dollars(low)} to {dollars(high)}"
+
+
+def savings(worst: float, best: float, *, bound: bool = False) -> str:
+    """Return the share that is saved, in words: as a range, or as one figure if both ends are nearly the same.
+
+    `bound` says that the worst case is a lower bound, as the recorded cost lacks calls.
+    """
+    if best - worst < 1 - NOTABLE:
+        return f"{'at least ' if bound else ''}{share(best)} less"
+    if worst < 0:
+        return f"from {share(-worst)} more to {share(best)} less"
+    return f"at least {share(worst)} less" if bound else f"{share(worst)} to {share(best)} less"
+
+
+def _missed(material: Material, pricing: Pricing, costs: list[float | None]) -> float:
+    """Return what the recording paid for cache misses that no strategy causes, where `costs` are known, in dollars."""
+    total = 0.0
+    for rewrite in examine(material.session).rewrites:
+        call = material.session.calls[rewrite.call]
+        prices = pricing.prices_for(call)
+        if costs[rewrite.call] is None or prices is None or call.usage is None or rewrite.explanation.cause in AVOIDED:
+            continue
+        total += prices.repeated(rewrite.tokens, call.usage.use, moment(call))
+    return total
 
 
 def in_view(totals: Totals) -> str:
@@ -205,8 +299,17 @@ def needs(totals: Totals) -> str:
 def to_dict(baselines: Baselines, unevicted: Totals) -> dict[str, Any]:
     """Return what sessions cost without Wane as JSON-able data."""
     lowest = baselines.lowest()
+    compared = None
+    if lowest is not None:
+        compared = {
+            "cost_usd": lowest.cost,
+            "what": lowest.label,
+            "bound": lowest.bound,
+            "missed_usd": lowest.missed,
+            "share_of_calls": lowest.share,
+        }
     return {
         "recorded": baselines.recorded.to_dict(unevicted),
         "none_possible": baselines.possible,
-        "lowest": None if lowest is None else {"cost_usd": lowest.cost, "what": lowest.label, "bound": lowest.bound},
+        "lowest": compared,
     }

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 
 from filelock import FileLock
 
-from wane.agent.replacing import replace_file
 from wane.core.errors import ConfigError
+from wane.replacing import replace_file
 from wane.tools import programs as known
 from wane.tools.commands import inner_words
 from wane.tools.paths import basename

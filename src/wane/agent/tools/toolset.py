@@ -27,10 +27,10 @@ from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Trunc
 from typing_extensions import override
 
 from wane.agent.config import repository_of
-from wane.agent.replacing import replace_file
 from wane.agent.repositories import quiet_environment
 from wane.agent.tools import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL, ripgrep
 from wane.recall import RECALL
+from wane.replacing import replace_file
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
 from wane.cli import values
-from wane.cli.flags import FormatName, Json, WhoMarks
+from wane.cli.flags import FormatName, IndexShare, Json, WhoMarks
 from wane.cli.parser import Command
 from wane.core import parse_budget
 from wane.flags import Flag
@@ -172,6 +172,7 @@ class ReplayOptions:
     budget: TokenBudget = 80_000
     agent_budget: _AgentBudget = None
     low_water: _LowWater = None
+    index_share: IndexShare = None
     lab: LabOptions = field(default_factory=LabOptions)
     report: _Report = None
     redact: _Redact = False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from rich.measure import Measurement
 from rich.table import Table
 
 from wane.cli import failure
@@ -195,6 +197,41 @@ def figure_table(*columns: str) -> Table:
     table.padding = (0, 1, 0, 0)
     table.columns[0].min_width = 11
     return table
+
+
+def print_figures(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str] = (), width: int | None = None
+) -> None:
+    """Print a table of figures, none of them cut: columns that a terminal has no room for are left out, and named.
+
+    Args:
+        columns: the heads.
+        rows: the cells of each row; a row without cells is an empty line.
+        spare: the columns that may be left out, the first of them first.
+        width: characters of a line; None for those of the terminal. Pipes and files have no limit.
+    """
+    console = plain_console()
+    if width is None and (console.is_terminal or os.environ.get("COLUMNS")):
+        width = console.width
+    left_out: list[str] = []
+    waiting = list(spare)
+    while True:
+        table = figure_table(*(column for column in columns if column not in left_out))
+        for row in rows:
+            cells = [cell for column, cell in zip(columns, row, strict=False) if column not in left_out]
+            table.add_row(*cells)
+        needed = Measurement.get(console, console.options.update(max_width=_UNLIMITED), table).maximum
+        if width is None or needed <= width or not waiting:
+            break
+        left_out.append(waiting.pop(0))
+    plain_console(width=max(needed, 1)).print(table)
+    if left_out:
+        names = ", ".join(column for column in columns if column in left_out)
+        print_lines([f"No room for: {names}. A wider terminal, a pipe and --json have them."], style="dim")
+
+
+_UNLIMITED: Final = 10_000
+"""More characters than any table has in a line."""
 
 
 def print_lines(lines: Iterable[str], style: str = "") -> None:

@@ -11,10 +11,10 @@ from typing import Final
 
 from wane.cli import failure
 from wane.cli.lab.commands import DoctorOptions
-from wane.cli.lab.common import figure_table, gathered_from, print_json, print_lines, problem_lines, rounded
+from wane.cli.lab.common import gathered_from, print_figures, print_json, print_lines, problem_lines, rounded
 from wane.cli.proxy.statusline import proxy_status
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, first_few, local_time, plain_console, printable, write_json
+from wane.cli.terminal.text import counted, first_few, local_time, printable, write_json
 from wane.journal import SessionStore, default_root
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
 from wane.lab.discover import find_sessions, look_into
@@ -146,12 +146,12 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
 def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
     largest_first = sorted(totals.items(), key=lambda entry: -entry[1].tokens)
     everything = sum(total.tokens for total in totals.values())
-    table = figure_table("cause", "requests", "tokens", "share", "dollars more", "known by")
+    rows: list[list[str]] = []
     for cause, total in largest_first:
         known_by = ", ".join(sorted(certainty for certainty in total.certainty if certainty != Certainty.UNKNOWN))
         cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), _extra_cost(total))
-        table.add_row(cause, *cells, known_by or "-")
-    plain_console().print(table)
+        rows.append([cause, *cells, known_by or "-"])
+    print_figures(["cause", "requests", "tokens", "share", "dollars more", "known by"], rows, ["known by"])
     print_lines(["", _certainty_line(totals, everything), ""])
     print_lines(f"{cause}: {cause.advice}" for cause, _ in largest_first)
     print_lines([""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from wane.cli import failure
@@ -10,9 +11,9 @@ from wane.cli.failure import UsageError
 from wane.cli.lab.commands import ReplayOptions, SweepOptions
 from wane.cli.lab.common import (
     check_report,
-    figure_table,
     prepare,
     price_source,
+    print_figures,
     print_json,
     print_lines,
     range_of,
@@ -23,6 +24,7 @@ from wane.cli.lab.common import (
 from wane.cli.lab.pareto import PlottedPoint, pareto_picture
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable
+from wane.core import Policy
 from wane.lab.columns import Column, Unit, columns_of, notes
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
@@ -34,13 +36,19 @@ from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 
-REPLAYED: Final = columns_of("cost", "ratio", "again", "view", "peak", "recall", "grounding", "turns", "breaks", "over")
+REPLAYED: Final = columns_of(
+    "cost", "again", "total", "ratio", "view", "peak", "recall", "grounding", "turns", "breaks", "over"
+)
 """The columns of a comparison in the terminal."""
+
+_SPARE: Final = ("peak", "breaks", "view", "ratio", "over", "turns", "again", "cost", "grounding")
+"""Columns that a narrow terminal may leave out, the first of them first."""
 
 
 def run_replay(options: ReplayOptions) -> int:
     names = parse_strategies(options.strategy)
-    settings = Settings(budget=options.budget, low_water=options.low_water)
+    policy = Policy() if options.index_share is None else replace(Policy(), index_share=options.index_share)
+    settings = Settings(budget=options.budget, low_water=options.low_water, policy=policy)
     if options.redact and options.report is None:
         raise UsageError("--redact is for the page of --report: give both")
     check_report(options.report)
@@ -65,12 +73,10 @@ def _print_replay(result: Comparison, read: list[str]) -> None:
     print_lines(read)
     print_lines([f"Budget {budgets_told(result.budget, result.studied)}, prices {price_source(result.studied)}", ""])
     baseline, baselines = result.totals(BASELINE), result.baselines()
-    table = figure_table("strategy", *(column.name for column in REPLAYED))
     recorded = baselines.recorded
-    table.add_row(RECORDED, *_cells(recorded.row(baseline), REPLAYED, recorded.bounded))
-    for name in result.names:
-        table.add_row(name, *_cells(result.totals(name).to_dict(baseline), REPLAYED))
-    plain_console().print(table)
+    rows = [[RECORDED, *_cells(recorded.row(baseline), REPLAYED, recorded.bounded)]]
+    rows += [[name, *_cells(result.totals(name).to_dict(baseline), REPLAYED)] for name in result.names]
+    print_figures(["strategy", *(column.name for column in REPLAYED)], rows, _SPARE)
     print_lines(["", f"{capital(baselines.describe())}.", *_remarks(result, baseline)])
     if verdict := result.verdict():
         print_lines(["", f"{verdict}."], style="bold")
@@ -133,8 +139,12 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     )
 
 
-SWEPT_COLUMNS: Final = columns_of("cost", "ratio", "of last", "again", "fetches", "view", "recall", "grounding")
+SWEPT_COLUMNS: Final = columns_of(
+    "cost", "again", "total", "ratio", "of last", "fetches", "view", "recall", "grounding"
+)
 """The columns of a sweep in the terminal."""
+
+_SPARE_OF_SWEEP: Final = ("of last", "fetches", "view", "ratio", "again", "cost", "grounding")
 
 _FRONTIER_NOTE: Final = "*: on the frontier: nothing cheaper recalls as much (of a range, the lower end counts)."
 
@@ -163,21 +173,23 @@ def run_sweep(options: SweepOptions) -> int:
 def _print_sweep(result: Sweep) -> None:
     print_lines([f"Prices {price_source(result.studied)}", ""])
     best = result.frontier
-    table = figure_table("strategy", "budget", *(column.name for column in SWEPT_COLUMNS), "")
+    rows: list[list[str]] = []
     last = None
     for point in result.points:
         if last not in (None, point.strategy):
-            table.add_row()
+            rows.append([])
         name = "" if point.strategy == last else point.strategy
         budget = "any" if point.budget is None else rounded(point.budget)
         star = "*" if point in best else ""
-        table.add_row(name, budget, *_cells(result.figures(point), SWEPT_COLUMNS), star)
+        rows.append([name, budget, *_cells(result.figures(point), SWEPT_COLUMNS), star])
         last = point.strategy
+    print_figures(["strategy", "budget", *(column.name for column in SWEPT_COLUMNS), ""], rows, _SPARE_OF_SWEEP)
     console = plain_console()
-    console.print(table)
-    marks = [PlottedPoint(point.strategy, point.totals.dollars, point.recall, point in best) for point in result.points]
+    points = result.points
+    marks = [PlottedPoint(point.strategy, point.totals.full_cost, point.recall, point in best) for point in points]
     print_lines([""])
-    console.print(pareto_picture(marks, min(console.width, 100), "cost", "reference recall", dollars), soft_wrap=True)
+    axes = "cost with fetching again", "reference recall"
+    console.print(pareto_picture(marks, min(console.width, 100), *axes, dollars), soft_wrap=True)
     smallest = tight_sessions(result.studied, Settings(budget=result.budgets[0]))
     if lines := tight_lines(smallest, len(result.studied)):
         print_lines(["", *map(printable, lines)])

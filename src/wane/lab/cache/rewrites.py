@@ -166,10 +166,13 @@ class Requests:
     def __init__(self, session: RecordedSession) -> None:
         self.sent: list[ReportedRequest] = []
         self._session = session
-        hour = session.cached_for_hour
+        usual = session.cached_for_hour
+        hours: dict[str | None, bool] = {}  # by model, as the latest write asked for
         for number, call in enumerate(session.calls):
             if call.usage and call.usage.total_input:
-                rules = rules_for(call.provider, call.model or "", hour=hour)
+                if call.usage.cache_write:
+                    hours[call.model] = 2 * call.usage.cache_write_hour > call.usage.cache_write
+                rules = rules_for(call.provider, call.model or "", hour=hours.get(call.model, usual))
                 self.sent.append(ReportedRequest(number, call, call.usage, rules))
         reads = [request.usage.cache_read for request in self.sent if request.usage.cache_read]
         # The most tokens that can be ahead of the conversation.
@@ -243,7 +246,8 @@ class Requests:
 
     def _expired(self, sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
         """Return whether the cache had expired; then at most a head that other sessions share was read."""
-        seconds, lifetime = sent.seconds_since(before), sent.rules.lifetime
+        # The cache lives as long as the call asked that wrote it: a client may change that within a session.
+        seconds, lifetime = sent.seconds_since(before), before.rules.lifetime
         if seconds is None or seconds < lifetime or sent.usage.cache_read > self._head:
             return None
         what = f"the answers are {seconds:,.0f} s apart, and the cache lives for {lifetime:,.0f} s"

@@ -60,7 +60,12 @@ class Comparison:
 
         It is about OURS, or else the cheapest strategy; if another one would have cost less, it says so.
         """
-        costs = {name: self.totals(name).full_cost for name in self.names if name != BASELINE}
+        before = self.baselines().lowest()
+        costs: dict[str, float] = {}
+        for name in self.names:
+            if name != BASELINE:
+                totals = self.totals(name)
+                costs[name] = before.with_wane(totals)[0] if before else totals.full_cost
         if not costs:
             return ""
         cheapest = min(costs, key=costs.__getitem__)

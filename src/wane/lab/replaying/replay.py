@@ -212,9 +212,9 @@ class _Run:
         self._own = Totals()
         self._breaks_before = 0  # in calls that count for another session
         self._over: Counter[str] = Counter()
-        self._reread_costs = 0.0
         self._seconds = 0.0
         self._calls: list[CallFigures] = []
+        self._comparable = comparable_costs(material, pricing)
 
     def call(self, number: int) -> None:
         """Make one model call: add the parts before it, fit the view, and take the figures."""
@@ -250,18 +250,20 @@ class _Run:
             self._breaks_before = self._cache.prefix_breaks
         else:
             self._cost += cost
-            self._reread_costs += self._reread_cost(loss, use, call)
             self._seconds += seconds
         if own.own_calls and not call.inherited:
             self._own += own
         spent = cost.total + own.own_cost.total
-        self._calls.append(CallFigures(use.total, use.read, use.written, spent, outcome.ran, own.own_calls, loss))
+        again = self._reread_cost(loss, use, call)
+        figures = CallFigures(use.total, use.read, use.written, spent, outcome.ran, own.own_calls, loss, again)
+        self._calls.append(figures)
         self._at = call.at if call.at is not None else self._at
 
     def result(self) -> Replay:
         # Inherited calls count for another session.
         since = sum(call.inherited for call in self._session.calls)
         calls = self._calls[since:]
+        beside = [call for call, cost in zip(self._calls, self._comparable, strict=True) if cost is not None]
         totals = self._own + Totals(
             calls=len(calls),
             cost=self._cost,
@@ -274,7 +276,9 @@ class _Run:
             over=self._over,
             passes=sum(call.ran for call in calls),
             prefix_breaks=self._cache.prefix_breaks - self._breaks_before,
-            reread_cost=self._reread_costs,
+            reread_cost=sum(call.again for call in calls),
+            beside=sum(call.cost + call.again for call in beside),
+            beside_calls=len(beside),
             floor=floor(self._material, self._pricing),
             seconds=self._seconds,
             loss=self._loss.totals(),
@@ -319,6 +323,50 @@ class _Run:
         fetch = self._pricing.cost(CacheUse(read=use.total, written=0, fresh=0), REREAD_OUTPUT, call).total
         new = new_input(loss.reread.tokens, self._pricing.rules)
         return loss.reread.results * fetch + self._pricing.cost(new, 0, call).total
+
+
+def comparable_costs(material: Material, pricing: Pricing) -> list[float | None]:
+    """Return, by model call, the cost of its recorded usage, where a simulated cost can stand beside it.
+
+    It is by the price list, as the simulated one is, and None where the two would not be alike: a call that counts
+    elsewhere, without usage or without a price; a session in which Wane was at work; and one that recorded nothing of
+    the cache, which the simulation has.
+    """
+    session = material.session
+    if session.managed or not _shows_cache(session, pricing):
+        return [None] * len(session.calls)
+    costs = []
+    for call, output in zip(session.calls, material.output_tokens, strict=True):
+        costs.append(None if call.inherited else recorded_cost(call, output, pricing))
+    return costs
+
+
+def recorded_cost(call: ModelCall, output: int, pricing: Pricing) -> float | None:
+    """Return the cost of a call's recorded usage by the price list; None if usage or price is not known.
+
+    `output` is the call's output by its text, for a call whose usage has none.
+    """
+    prices, more = pricing.prices_for(call), pricing.further(call)
+    if call.usage is None or not call.usage.total_input or prices is None or more is None:
+        return None
+    return own_cost(call, output, prices) + more.total
+
+
+def own_cost(call: ModelCall, output: int, prices: Prices) -> float:
+    """Return the cost of a call's usage, without further models that it asked; without a time, at the lowest price."""
+    usage, at = call.usage, moment(call)
+    assert usage is not None
+    output = output if usage.output is None else usage.output
+    cost = prices.least(usage.use, output) if at is None else prices.cost(usage.use, output, at=at)
+    return cost.total
+
+
+def _shows_cache(session: RecordedSession, pricing: Pricing) -> bool:
+    """Whether a session recorded what the cache did, or there was nothing that it could have done."""
+    usages = [call.usage for call in session.calls if call.usage and call.usage.total_input]
+    if any(usage.cache_read or usage.cache_write for usage in usages):
+        return True
+    return sum(usage.total_input >= pricing.rules.minimum for usage in usages) <= 1
 
 
 def new_input(tokens: int, rules: CacheRules) -> CacheUse:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from wane.account import Account
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
-from wane.lab.replaying.replay import Pricing, moment
+from wane.lab.replaying.replay import Pricing, own_cost, recorded_cost
 from wane.lab.session import ModelCall, RecordedSession
 from wane.money import dollars
 from wane.prices import TokenUsage
@@ -98,7 +98,7 @@ class Recorded:
     @property
     def bounded(self) -> list[str]:
         """Keys of the figures in its row that are lower bounds."""
-        figures = {"cost_usd": self.complete, "ratio": self.covers}
+        figures = {"cost_usd": self.complete, "total_usd": self.complete, "ratio": self.covers}
         return [key for key, exact in figures.items() if not exact]
 
     @property
@@ -130,8 +130,10 @@ class Recorded:
         Figures in `bounded` are lower bounds. The ratio is to `baseline`, the totals of `none` on the same sessions.
         """
         account, priced = self.account, self.account.priced
+        paid = self.paid if priced or self.abandoned.priced else None
         return {
-            "cost_usd": self.paid if priced or self.abandoned.priced else None,
+            "cost_usd": paid,
+            "total_usd": paid,
             "ratio": account.at_least / baseline.dollars if priced and baseline.dollars else None,
             "view_tokens": self.viewed / self.reported if self.reported else None,
             "peak_tokens": self.peak or None,
@@ -245,8 +247,7 @@ def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> 
         return account.plus(tokens, call.cost)
     if prices is None:
         return account.plus(tokens, None)
-    at, more = moment(call), pricing.further(call)
-    cost = prices.least(usage.use, output) if at is None else prices.cost(usage.use, output, at=at)
-    if more is None:  # the price of an advisor's model is unknown
-        return account.plus(tokens, None, at_least=cost.total)
-    return account.plus(tokens, (cost + more).total, estimated=usage.output is None)
+    cost = recorded_cost(call, counted, pricing)
+    if cost is None:  # the price of an advisor's model is unknown
+        return account.plus(tokens, None, at_least=own_cost(call, counted, prices))
+    return account.plus(tokens, cost, estimated=usage.output is None)

@@ -13,6 +13,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
+from wane.replacing import replace_file
+
 _PAGE: Final = files("wane.lab.report") / "page"
 
 STYLE: Final = _PAGE / "report.css"
@@ -54,13 +56,13 @@ def frame_size() -> int:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page.
+    """Write a page, whole or not at all: on a full disk, the page that was there stays.
 
     Raises:
         OSError: if it cannot be written; it names the file.
     """
     try:
-        path.write_text(page, encoding="utf-8", newline="\n")
+        replace_file(path, page.encode())
     except OSError as error:
         # If the disk is full, the error does not name the file.
         raise OSError(error.errno, error.strerror, str(path)) from error

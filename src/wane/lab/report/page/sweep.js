@@ -14,7 +14,7 @@ function sweepSection() {
   sweepTable();
 }
 
-const costOf = (point) => point.values.ratio ?? point.values.cost_usd;
+const costOf = (point) => point.values.total_usd;
 const budgetText = (point) => (point.budget === null ? "no budget" : short(point.budget));
 
 function drawSweep(width, names, tip, box) {
@@ -30,8 +30,8 @@ function drawSweep(width, names, tip, box) {
   const node = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Cost against recall" });
   node.append(svg("g", { class: "grid" },
     ticks(Math.max(0, least - 0.04), 1.01, 5).map((value) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, `${trim(100 * value)}%`)]),
-    marks.map((value) => svg("text", { x: x(value), y: height - bottom + 18, "text-anchor": "middle" }, data.points[0]?.values.ratio === null ? UNITS.usd(value) : trim2(value)))));
-  node.append(svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", class: "title" }, `cost against never evicting${far ? ", log scale" : ""}`));
+    marks.map((value) => svg("text", { x: x(value), y: height - bottom + 18, "text-anchor": "middle" }, UNITS.usd(value)))));
+  node.append(svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", class: "title" }, `cost with fetching again${far ? ", log scale" : ""}`));
   node.append(svg("text", { x: left, y: 10, class: "title" }, "reference recall"));
   // By cost, and so by recall too: a staircase.
   const frontier = points.filter((point) => point.best).sort((one, other) => costOf(one) - costOf(other) || one.values.recall - other.values.recall);
@@ -52,8 +52,6 @@ function drawSweep(width, names, tip, box) {
   return node;
 }
 
-const trim2 = (value) => value.toFixed(2).replace(/\.?0+$/, "") || "0";
-
 function sweepSeries(points, x, y, tip, box, width) {
   const { stroke, dash } = look(points[0].strategy);
   const place = (point) => [x(costOf(point)), y(point.values.recall)];
@@ -64,7 +62,7 @@ function sweepSeries(points, x, y, tip, box, width) {
     const whisker = point.recall_at_best - point.values.recall > 0.0005;
     if (whisker) group.append(styled(svg("line", { x1: cx, x2: cx, y1: cy, y2: y(point.recall_at_best), class: "whisker" }), { stroke }));
     if (point.best) group.append(styled(svg("circle", { cx, cy, r: width < 500 ? 6.5 : 8, class: "ring" }), { stroke }));
-    const text = `${point.strategy}, ${budgetText(point)}: cost ${trim2(costOf(point))}, recall ${percent(point.values.recall)}`;
+    const text = `${point.strategy}, ${budgetText(point)}: cost ${UNITS.usd(costOf(point))}, recall ${percent(point.values.recall)}`;
     const dot = styled(svg("circle", { cx, cy, r: width < 500 ? 4 : 5, tabindex: 0, role: "img", "aria-label": text, class: "dotmark" }), { fill: stroke });
     const show = () => { tip.hidden = false; tip.replaceChildren(...sweepTip(point)); styled(tip, { left: `${clamp(cx + 12, 0, Math.max(0, box.clientWidth - tip.offsetWidth))}px`, top: `${Math.max(0, cy - tip.offsetHeight - 12)}px` }); };
     for (const kind of ["pointerenter", "focus", "click"]) dot.addEventListener(kind, show);
@@ -75,7 +73,7 @@ function sweepSeries(points, x, y, tip, box, width) {
 }
 
 function sweepTip(point) {
-  const keys = ["cost_usd", "ratio", "recall", "grounding", "view_tokens", "over"];
+  const keys = ["cost_usd", "again_usd", "total_usd", "recall", "grounding", "view_tokens", "over"];
   const rows = data.columns.filter((column) => keys.includes(column.key)).map((column) => h("tr", {}, h("th", { scope: "row" }, column.name), h("td", {}, cell(point, column))));
   return [h("div", { class: "tiphead" }, `${point.strategy}, ${budgetText(point)}`), h("table", {}, h("tbody", {}, rows))];
 }
@@ -87,7 +85,7 @@ function sweepTable() {
   const list = data.points.map((point) => {
     const { stroke, dash } = look(point.strategy);
     return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatch(stroke, dash), h("span", {}, point.strategy)), h("td", {}, point.budget === null ? "–" : n0(point.budget)),
-      columns.map((column) => h("td", { class: point.best && ["cost_usd", "recall"].includes(column.key) ? "best" : null }, cell(point, column))));
+      columns.map((column) => h("td", { class: point.best && ["total_usd", "recall"].includes(column.key) ? "best" : null }, cell(point, column))));
   });
   body.append(h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "All points, scrollable" }, h("table", { class: "figures" }, h("thead", {}, head), h("tbody", {}, list))));
   body.append(h("details", {}, h("summary", {}, "What the columns mean"), h("dl", { class: "glossary" }, data.columns.map((column) => [h("dt", {}, column.name), h("dd", {}, column.help)]))));
