@@ -26,7 +26,14 @@ from tests.oracle import (
 from wane.core import ContextWindow, Episode, FitReport, Item, Kind, Mark, Pinned, Policy
 
 
-def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = None, *, tasks: bool = False) -> Rules:
+def rules_of(
+    policy: Policy,
+    budget: int,
+    tool_classes: dict[str, str] | None = None,
+    *,
+    tasks: bool = False,
+    window: int | None = None,
+) -> Rules:
     """The oracle's words for a policy."""
     return Rules(
         budget,
@@ -35,10 +42,13 @@ def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = 
         policy.evict_when_cold,
         tool_classes or {},
         policy.order,
-        policy.guarded(1.0),
+        policy.guard_share,
         policy.prologue,
         policy.overflow,
         tasks,
+        policy.index_share,
+        policy.min_room,
+        window,
     )
 
 
@@ -128,6 +138,8 @@ class Life:
 def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     """Which field of `Pinned` counts a visible item."""
     owner, kind = reading.owner.get(index), reading.items[index].kind
+    if index in reading.fixed:
+        return "loaded" if index in reading.loaded else "user"
     if owner is None:
         return {Kind.USER: "user", Kind.NOTICE: "notices"}.get(kind, "system")
     if owner.type == "task" and not state.removed(owner):
@@ -156,7 +168,7 @@ def summary(window: ContextWindow) -> dict[str, object]:
         "episodes": [_shown(episode) for episode in window.episodes],
         "pinned": window.pinned,
         "notices": window.notices,
-        "settings": (window.budget, window.policy, window.overhead),
+        "settings": (window.budget, window.policy, window.overhead, window.window),
     }
 
 
@@ -179,7 +191,7 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
     for ep in reading.episodes:
         if state.removed(ep):
             continue
-        held = sum(life.items[index].tokens for index in ep.members if index in shown)
+        held = sum(life.items[one].tokens for one in ep.members if one in shown and one not in reading.fixed)
         level = state.reached.get(ep.number, "none")
         expected.append(
             (
@@ -199,5 +211,9 @@ def assert_same_pass(report: FitReport, outcome: Outcome) -> None:
     """The window's pass did what the oracle's did."""
     assert (report.ran, report.satisfied) == (outcome.ran, outcome.satisfied)
     assert (report.tokens_before, report.tokens_after) == (outcome.before, outcome.after)
+    assert (report.budget_used, report.room and report.room.fixed) == (
+        outcome.used,
+        outcome.fixed if report.budget_used > report.budget else None,
+    )
     steps = [(s.episode, s.number, s.level.value, s.tokens_before, s.tokens_after, s.removed) for s in report.steps]
     assert steps == [(s.episode, s.number, s.level, s.before, s.after, s.removed) for s in outcome.steps]

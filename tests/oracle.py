@@ -1,4 +1,4 @@
-"""A naive model of the rules R1 to R18, written apart from the core, to hold it against.
+"""A naive model of the rules R1 to R18, R21 and R22, written apart from the core, to hold it against.
 
 It is slow on purpose: every question is answered by reading the whole history again. Nothing is
 kept but what a pass decided (`State`), there is no heap, no running total and no incremental
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from wane.core.items import Item, Kind, Standing
@@ -196,6 +197,8 @@ class Reading:
     partner: dict[int, int] = field(default_factory=dict)
     verdicts: dict[int, bool] = field(default_factory=dict)
     stood: set[int] = field(default_factory=set)
+    fixed: set[int] = field(default_factory=set)  # members that nothing takes (R15, R21)
+    loaded: set[int] = field(default_factory=set)  # those of them that loaded tools
     latest: Ep | None = None
     active: Ep | None = None  # the annotated episode in whose scope the next item stands
     task: Ep | None = None  # the task around it
@@ -240,6 +243,14 @@ def read(items: Sequence[Item], tasks: bool = False, marks: Marks | None = None)
             reading.owner[call].members.append(index)
             if call in reading.owner[call].closing:
                 reading.owner[call].closing.append(index)
+            if item.person:  # R21
+                reading.fixed |= {call, index}
+            elif item.loads and offered(items, index):  # R15
+                reading.fixed |= {call, index}
+                reading.loaded |= {call, index}
+            if item.person or item.loads:
+                owner = reading.owner[call]
+                owner.closing = [one for one in owner.closing if one not in (call, index)]
         elif item.kind is Kind.USER:
             if reading.unmarked:
                 reading.unmarked.closed = True  # R5
@@ -270,6 +281,12 @@ def in_force(items: Sequence[Item], index: int) -> bool:
     return any(Standing(one.kind) not in later for one in items[index].standing)
 
 
+def offered(items: Sequence[Item], index: int) -> bool:
+    """R15: whether a tool that an item loaded has not been withdrawn since."""
+    withdrawn = {tool for item in items[index + 1 :] for tool in item.withdraws}
+    return not withdrawn.issuperset(items[index].loads)
+
+
 def _give(reading: Reading, index: int, owner: Ep) -> None:
     reading.owner[index] = owner
     owner.members.append(index)
@@ -297,10 +314,16 @@ def _mark(reading: Reading, marks: Sequence[Mark], index: int) -> None:
             if episode is reading.task and reading.unmarked:
                 reading.unmarked.closed = True  # R17
             episode.closed, episode.ended, episode.description = True, index, mark.description
-            stays = [] if mark.closing is None else [mark.closing]
+            stays = [] if mark.closing is None or _was_fixed(reading, mark.closing, index) else [mark.closing]
             episode.closing = sorted({*stays, *(reading.partner[one] for one in stays if one in reading.partner)})
             episode.given_up = mark.abandoned
             reading.active, reading.task = None, episode.task
+
+
+def _was_fixed(reading: Reading, result: int, index: int) -> bool:
+    """R15, R21: whether nothing took a result when the history held so many items."""
+    items = reading.items[:index]
+    return items[result].person or (bool(items[result].loads) and offered(items, result))
 
 
 def _enter(reading: Reading, scope: Ep | None) -> None:
@@ -383,11 +406,16 @@ def _delimit(reading: Reading, index: int, item: Item) -> bool:
 
 @dataclass(frozen=True)
 class State:
-    """All that passes leave behind: what is gone, how far each episode was stripped, whose description was dropped."""
+    """All that passes leave behind.
+
+    What is gone, how far each episode was stripped, whose description was dropped, and what stood when its episode was
+    stripped of its like (R15).
+    """
 
     gone: frozenset[int] = frozenset()
     reached: Mapping[int, str] = field(default_factory=dict)
     dropped: frozenset[int] = frozenset()
+    skipped: frozenset[int] = frozenset()
 
     def removed(self, episode: Ep) -> bool:
         """Whether the episode has reached the last level."""
@@ -450,18 +478,56 @@ def choose(reading: Reading, state: State, rules: Rules, spared: Iterable[int] =
     return candidates[0] if candidates else None
 
 
-def guarded(reading: Reading, state: State, rules: Rules, meter: Meter) -> set[int]:
-    """The newest episodes, for as long as all that they show fits into the guard's share of the room."""
+def fixed_tokens(reading: Reading, state: State, rules: Rules, meter: Meter) -> int:
+    """R22: what no pass may ever take; each kind of it is counted by itself."""
+    by_kind: dict[str, int] = {}
+    for index, item in enumerate(reading.items):
+        owner = reading.owner.get(index)
+        if index in state.gone:
+            continue
+        if index in reading.fixed:
+            kind = "loaded" if index in reading.loaded else "user"
+        elif owner is None:
+            kind = item.kind.value
+        elif exempt(owner, rules):
+            kind = "prologue"
+        else:
+            continue
+        by_kind[kind] = by_kind.get(kind, 0) + item.tokens
+    system = meter.total(0) + meter.scaled(by_kind.pop("system", 0))
+    return max(0, system) + sum(meter.scaled(tokens) for tokens in by_kind.values())
+
+
+def share_of(budget: int, share: float) -> Fraction:
+    """A share of a budget: the share is the decimal that people write."""
+    return budget * Fraction(str(share))
+
+
+def budget_used(rules: Rules, fixed: int) -> int:
+    """R22."""
+    room = share_of(rules.budget, rules.min_room)
+    if rules.min_room == 0 or rules.budget - fixed >= room:
+        return rules.budget
+    wanted = fixed + int(room)
+    return max(rules.budget, wanted if rules.window is None else min(wanted, rules.window))
+
+
+def guarded(reading: Reading, state: State, rules: Rules, meter: Meter, fixed: int) -> set[int]:
+    """R10: the newest episodes, for as long as all of them that may leave fits into the guard.
+
+    The budget of `rules` is the one that is used.
+    """
     tokens = {index: item.tokens for index, item in enumerate(reading.items) if index not in state.gone}
-    evictable = [index for index in tokens if index in reading.owner and not exempt(reading.owner[index], rules)]
-    fixed = meter.total(sum(tokens.values())) - meter.scaled(sum(tokens[index] for index in evictable))
-    spared = rules.guard * max(0.0, rules.budget - fixed) / meter.ratio
+    index_tokens = int(share_of(rules.budget, rules.index_share))
+    of_room = rules.guard * (rules.budget - fixed - index_tokens)
+    of_low_water = rules.budget * rules.low_water - index_tokens - fixed
+    spared = min(of_room, of_low_water) / meter.ratio
     out: set[int] = set()
     shown = 0
     for episode in reversed(reading.episodes):
         if state.removed(episode) or episode.type == "task" or abandoned(episode):
             continue
-        shown += sum(tokens[index] for index in episode.members if index in tokens)
+        shown += sum(tokens[one] for one in episode.members if one in tokens and one not in reading.fixed)
         if shown > spared or spared <= 0:
             break
         out.add(episode.number)
@@ -510,7 +576,7 @@ def due(reading: Reading, state: State, overrides: Mapping[str, str]) -> set[int
             left = index in episode.closing and number in state.dropped
             if left or (not keeps and level_of(reading, index, overrides) in covered):
                 out.add(index)
-    return out
+    return out - reading.fixed
 
 
 def leaving(
@@ -548,7 +614,7 @@ def exchange(reading: Reading, state: State, rules: Rules, index: int, clause: s
     def loose(one: int) -> str | None:
         """The clause of R16 by which an item may leave by itself, or with its result."""
         item = reading.items[one]
-        if reading.owner.get(one) is not episode or one >= latest or one in episode.closing:
+        if reading.owner.get(one) is not episode or one >= latest or one in episode.closing or one in reading.fixed:
             return None
         if item.kind is Kind.TEXT:
             return "d"
@@ -596,6 +662,9 @@ class Rules:
     prologue: str = "whole"
     overflow: str = "surface"
     tasks: bool = False
+    index_share: float = 0.0
+    min_room: float = 0.0
+    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -637,6 +706,8 @@ class Outcome:
     after: int
     steps: tuple[Line, ...]
     state: State
+    used: int
+    fixed: int
 
 
 class Pass:
@@ -645,30 +716,45 @@ class Pass:
     def __init__(
         self, items: Sequence[Item], state: State, rules: Rules, meter: Meter, marks: Marks | None = None
     ) -> None:
-        self.reading, self.state, self.rules, self.meter = read(items, rules.tasks, marks), state, rules, meter
+        self.reading, self.state, self.meter = read(items, rules.tasks, marks), state, meter
         self.steps: list[Line] = []
+        self.fixed = fixed_tokens(self.reading, state, rules, meter)
+        self.rules = replace(rules, budget=budget_used(rules, self.fixed))
+        self.spared = guarded(self.reading, state, self.rules, meter, self.fixed)
 
     def total(self) -> int:
         """Tokens of the view, with what is sent besides it."""
         visible = (item.tokens for index, item in enumerate(self.reading.items) if index not in self.state.gone)
         return self.meter.total(sum(visible))
 
-    def within(self, share: float) -> bool:
-        """Whether the view is at or under a share of the budget."""
-        return self.total() <= self.rules.budget * share
+    def within_budget(self) -> bool:
+        """Whether the view is at or under the budget that is used."""
+        return self.total() <= self.rules.budget
+
+    def at_target(self) -> bool:
+        """Whether the view is at or under low water, less what an index may hold (R10)."""
+        index = int(share_of(self.rules.budget, self.rules.index_share))
+        return self.total() <= self.rules.budget * self.rules.low_water - index
 
     def move(self, episode: Ep, level: str, state: State) -> None:
         """Go to a state that wants more gone, and report it if something left."""
         before = self.total()
-        late = self.reading.stood & due(self.reading, self.state, self.rules.tool_classes)  # R15: only overdue
+        late = self.late()
         gone = leaving(self.reading, state, self.rules.tool_classes, episode) - late
         self.state = replace(state, gone=state.gone | gone)
         if gone:
             self.steps.append(Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone))))
 
+    def late(self) -> set[int]:
+        """R15: what no longer stands, but whose episode had passed the level at which it goes."""
+        notices = self.reading.stood & due(self.reading, self.state, self.rules.tool_classes)
+        return notices | (self.state.skipped - self.reading.fixed)
+
     def strip(self, episode: Ep, level: str) -> None:
         """R9: one level of one episode."""
         self.move(episode, level, replace(self.state, reached={**self.state.reached, episode.number: level}))
+        covered = due(replace(self.reading, fixed=set()), self.state, self.rules.tool_classes)
+        self.state = replace(self.state, skipped=self.state.skipped | covered & self.reading.loaded)
 
     def described(self) -> list[Ep]:
         """R11: the removed that keep their closing pair, oldest first; R17: explorations, inner tasks, outer ones."""
@@ -718,28 +804,29 @@ class Pass:
         held = sum(self.reading.items[index].tokens for episode in self.described() for index in episode.closing)
         return self.meter.scaled(held) > self.rules.budget * (self.rules.share or 0.0)
 
-    def overdue(self, episode: Ep) -> set[int]:
-        """R15: the notices in view that stood while their episode was stripped of its notices."""
-        covered = due(self.reading, self.state, self.rules.tool_classes) - self.state.gone
-        return self.reading.stood & covered & set(episode.members)
+    def overdue(self, episode: Ep, level: str) -> set[int]:
+        """R15: what stood in view while its episode passed the level at which it goes."""
+        late = self.late() - self.state.gone & set(episode.members)
+        return {index for index in late if level_of(self.reading, index, self.rules.tool_classes) == level}
 
     def take_overdue(self) -> None:
         """R15."""
         for episode in self.reading.episodes:
-            if not self.within(self.rules.low_water) and (gone := self.overdue(episode)):
-                before = self.total()
-                self.state = replace(self.state, gone=self.state.gone | gone)
-                line = Line(episode.name, episode.number, "artifact", before, self.total(), tuple(sorted(gone)))
-                self.steps.append(line)
+            for level in LEVELS["expl"]:
+                if not self.at_target() and (gone := self.overdue(episode, level)):
+                    before = self.total()
+                    self.state = replace(self.state, gone=self.state.gone | gone)
+                    line = Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone)))
+                    self.steps.append(line)
 
     def run(self) -> None:
         """R10."""
         self.take_overdue()
         self.close_tasks()
-        self.evict_until(self.rules.low_water, guarded(self.reading, self.state, self.rules, self.meter))
-        self.evict_until(1.0)
-        self.drop_while(lambda: not self.within(1.0))
-        if self.rules.overflow == "strip" and not self.within(1.0):
+        self.evict_until(self.at_target, self.spared)
+        self.evict_until(self.within_budget)
+        self.drop_while(lambda: not self.within_budget())
+        if self.rules.overflow == "strip" and not self.within_budget():
             self.overflow()
 
     def overflow(self) -> None:
@@ -751,7 +838,7 @@ class Pass:
         for episode in wanted:
             reached = self.state.reached.get(episode.number)
             for level in LEVELS["expl"][LEVELS["expl"].index(reached) + 1 if reached else 0 : -1]:
-                if not self.within(self.rules.low_water):
+                if not self.at_target():
                     self.strip(episode, level)
         for episode in unfinished:
             self.take_exchanges(episode, "b")
@@ -764,7 +851,7 @@ class Pass:
         """R16, (b), (c) or (d), in one episode."""
         before, first = self.total(), self.state.gone
         for index in sorted(episode.members):
-            if self.within(self.rules.low_water):
+            if self.at_target():
                 break
             if index in self.state.gone:
                 continue
@@ -775,9 +862,9 @@ class Pass:
         if gone := tuple(sorted(self.state.gone - first)):
             self.steps.append(Line(episode.name, episode.number, "overflow", before, self.total(), gone))
 
-    def evict_until(self, share: float, spared: Iterable[int] = ()) -> None:
-        """Evict until the view is at or under a share of the budget, or nothing but the spared is eligible."""
-        while not self.within(share) and (episode := choose(self.reading, self.state, self.rules, spared)):
+    def evict_until(self, is_met: Callable[[], bool], spared: Iterable[int] = ()) -> None:
+        """Evict until a target is met, or nothing but the spared is eligible."""
+        while not is_met() and (episode := choose(self.reading, self.state, self.rules, spared)):
             levels = LEVELS[episode.type]
             reached = self.state.reached.get(episode.number)
             for level in levels[levels.index(reached) + 1 if reached else 0 :]:
@@ -785,7 +872,7 @@ class Pass:
                 if level == "remove":
                     self.close_tasks()
                     self.drop_while(self.too_much_described)
-                if self.within(share):
+                if is_met():
                     break
 
 
@@ -801,10 +888,12 @@ def run_pass(
     """Run one pass if one is due (R10)."""
     work = Pass(items, state, rules, meter or Meter(), marks)
     before = work.total()
-    due_now = not work.within(1.0) or (cold and rules.evict_when_cold and not work.within(rules.low_water))
+    over_low_water = before > work.rules.budget * rules.low_water
+    due_now = not work.within_budget() or (cold and rules.evict_when_cold and over_low_water)
     if due_now:
         work.run()
-    return Outcome(due_now, work.within(1.0), before, work.total(), tuple(work.steps), work.state)
+    satisfied, steps = work.within_budget(), tuple(work.steps)
+    return Outcome(due_now, satisfied, before, work.total(), steps, work.state, work.rules.budget, work.fixed)
 
 
 def visible(items: Sequence[Item], state: State) -> list[int]:

@@ -386,6 +386,13 @@ def standing() -> st.SearchStrategy[tuple[Standing, ...]]:
     return often((1, st.just(())), (4, st.lists(one, min_size=1, max_size=2).map(tuple)))
 
 
+@cache
+def result_flags() -> st.SearchStrategy[dict[str, Any]]:
+    """What is known of a result: usually nothing, or that a person gave it (R21), or that it loaded tools (R15)."""
+    loads = st.sampled_from((("a",), ("b",), ("a", "b"), ("c",)))
+    return often((4, st.just({})), (1, st.just({"person": True})), (2, loads.map(lambda tools: {"loads": tools})))
+
+
 @st.composite
 def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = None, tasks: bool = False) -> list[Item]:
     """Histories as items; `coupled` says whether items may need others, None leaves it to chance."""
@@ -402,6 +409,14 @@ def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = No
         for index, item in enumerate(items):
             if item.kind is Kind.NOTICE:
                 items[index] = replace(item, standing=stated[index % len(stated)])
+    if draw(st.booleans()):
+        flags = draw(st.lists(result_flags(), min_size=1, max_size=7))
+        marks = {item.call_id for item in items if item.tool == "delimiter"}  # Wane itself answers them
+        for index, item in enumerate(items):
+            if item.kind is Kind.RESULT and item.call_id not in marks:
+                items[index] = replace(item, **flags[index % len(flags)])
+        withdrawn = draw(st.lists(st.sampled_from(((), (), (), ("a",), ("b",), ("a", "b"))), min_size=1, max_size=7))
+        items = [replace(item, withdraws=withdrawn[index % len(withdrawn)]) for index, item in enumerate(items)]
     if coupled is not False and (coupled or draw(st.booleans())):
         couple = draw(st.sampled_from(COUPLINGS))
         for run in assistant_messages(items):
@@ -425,6 +440,7 @@ def policies() -> st.SearchStrategy[Policy]:
         prologue=st.sampled_from(("turns", "whole")),
         overflow=st.sampled_from(("strip", "strip", "surface")),
         index_share=st.just(0.0),
+        min_room=st.sampled_from((0.0, 0.0, 0.25, 0.4, 1.0)),
     )
 
 
@@ -451,14 +467,15 @@ class Scenario:
     budget: int
     policy: Policy
     tasks: bool = False
+    model_window: int | None = None
 
     def window(self, **settings: Any) -> ContextWindow:
         """A new window for it."""
-        return ContextWindow(self.budget, self.policy, tasks=self.tasks, **settings)
+        return ContextWindow(self.budget, self.policy, tasks=self.tasks, window=self.model_window, **settings)
 
     def rules(self, tool_classes: dict[str, str] | None = None) -> Rules:
         """The oracle's words for its settings."""
-        return rules_of(self.policy, self.budget, tool_classes, tasks=self.tasks)
+        return rules_of(self.policy, self.budget, tool_classes, tasks=self.tasks, window=self.model_window)
 
     def read(self, count: int | None = None) -> Reading:
         """The oracle's reading of its first items, or of all."""
@@ -480,7 +497,9 @@ def scenarios(
     policy = draw(policies())
     if shares:
         policy = replace(policy, description_share=draw(st.sampled_from(shares)))
-    return Scenario(items, draw(budgets(items, policy, tasks=tasks)), policy, tasks)
+    budget = draw(budgets(items, policy, tasks=tasks))
+    window = draw(st.one_of(st.none(), st.integers(1, 3 * budget)))
+    return Scenario(items, budget, policy, tasks, window)
 
 
 # Branches
@@ -564,4 +583,4 @@ def branchings(draw: st.DrawFn, *, max_moves: int = 30) -> Branching:
     """A scenario with a host's choices."""
     scenario = draw(scenarios(max_moves=max_moves))
     choices = draw(st.lists(st.integers(0, 255), min_size=1, max_size=24))
-    return Branching(scenario.items, scenario.budget, scenario.policy, scenario.tasks, choices)
+    return Branching(scenario.items, scenario.budget, scenario.policy, scenario.tasks, scenario.model_window, choices)

@@ -11,6 +11,7 @@ from tests.conformance import FOLDER, as_in_cases, conformance_cases, policy_of
 @pytest.mark.skipif(not FOLDER.exists(), reason=f"the shared conformance cases are not at {FOLDER}")
 def test_there_are_cases() -> None:
     assert len(conformance_cases()) >= 174
+    assert len(conformance_cases("fourth/*.jsonl")) >= 1_563
 
 
 @pytest.mark.parametrize("case", conformance_cases())

@@ -24,6 +24,14 @@ def take(window: ContextWindow, life: Life, items: list[Item]) -> None:
     life.items += items
 
 
+def indexed(scenario: Scenario, share: float) -> Scenario:
+    """A scenario in which passes make room for an index (R20)."""
+    return replace(scenario, policy=replace(scenario.policy, index_share=share))
+
+
+SHARES = st.sampled_from((0.0, 0.0, 0.05, 0.2))
+
+
 @times(2)
 @given(scenarios(max_moves=40))
 def test_protocol(scenario: Scenario) -> None:
@@ -55,10 +63,10 @@ def test_one_pass(scenario: Scenario) -> None:
 
 
 @times(2.5)
-@given(scenarios(max_moves=40))
-def test_life(scenario: Scenario) -> None:
+@given(scenarios(max_moves=40), SHARES)
+def test_life(scenario: Scenario, share: float) -> None:
     """A pass before every model call."""
-    window, life = pair(scenario)
+    window, life = pair(indexed(scenario, share))
     for turn in turns_of(scenario.items):
         assert_same_pass(window.fit(), life.fit())
         take(window, life, turn)
@@ -76,7 +84,7 @@ def test_what_holds_the_tokens(scenario: Scenario) -> None:
         report = window.fit()
         life.fit()
         assert (report.pinned is None) == report.satisfied
-        assert report.excess == max(0, report.tokens_after - scenario.budget)
+        assert report.excess == max(0, report.tokens_after - report.budget_used)
         if report.pinned is not None:
             assert report.pinned == life.pinned()
             assert report.pinned.total == report.tokens_after
@@ -107,8 +115,14 @@ class Act:
         elif self.kind == "policy":
             share = (None, 0.0, 0.1, 1.0)[self.number % 4]
             low, cold = (self.number % 10 + 1) / 10, bool(self.number % 2)
-            window.policy = replace(window.policy, low_water=low, description_share=share, evict_when_cold=cold)
-            life.rules = replace(rules, low_water=low, share=share, evict_when_cold=cold)
+            room = (0.0, 0.3, 1.0)[self.number % 3]
+            window.policy = replace(
+                window.policy, low_water=low, description_share=share, evict_when_cold=cold, min_room=room
+            )
+            life.rules = replace(rules, low_water=low, share=share, evict_when_cold=cold, min_room=room)
+        elif self.kind == "window":
+            window.window = self.number + 1 if self.number % 4 else None
+            life.rules = replace(rules, window=window.window)
         elif self.kind == "restart":
             before = summary(window)
             window = revive(window)
@@ -116,7 +130,7 @@ class Act:
         return window
 
 
-ACTS = ("nothing", "fit", "fit", "fit", "cold", "observe", "budget", "overhead", "policy", "restart")
+ACTS = ("nothing", "fit", "fit", "fit", "cold", "observe", "budget", "overhead", "policy", "window", "restart")
 
 
 @times(2.5)

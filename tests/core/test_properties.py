@@ -22,6 +22,7 @@ from tests.oracle import (
     eligible,
     exchange,
     exempt,
+    fixed_tokens,
     guarded,
     latest_message,
     needed,
@@ -95,6 +96,7 @@ def test_what_is_never_evicted(scenario: Scenario) -> None:
         reading = scenario.read(window.item_count)
         keep = {index for index in range(len(reading.items)) if index not in reading.owner}
         assert keep >= {n for n, item in enumerate(reading.items) if item.kind in (Kind.SYSTEM, Kind.USER)}
+        keep |= reading.fixed
         if reading.active and policy.overflow == "surface":
             keep |= set(reading.active.members)
         elif reading.active:
@@ -158,16 +160,17 @@ def test_a_pass_stops_only_at_its_target_or_with_nothing_left(scenario: Scenario
     window, reports = window_of(scenario), list[FitReport]()
     rules = scenario.rules()
     for report in live(window, scenario.items):
+        rules = replace(rules, budget=report.budget_used)
         before = scenario.read(window.item_count)
         taken = {index for step in report.steps for index in step.removed}
         earlier = state_of(window, reports)
         begun = replace(earlier, gone=earlier.gone - taken)
-        spared = guarded(before, begun, rules, Meter())
+        spared = guarded(before, begun, rules, Meter(), fixed_tokens(before, begun, rules, Meter()))
         reports.append(report)
-        assert report.ran == (report.tokens_before > scenario.budget)
+        assert report.ran == (report.tokens_before > report.budget_used)
         reading, state = scenario.read(window.item_count), state_of(window, reports)
         left = [episode.number for episode in reading.episodes if eligible(reading, state, rules, episode)]
-        if report.ran and report.tokens_after > scenario.budget * scenario.policy.low_water:
+        if report.ran and report.tokens_after > report.budget_used * scenario.policy.low_water:
             # What the guard spares goes last, down to the budget only; what becomes free by that is left too.
             late = spared & {step.number for step in report.steps}
             free = {episode.number for episode in before.episodes if eligible(before, begun, rules, episode)}
@@ -176,7 +179,7 @@ def test_a_pass_stops_only_at_its_target_or_with_nothing_left(scenario: Scenario
         # What overflow had to pass over, as an item of another episode needed it, may be free by the end of the pass.
         coupled = any(item.needs for item in scenario.items)
         if not report.satisfied and rules.overflow == "strip" and not coupled:
-            for index in set(window.visible) & set(reading.owner):
+            for index in set(window.visible) & set(reading.owner) - reading.fixed:
                 free = not settled(reading, reading.owner[index]) and not exempt(reading.owner[index], rules)
                 assert not (free and any(exchange(reading, state, rules, index, clause) for clause in "bcd"))
 
@@ -209,7 +212,7 @@ def test_tokens_add_up(scenario: Scenario, overhead: int) -> None:
             assert step.tokens_before - step.tokens_after == sum(scenario.items[i].tokens for i in step.removed)
         assert chain[-1] == report.tokens_after == window.tokens
         assert window.tokens == overhead + sum(scenario.items[index].tokens for index in window.visible)
-        assert report.satisfied == (window.tokens <= scenario.budget)
+        assert report.satisfied == (window.tokens <= report.budget_used)
 
 
 @given(scenarios())
@@ -289,6 +292,7 @@ def test_rebuilt_from_history_and_recorded_passes(
         report = steady.fit()
         if place == stop:
             rebuilt.budget, rebuilt.policy = scenario.budget, scenario.policy
+            rebuilt.window = scenario.model_window
         if place < stop:
             rebuilt.apply(report.trace)
         else:
@@ -298,6 +302,7 @@ def test_rebuilt_from_history_and_recorded_passes(
             if place < len(usage) and (tokens := usage[place]) is not None:
                 window.observe(tokens)
     rebuilt.budget, rebuilt.policy = scenario.budget, scenario.policy
+    rebuilt.window = scenario.model_window
     assert summary(steady) == summary(rebuilt)
     assert steady.fit() == rebuilt.fit()
     assert steady.export() == rebuilt.export()

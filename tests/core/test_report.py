@@ -6,7 +6,7 @@ from tests.core.test_window import episode, worked
 from wane import ContextWindow, FitReport, Item, Kind, Policy
 
 PAPER = Policy.paper()
-BATCHES = Policy(guard=0.0)
+BATCHES = Policy(low_water=0.5, guard=0.0, index_share=0.0)
 
 
 def fitted(budget: int, policy: Policy = PAPER, *, cold: bool = False) -> FitReport:
@@ -77,7 +77,7 @@ def test_a_pass_that_finds_nothing() -> None:
 
 
 def test_a_pass_that_has_to_take_of_what_is_not_finished() -> None:
-    window = ContextWindow(2_000, Policy())
+    window = ContextWindow(2_000, Policy(low_water=0.5, index_share=0.0))
     window.add(Item(Kind.USER, 3))
     window.extend(episode("never-ends", [("read", 900), ("read", 900), ("read", 900)])[:-2])
     window.add(Item(Kind.TEXT, 4))

@@ -15,7 +15,7 @@ TOOLS = (Standing("tools"),)
 
 
 def window(budget: int = 1_000) -> ContextWindow:
-    made = ContextWindow(budget, Policy(guard=0.0))
+    made = ContextWindow(budget, Policy(guard=0.0, low_water=0.5, index_share=0.0, min_room=0.0))
     made.add(Item(Kind.USER, 10))
     return made
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import wane.journal
 from tests.strategies import policies
-from wane.core import EvictedIndex, Level, Mark, Step
+from wane.core import EvictedIndex, Level, Mark, Room, Step
 from wane.journal import Header, Journal, MessageRecord, PlacedMark, Record
 from wane.journal.records import RECORDS, VERSION, SamplingUsage, UsageParts
 
@@ -117,6 +117,8 @@ BY_TYPE: dict[object, st.SearchStrategy[Any]] = {
     "tuple[Step, ...]": st.lists(steps, max_size=3).map(tuple),
     "tuple[Any, ...] | None": st.none() | st.lists(json_values, max_size=4).map(tuple),
     "EvictedIndex | None": st.none() | st.builds(EvictedIndex, texts, counts, counts),
+    "Room | None": st.none() | st.builds(Room, counts, counts, counts, min_room=st.floats(0, 1)),
+    "int | None": st.none() | counts,
     "Mapping[str, str]": st.dictionaries(names, st.sampled_from(("bulk", "artifact", "durable")), max_size=3),
     "UsageParts | None": st.none()
     | st.builds(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.journal.support import NOON, headers, records
-from wane.core import EpisodeType, EvictedIndex, Level, Mark, Policy, Step
+from wane.core import EpisodeType, EvictedIndex, Level, Mark, Policy, Room, Step
 from wane.core.errors import CorruptJournalError, JournalVersionError
 from wane.journal import (
     ConfigRecord,
@@ -75,12 +75,13 @@ def test_numbers_that_json_lacks_come_back() -> None:
 
 
 INDEX = EvictedIndex("<system-reminder>\nNames: a.py\n</system-reminder>", 12, 8)
+ROOM = Room(80, 40, 20, window=90, min_room=0.4)
 FORMAT = [
     Header(VERSION, "abc", NOON, "/home/me/project", "openai", "0.1.0"),
     ConfigRecord(80_000, Policy.paper(), {"peek": "bulk"}, 900, 70, "paper", "infer", at=NOON),
     MessageRecord(message={"role": "user", "content": "hi \ud800"}, at=NOON),
     PassRecord(9, 100, 120, 90, True, False, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), at=NOON),
-    PassRecord(9, 80, 90, 85, False, True, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), INDEX, at=NOON),
+    PassRecord(9, 80, 90, 85, False, True, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), INDEX, ROOM, at=NOON),
     UsageRecord(9, 1000, 50, 800, 100, 0.0125, "provider:model", True, 60, at=NOON),
     NoteRecord("title", {"text": "x"}, at=NOON),
     MessageRecord(

@@ -262,6 +262,7 @@ class History:
             self.requested = False
         window.budget = settings.budget
         window.policy = settings.policy
+        window.window = settings.window
         window.set_tool_classes(settings.tool_classes)
         window.tasks = settings.tasks
         self.settings = settings

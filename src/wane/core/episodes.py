@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
@@ -80,7 +80,7 @@ class Episode:
         dependencies: names of the explorations that an act declared.
         description: what an exploration learned, or what came of a task, once it has ended.
         given_up: for a task, whether its end said that it was abandoned.
-        tokens: its tokens in view, by the counter.
+        tokens: its tokens in view, by the counter, without what is fixed (R21, R22).
         size: tokens of all items that ever entered it, by the counter (R5).
         used: number of the latest episode that used it: itself, or an act that declares it.
         dependents: number of acts that declare it and are not removed, without those of abandoned tasks (R7).
@@ -211,6 +211,8 @@ class Episode:
 
     def close(self, index: int) -> None:
         """Keep a visible member that holds the description when the rest leaves, a result with its call (R18)."""
+        if not any(index in bucket for bucket in self.buckets.values()):
+            return  # it stays without that (R21)
         pair = {index}
         for ends in (self.loose, self.durable):
             pair.update(call for call, end in ends.items() if end == index)
@@ -225,9 +227,26 @@ class Episode:
             for index in indexes:
                 ends.pop(index, None)
 
-    def admit(self, index: int, tokens: int) -> None:
-        """Take in an earlier item that becomes a member only now and does not count towards the size (R15)."""
+    def hold(self, pair: Sequence[int], tokens: int) -> None:
+        """Keep a call and its result, which are members of so many tokens, from all levels and from overflow."""
+        self.tokens -= tokens
+        for rank, bucket in list(self.buckets.items()):
+            bucket[:] = [index for index in bucket if index not in pair]
+            if not bucket:
+                del self.buckets[rank]
+        self.forget(pair)
+
+    def release(self, indexes: Sequence[int], rank: int, tokens: int) -> None:
+        """Let members of so many tokens leave at a level that the episode has not reached, a result with its call."""
         self.tokens += tokens
+        self.buckets.setdefault(rank, []).extend(indexes)
+        if rank == REMOVE_RANK:
+            self.durable[indexes[0]] = indexes[-1]
+        elif not self.settled:
+            self.loose[indexes[0]] = indexes[-1]
+
+    def admit(self, index: int) -> None:
+        """Take in an earlier item that becomes a member only now and does not count towards the size (R15)."""
         insort(self.spans, [index, index + 1])
 
     def owns(self, index: int) -> bool:

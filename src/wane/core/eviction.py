@@ -9,7 +9,7 @@ from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Key, 
 from wane.core.errors import HistoryError
 from wane.core.policy import Policy
 from wane.core.report import Step
-from wane.core.standing import StandingNotices
+from wane.core.standing import StandingItems
 from wane.core.view import Accounting, View
 
 _DESCRIPTION_RANK = Level.DESCRIPTION.rank
@@ -39,7 +39,7 @@ class Eviction:
         "overflowed",
     )
 
-    def __init__(self, graph: EpisodeGraph, view: View, accounting: Accounting, standing: StandingNotices) -> None:
+    def __init__(self, graph: EpisodeGraph, view: View, accounting: Accounting, standing: StandingItems) -> None:
         self._graph = graph
         self._standing = standing
         self._view = view
@@ -51,28 +51,27 @@ class Eviction:
         # The closings as a heap, the first to go on top. It may hold episodes that have lost their pair.
         self._oldest: list[tuple[Key, Episode]] = []
 
-    def run(self, policy: Policy, budget: int, fixed: int, reserve: int = 0) -> tuple[Step, ...]:
+    def run(self, policy: Policy, budget: int, fixed: int) -> tuple[Step, ...]:
         """Evict until the view is at or under the policy's target, or nothing is eligible.
 
         Args:
             policy: what to evict, and how far; its order is that of the graph (`EpisodeGraph.arrange`).
-            budget: tokens that the view may hold.
+            budget: the budget that the pass works with (R22).
             fixed: tokens of the view that no pass may ever take.
-            reserve: tokens by which the pass goes below low water to make room for an index (R20).
 
         Returns:
             Every level reached, in order, including those that removed nothing.
         """
-        target = budget * policy.low_water - reserve
+        target = budget * policy.low_water - policy.index_limit(budget)
         limit = policy.description_limit(budget)
         self._trace = []
         self.overflowed = False
-        for owner, notices in self._standing.overdue_by_episode():
+        for owner, rank, overdue in self._standing.overdue_by_step():
             if self._accounting.total > target:
-                self._take_overdue(owner, notices)
+                self._take_overdue(owner, rank, overdue)
         self._close_tasks(self._graph.tasks.values())
         guarded: list[Episode] = []
-        first_guarded = self._graph.newest(policy.guarded(budget - fixed) / self._accounting.ratio)
+        first_guarded = self._graph.newest(policy.guarded(budget, fixed) / self._accounting.ratio)
         while self._accounting.total > target and (episode := self._graph.pick()):
             if episode.number >= first_guarded and not episode.abandoned:
                 guarded.append(episode)
@@ -225,18 +224,17 @@ class Eviction:
             if _DESCRIPTION_RANK in episode.buckets:
                 self.keep_description(episode)
 
-    def _take_overdue(self, episode: Episode, notices: Sequence[int]) -> None:
-        """Take notices that stopped standing after their episode had passed the level of notices (R15)."""
-        for index in notices:
+    def _take_overdue(self, episode: Episode, rank: int, items: Sequence[int]) -> None:
+        """Take what stopped standing after its episode had passed its level (R15)."""
+        for index in items:
             del self._standing.overdue[index]
-        self._take(episode, Level.ARTIFACT, notices)
+        self._take(episode, LEVELS[rank], items)
 
-    def _overdue_at(self, step: Step) -> tuple[Episode, list[int]] | None:
-        """Return the overdue notices that a recorded step took, with their episode; None if it took none."""
-        if step.level is Level.ARTIFACT:
-            for episode, notices in self._standing.overdue_by_episode():
-                if episode.number == step.number:
-                    return episode, notices
+    def _overdue_at(self, step: Step) -> tuple[Episode, int, list[int]] | None:
+        """Return the overdue items that a recorded step took, with their episode; None if it took none."""
+        for episode, rank, items in self._standing.overdue_by_step():
+            if (episode.number, rank) == (step.number, step.level.rank):
+                return episode, rank, items
         return None
 
     def _take(self, episode: Episode, level: Level, candidates: Sequence[int]) -> None:

@@ -72,6 +72,9 @@ class Item:
         tool_class: for a call, the class that its arguments imply, such as `BULK` for a shell command that only
             searches; None if they imply none. A class that the user set for the tool takes precedence.
         standing: for a notice, its statements that hold until they are replaced (R15); empty for any other item.
+        person: for a result, whether a person gave it (R21).
+        loads: for a result, names of the tools that it brought into the model's view (R15).
+        withdraws: names of the tools that are no longer offered, as the item says (R15).
     """
 
     kind: Kind
@@ -83,6 +86,9 @@ class Item:
     needs: tuple[int, ...] = ()
     tool_class: ToolClass | None = None
     standing: tuple[Standing, ...] = ()
+    person: bool = False
+    loads: tuple[str, ...] = ()
+    withdraws: tuple[str, ...] = ()
 
 
 DELIMITER: Final = "delimiter"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from wane.core.errors import ConfigError
+from wane.core.room import share_of
 
 DEFAULT_BUDGET: Final = 80_000
 """Default budget: tokens that the view may hold (the paper's τ)."""
@@ -44,14 +45,16 @@ class Policy:
             0 to 1; None keeps them all (R11).
         evict_when_cold: run a pass early, above low water, when the caller says that the provider's
             cache has expired and a changed prefix costs nothing.
-        guard: the newest episodes that together hold at most this share of the room, 0 to 1, are spared unless the
-            budget itself demands them; low water does not. The room is the budget less what no pass may ever take
-            (R13). None: 0.4, or 0 in the order `paper`.
+        guard: the newest episodes that together hold at most this share of the room, 0 to 1, and no more than low
+            water leaves, are spared unless the budget itself demands them (R10). The room is the budget less what is
+            fixed (R22) and what the index may hold. None: 0.4, or 0 in the order `paper`.
         prologue: what is protected ahead of the first accepted start (R7). `"turns"`: system and user turns, as
             everywhere; `"whole"`: the agent's unannotated work too.
         overflow: what a pass does when nothing is eligible and the view is still over the budget (R16). `"strip"`:
             take the oldest exchanges and texts of unfinished work; `"surface"`: only report it.
         index_share: share of the budget that the index of evicted content may hold, 0 to 1; 0 for none (R20).
+        min_room: share of the budget that is left for the work, 0 to 1: where what is fixed leaves less, a pass works
+            with a larger budget, never beyond the model's window (R22). 0 for a strict budget.
 
     Raises:
         ConfigError: for a value outside these ranges.
@@ -65,6 +68,7 @@ class Policy:
     prologue: Prologue = "turns"
     overflow: Overflow = "strip"
     index_share: float = INDEX_SHARE
+    min_room: float = 0.0
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -82,6 +86,10 @@ class Policy:
             raise ConfigError(f"guard is {_shown(guard)}; it must be from 0 to 1, or None for the order's default")
         if not _is_share(self.index_share):
             raise ConfigError(f"index_share is {_shown(self.index_share)}; it must be from 0 to 1, where 0 is no index")
+        if not _is_share(self.min_room):
+            raise ConfigError(
+                f"min_room is {_shown(self.min_room)}; it must be from 0 to 1, where 0 is a strict budget"
+            )
 
     @classmethod
     def paper(cls) -> Policy:
@@ -95,22 +103,34 @@ class Policy:
             prologue="whole",
             overflow="surface",
             index_share=0.0,
+            min_room=0.0,
         )
 
-    def guarded(self, room: float) -> float:
-        """Return the tokens of the newest episodes that a pass spares, in a room of `room` tokens."""
-        share = self.guard
-        if share is None:
-            share = 0.0 if self.order == "paper" else GUARD
-        return share * max(0.0, room)
+    @property
+    def guard_share(self) -> float:
+        """The share of the room that the guard spares: that of the order if `guard` is None."""
+        if self.guard is not None:
+            return self.guard
+        return 0.0 if self.order == "paper" else GUARD
+
+    def guarded(self, budget: int, fixed: int) -> float:
+        """Return the tokens of the newest episodes that a pass spares (R10).
+
+        Args:
+            budget: the budget that the pass works with.
+            fixed: tokens of it that no pass may ever take (R22).
+        """
+        index = self.index_limit(budget)
+        room = budget - fixed - index
+        return max(0.0, min(self.guard_share * room, budget * self.low_water - index - fixed))
 
     def description_limit(self, budget: int) -> float | None:
         """Return the tokens that the closing pairs of removed episodes may hold; None for no limit (R11)."""
         return None if self.description_share is None else budget * self.description_share
 
-    def index_limit(self, budget: int) -> float:
+    def index_limit(self, budget: int) -> int:
         """Return the tokens that the index of evicted content may hold; 0 for none (R20)."""
-        return budget * self.index_share
+        return share_of(budget, self.index_share)
 
 
 # More digits than any budget needs: Python refuses to read numbers of thousands of digits.

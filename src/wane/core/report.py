@@ -8,7 +8,7 @@ from typing import Final
 
 from wane.core.episodes import Level
 from wane.core.policy import Policy
-from wane.core.room import NOTICES, SYSTEM, USER
+from wane.core.room import LOADED, NOTICES, PROLOGUE, SYSTEM, USER, Room
 
 _LONGEST_NAME: Final = 100
 _TAIL: Final = 30
@@ -66,8 +66,9 @@ class Pinned:
     Attributes:
         overhead: system prompt and tool definitions, and what the provider's last report holds beyond the items.
         system: system items.
-        user: user items, wherever they stand.
+        user: user items, wherever they stand; questions to a person with their answers, too (R21).
         notices: notices ahead of the first assistant message, and standing ones in force (R15).
+        loaded: calls and results that loaded tools which are still offered (R15).
         prologue: unannotated work ahead of the first accepted start, where the policy protects it (R7).
         active: the active episode.
         active_name: its name.
@@ -81,6 +82,7 @@ class Pinned:
     system: int = 0
     user: int = 0
     notices: int = 0
+    loaded: int = 0
     prologue: int = 0
     active: int = 0
     active_name: str | None = None
@@ -112,7 +114,8 @@ class Pinned:
             (SYSTEM, self.overhead + self.system),
             (USER, self.user),
             (NOTICES, self.notices),
-            ("prologue", self.prologue),
+            (LOADED, self.loaded),
+            (PROLOGUE, self.prologue),
             (_ACTIVE, self.active),
             ("not yet settled", self.unsettled),
             ("needed by an unfinished act", self.needed),
@@ -142,17 +145,19 @@ class FitReport:
 
     Attributes:
         ran: whether a pass ran.
-        satisfied: whether the view is at or under the budget now.
+        satisfied: whether the view is at or under the budget that was used now.
         trace: every level that the pass reached, in order, including those that removed nothing;
             `ContextWindow.apply` repeats the pass from it.
         tokens_before: the view's total before.
         tokens_after: the view's total after.
-        budget: the budget, in tokens.
+        budget: the budget that was set, in tokens.
+        budget_used: the one that the pass worked with: more than was set where what is fixed leaves too little (R22).
         target: tokens at which a pass stops (R10).
         overflowed: whether it had to take unfinished work, or what such work needs (R16).
         pinned: what holds the tokens, if the budget could not be met; else None.
         policy: the policy of the pass.
         index: the index of evicted content after it; None if there is none.
+        room: what is fixed of the budget, if another budget was used than the one that was set; else None.
     """
 
     ran: bool
@@ -161,11 +166,13 @@ class FitReport:
     tokens_before: int
     tokens_after: int
     budget: int
+    budget_used: int
     target: int
     overflowed: bool = False
     pinned: Pinned | None = None
     policy: Policy = field(default_factory=Policy)
     index: EvictedIndex | None = None
+    room: Room | None = None
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -174,8 +181,8 @@ class FitReport:
 
     @property
     def excess(self) -> int:
-        """Tokens by which the view is over the budget; 0 if it is within."""
-        return max(0, self.tokens_after - self.budget)
+        """Tokens by which the view is over the budget that was used; 0 if it is within."""
+        return max(0, self.tokens_after - self.budget_used)
 
     @property
     def shortfall(self) -> str:
@@ -183,35 +190,39 @@ class FitReport:
         if self.pinned is None:
             return ""
         return (
-            f"{self.tokens_after:,} tokens stay, {self.excess:,} over the budget of {self.budget:,}, "
+            f"{self.tokens_after:,} tokens stay, {self.excess:,} over the budget of {self.budget_used:,}, "
             f"and nothing more may be evicted: {self.pinned.explain()}."
         )
 
     def explain(self) -> str:
         """Return sentences on what left, in which order and why, and on what stays if the budget is not met."""
+        widened = ""
+        if self.room is not None:
+            widened = f"B{self.room.widening[1:]}. "
         if not self.ran:
             return (
-                f"Nothing had to go: the view holds {self.tokens_after:,} tokens, within the budget of {self.budget:,}."
+                f"{widened}Nothing had to go: the view holds {self.tokens_after:,} tokens, within the budget of "
+                f"{self.budget_used:,}."
             )
-        sentences = [self._explain_outcome(), *self._explain_steps()]
+        sentences = [f"{widened}{self._explain_outcome()}", *self._explain_steps()]
         if self.shortfall:
             sentences.append(self.shortfall)
         return " ".join(sentences)
 
     def _explain_outcome(self) -> str:
-        over = self.tokens_before - self.budget
+        over = self.tokens_before - self.budget_used
         text = f"The view held {self.tokens_before:,} tokens, "
         if over > 0:
-            text += f"{over:,} over the budget of {self.budget:,}."
+            text += f"{over:,} over the budget of {self.budget_used:,}."
         else:
-            text += f"within the budget of {self.budget:,}, but the provider's cache was cold, "
+            text += f"within the budget of {self.budget_used:,}, but the provider's cache was cold, "
             text += "so that a changed prefix cost nothing."
         freed = self.tokens_before - self.tokens_after
         if not freed:
             return f"{text} A pass found nothing to evict."
         if not self.satisfied:
             return f"{text} A pass evicted {freed:,} of them."
-        if self.target == self.budget:
+        if self.target == self.budget_used:
             return f"{text} A pass evicted {freed:,} of them, no more than it had to: {self.tokens_after:,} stay."
         text += f" A pass evicts down to low water ({self.target:,}), so that passes are rare."
         text += f" This one evicted {freed:,} of them: {self.tokens_after:,} stay"

@@ -1,4 +1,4 @@
-"""The room that a budget leaves for the work: the budget less the content that no pass may take (R13)."""
+"""The room that a budget leaves for the work: the budget less what no pass may ever take (R22)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any, Final
 
-TIGHT: Final = 0.5
-"""Share of the budget above which the fixed content leaves too little room (measured in `docs/lab/room.md`)."""
+MIN_ROOM: Final = 0.4
+"""Default share of the budget that is left for the work, whatever is fixed (measured in `docs/lab/room.md`)."""
 
 EASY: Final = 0.4
 """Share of the advised budget that the fixed content has.
 
-It is below TIGHT because the user's turns add to the fixed content, and because recall is worse above it."""
+It leaves more than MIN_ROOM because the user's turns add to the fixed content, and because recall is worse above it."""
 
 SYSTEM: Final = "system prompt and tools"
 NOTICES: Final = "opening and standing notices"
 USER: Final = "user turns"
+LOADED: Final = "loaded tools"
+PROLOGUE: Final = "prologue"
 
 _GRAIN: Final = 1_000
 _REMEDIES: Final = {
     SYSTEM: "load fewer tools",
     NOTICES: "load fewer instructions and skills",
     USER: "begin a new session",
+    LOADED: "load fewer tools",
+    PROLOGUE: 'let it go with the other work (prologue = "turns")',
 }
 """What helps besides a larger budget, by what holds the most tokens."""
 
@@ -32,33 +36,59 @@ class Room:
     """A budget, and the tokens of it that no pass may take, whatever the policy.
 
     Attributes:
-        budget: tokens that the view may hold.
+        budget: tokens that the view may hold, as set.
         system: system prompt and tool definitions, and what the provider's last report holds beyond the items.
-        user: user turns; 0 under a strategy that may take them.
+        user: user turns, and questions to a person with their answers (R21); 0 under a strategy that may take them.
         notices: notices ahead of the first assistant message, and standing ones in force (R15); 0 likewise.
+        loaded: calls and results that loaded tools which are still offered (R15); 0 likewise.
+        prologue: unannotated work ahead of the first start, where the policy protects it whole (R7).
         window: tokens that the model's window holds; None if unknown.
+        min_room: share of the budget that is left for the work, whatever is fixed; 0 for a strict budget.
     """
 
     budget: int
     system: int
     user: int = 0
     notices: int = 0
+    loaded: int = 0
+    prologue: int = 0
     window: int | None = None
+    min_room: float = 0.0
 
     @property
     def fixed(self) -> int:
         """Tokens that no pass may take."""
-        return sum(tokens for _, tokens in self._rows())
+        # A provider's report far below the estimate makes the overhead negative.
+        return max(0, self.system) + self.user + self.notices + self.loaded + self.prologue
+
+    @property
+    def used(self) -> int:
+        """The budget that a pass works with: what is fixed and the least room, if that is more than was set (R22).
+
+        It is never beyond the model's window, and never below the budget that was set.
+        """
+        fixed = self.fixed
+        if not self.min_room or self.budget - fixed >= self.budget * self.min_room:
+            return self.budget
+        used = fixed + share_of(self.budget, self.min_room)
+        if self.window is not None:
+            used = min(used, self.window)
+        return max(self.budget, used)
+
+    @property
+    def widened(self) -> bool:
+        """Whether passes work with a larger budget than was set."""
+        return self.used > self.budget
 
     @property
     def work(self) -> int:
-        """Tokens that are left for the work; 0 if the fixed content fills the budget."""
-        return max(0, self.budget - self.fixed)
+        """Tokens that are left for the work; 0 if the fixed content fills the budget that is used."""
+        return max(0, self.used - self.fixed)
 
     @property
     def tight(self) -> bool:
-        """Whether the fixed content leaves too little for the work."""
-        return self.fixed > TIGHT * self.budget
+        """Whether the fixed content leaves too little for the work: the budget is strict, or the window ends it."""
+        return self.work < share_of(self.budget, MIN_ROOM)
 
     @property
     def advised(self) -> int:
@@ -71,33 +101,54 @@ class Room:
         return self.window is None or self.advised <= self.window
 
     @property
+    def widening(self) -> str:
+        """What the budget is and what is used instead, in a line; empty if the budget is used as set."""
+        if not self.widened:
+            return ""
+        fixed = f"{self.fixed:,} of it" if self.fixed <= self.budget else f"{self.fixed:,} tokens"
+        return f"budget {self.budget:,}; {fixed} cannot be evicted; working with {self.used:,}"
+
+    @property
     def warning(self) -> str:
         """Two sentences on what fills the budget and which budget would help; empty if there is enough room."""
         if not self.tight:
             return ""
-        fixed = ", ".join(f"{label} {tokens:,}" for label, tokens in self._rows())
+        fixed = ", ".join(f"{label} {tokens:,}" for label, tokens in self.holders())
         remainder = f"{self.work:,} are left for the work" if self.work else "nothing is left for the work"
         return (
-            f"The budget of {self.budget:,} tokens leaves too little room: {self.fixed:,} may never be evicted "
+            f"The budget of {self.used:,} tokens leaves too little room: {self.fixed:,} may never be evicted "
             f"({fixed}), so that {remainder}. {self._advice}"
         )
 
+    def holders(self) -> list[tuple[str, int]]:
+        """Return what holds the fixed tokens, as (label, tokens), the largest first."""
+        rows = [
+            (SYSTEM, self.system),
+            (NOTICES, self.notices),
+            (USER, self.user),
+            (LOADED, self.loaded),
+            (PROLOGUE, self.prologue),
+        ]
+        return sorted([row for row in rows if row[1] > 0], key=lambda row: -row[1])
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data, with the rule's outcome; `docs/lab/room.md` describes the fields."""
-        data = {**asdict(self), "fixed": self.fixed, "work": self.work, "tight": self.tight}
+        data = {**asdict(self), "fixed": self.fixed, "used": self.used, "work": self.work, "tight": self.tight}
         return data | {"advised": self.advised if self.tight else None, "warning": self.warning or None}
 
     @property
     def _advice(self) -> str:
-        shrink = _REMEDIES[self._rows()[0][0]]
+        shrink = _REMEDIES[self.holders()[0][0]]
         if self.attainable:
             return f"Set a budget of {self.advised:,}, or {shrink}."
         return f"A budget of {self.advised:,} would help, but the model's window holds {self.window:,}: {shrink}."
 
-    def _rows(self) -> list[tuple[str, int]]:
-        """Return what holds tokens, as (label, tokens), the largest first."""
-        rows = [(SYSTEM, self.system), (NOTICES, self.notices), (USER, self.user)]
-        return sorted([row for row in rows if row[1] > 0], key=lambda row: -row[1])
+
+def share_of(budget: int, share: float) -> int:
+    """Return a share of a budget, rounded down. The share is a decimal: 0.29 of 100 is 29, not 28.999."""
+    tokens = budget * share
+    nearest = round(tokens)
+    return nearest if abs(tokens - nearest) < 1e-6 else int(tokens)
 
 
 def rounded_up(tokens: float) -> int:

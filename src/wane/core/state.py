@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
 from wane.core.eviction import Eviction
 from wane.core.opened import OpenEpisodes
-from wane.core.standing import StandingNotices
+from wane.core.standing import Load, StandingItems
 from wane.core.view import View, VisibleMessage
 
 _PLAIN: Final = (
@@ -33,7 +33,7 @@ _OF_TASKS: Final = ("depth", "given_up", "inside")
 
 
 def export_parts(
-    graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingNotices, opened: OpenEpisodes
+    graph: EpisodeGraph, eviction: Eviction, view: View, standing: StandingItems, opened: OpenEpisodes
 ) -> dict[str, Any]:
     """Return the parts of a window as JSON-able data."""
     return {
@@ -43,7 +43,9 @@ def export_parts(
         "standing": {
             "in_force": {kind: list(indexes) for kind, indexes in standing.in_force.kinds.items()},
             "stood_in": _export_owners(standing.stood_in, graph),
-            "overdue": _export_owners(standing.overdue, graph),
+            "loads": _export_loads(standing.loads, graph),
+            "overdue": _export_owners({index: owner for index, (owner, _) in standing.overdue.items()}, graph),
+            "ranks": [rank for _, rank in standing.overdue.values()],
         },
         "notices": _pairs(view.notices),
         "active": _number(opened.active),
@@ -57,7 +59,7 @@ def restore_parts(
     graph: EpisodeGraph,
     eviction: Eviction,
     view: View,
-    standing: StandingNotices,
+    standing: StandingItems,
     opened: OpenEpisodes,
     state: Mapping[str, Any],
 ) -> None:
@@ -76,7 +78,12 @@ def restore_parts(
     row = state["standing"]
     standing.in_force.kinds.update((kind, list(indexes)) for kind, indexes in row["in_force"].items())
     standing.stood_in.update(_restore_owners(row["stood_in"], episodes))
-    standing.overdue.update(_restore_owners(row["overdue"], episodes))
+    for (result, owner), (_, _, _, call, rank, tools) in zip(
+        _restore_owners((load[:3] for load in row["loads"]), episodes), row["loads"], strict=True
+    ):
+        standing.loads.append(Load(owner, rank, call, result, set(tools)))
+    for (index, owner), rank in zip(_restore_owners(row["overdue"], episodes), row["ranks"], strict=True):
+        standing.overdue[index] = owner, rank
     opened.active = _numbered(graph, state["active"])
     opened.task = _numbered(graph, state["task"])
     opened.implicit = _numbered(graph, state["implicit"])
@@ -167,6 +174,14 @@ def _restore_owners(rows: Iterable[Sequence[Any]], episodes: dict[int, Episode])
         if number not in episodes:
             episodes[number] = _restore_episode(row)
         yield index, episodes[number]
+
+
+def _export_loads(loads: Iterable[Load], graph: EpisodeGraph) -> list[list[Any]]:
+    rows: list[list[Any]] = []
+    for load in loads:
+        (row,) = _export_owners({load.result: load.owner}, graph)
+        rows.append([*row, load.call, load.rank, sorted(load.tools)])
+    return rows
 
 
 def _export_view(view: View, graph: EpisodeGraph) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from wane.core.opened import OpenEpisodes
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
 from wane.core.report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.room import Room
-from wane.core.standing import StandingNotices
+from wane.core.standing import Load, StandingItems
 from wane.core.state import export_parts, restore_parts
 from wane.core.view import Accounting, MessageStarts, View, VisibleMessage
 
@@ -32,7 +32,7 @@ _CLASS_RANK: Final = {
 IMPLICIT_TOKENS: Final = 8_000
 """An implicit episode that holds this many tokens closes ahead of the next assistant message (R5)."""
 
-STATE_VERSION: Final = 6
+STATE_VERSION: Final = 7
 """Version of the data that `ContextWindow.export` returns."""
 
 IndexWriter = Callable[[Sequence[Step], int], EvictedIndex | None]
@@ -89,12 +89,14 @@ class ContextWindow:
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
         tasks: whether the agent may group its episodes in tasks (R17).
+        window: tokens of the model's window, beyond which no pass works (R22); None if unknown.
 
     Attributes:
         accounting: the tokens of the view.
 
     Raises:
-        ConfigError: for a budget or an overhead that cannot work, a policy of another type, or an unknown tool class.
+        ConfigError: for a budget, a window or an overhead that cannot work, a policy of another type, or an unknown
+            tool class.
     """
 
     def __init__(
@@ -105,8 +107,10 @@ class ContextWindow:
         overhead: int = 0,
         tool_classes: Mapping[str, ToolClass | str] | None = None,
         tasks: bool = False,
+        window: int | None = None,
     ) -> None:
         self._budget = parse_budget(budget, exact=True)
+        self.window = window
         self._graph = EpisodeGraph()
         self.policy = Policy() if policy is None else policy
         self._classes = read_tool_classes(tool_classes)
@@ -114,10 +118,11 @@ class ContextWindow:
         self.accounting = Accounting()
         self.overhead = overhead
         self._view = View(self.accounting)
-        self._standing = StandingNotices()
+        self._standing = StandingItems()
         self._eviction = Eviction(self._graph, self._view, self.accounting, self._standing)
         self._count = 0
-        self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
+        # Tokens of what no pass takes (R22), by what it is; CALL is what loaded tools.
+        self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0, Kind.CALL: 0}
         self._open = OpenEpisodes(self._graph, self._view, self._protocol)
         self._calls: dict[str, list[OpenCall]] = {}
         self._starts = MessageStarts()
@@ -140,6 +145,17 @@ class ContextWindow:
     @budget.setter
     def budget(self, budget: int | str) -> None:
         self._budget = parse_budget(budget, exact=True)
+
+    @property
+    def window(self) -> int | None:
+        """Tokens of the model's window; None if unknown. May be changed between passes."""
+        return self._window
+
+    @window.setter
+    def window(self, tokens: int | None) -> None:
+        if tokens is not None and not 1 <= tokens < inf:
+            raise ConfigError(f"window is {tokens} tokens; it must be at least 1, or None if it is not known")
+        self._window = tokens
 
     @property
     def policy(self) -> Policy:
@@ -256,6 +272,7 @@ class ContextWindow:
             system=scaled(self._fixed[Kind.SYSTEM]),
             user=scaled(self._fixed[Kind.USER]),
             notices=scaled(self._fixed[Kind.NOTICE]),
+            loaded=scaled(self._fixed[Kind.CALL]),
             prologue=scaled(graph.prologue_tokens),
             active=scaled(sum(episode.tokens for episode in opened)),
             active_name=", ".join(str(episode.name) for episode in opened) or None,
@@ -267,13 +284,17 @@ class ContextWindow:
 
     @property
     def room(self) -> Room:
-        """The budget, and the tokens of it that no pass may ever take. O(1)."""
+        """The budget, and the tokens of it that no pass may ever take (R22). O(1), besides a prologue that stays."""
         scaled, fixed = self.accounting.scaled, self._fixed
         return Room(
             self._budget,
             self.accounting.beside + scaled(fixed[Kind.SYSTEM]),
             scaled(fixed[Kind.USER]),
             scaled(fixed[Kind.NOTICE]),
+            scaled(fixed[Kind.CALL]),
+            scaled(self._graph.prologue_tokens),
+            self._window,
+            self._policy.min_room,
         )
 
     @property
@@ -399,12 +420,14 @@ class ContextWindow:
         """
         accounting, policy = self.accounting, self.policy
         before = accounting.total
-        target = self._budget * policy.low_water
-        ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
-        trace = self._pass(write_index) if ran else ()
+        room = self.room
+        budget = room.used
+        target = budget * policy.low_water
+        ran = before > budget or (cold and policy.evict_when_cold and before > target)
+        trace = self._pass(budget, room.fixed, write_index) if ran else ()
         accounting.mark_sent()
         after = accounting.total
-        satisfied = after <= self._budget
+        satisfied = after <= budget
         return FitReport(
             ran=ran,
             satisfied=satisfied,
@@ -412,25 +435,22 @@ class ContextWindow:
             tokens_before=before,
             tokens_after=after,
             budget=self._budget,
+            budget_used=budget,
             target=int(target),
             overflowed=ran and self._eviction.overflowed,
             pinned=None if satisfied else self.pinned,
             policy=policy,
             index=self._index,
+            room=room if room.widened else None,
         )
 
-    def _pass(self, write_index: IndexWriter | None) -> tuple[Step, ...]:
+    def _pass(self, budget: int, fixed: int, write_index: IndexWriter | None) -> tuple[Step, ...]:
         """Run a pass, and replace the index of what has left the view."""
-        accounting, policy, budget = self.accounting, self.policy, self._budget
-        limit = 0
-        if write_index is not None:
-            limit = int(policy.index_limit(budget))
+        accounting, policy = self.accounting, self.policy
         index = self._index
         self._show(None)
-        evictable = accounting.items - sum(self._fixed.values()) - self._graph.prologue_tokens
-        fixed = accounting.total - accounting.scaled(evictable)  # R13
-        trace = self._eviction.run(policy, budget, fixed + limit, limit)
-        room = int(min(limit, budget - accounting.total) / accounting.ratio)
+        trace = self._eviction.run(policy, budget, fixed)
+        room = int(min(policy.index_limit(budget), budget - accounting.total) / accounting.ratio)
         if write_index is not None and any(step.removed for step in trace):
             index = write_index(trace, room) if room > 0 else None
         # The last index may have been written under another budget, and be too large now.
@@ -475,6 +495,7 @@ class ContextWindow:
         return {
             "version": STATE_VERSION,
             "budget": self.budget,
+            "window": self.window,
             "policy": asdict(self.policy),
             "tool_classes": {name: cls.value for name, cls in self._classes.items()},
             "accounting": asdict(self.accounting),
@@ -503,6 +524,7 @@ class ContextWindow:
                 Policy(**state["policy"]),
                 tool_classes=state["tool_classes"],
                 tasks=state["tasks"],
+                window=state["window"],
             )
             window._restore(state)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
@@ -538,6 +560,11 @@ class ContextWindow:
                 raise HistoryError(f"item {self._count} has arguments that are not text; give the model's JSON")
         if item.needs and any(offset == 0 or self._count + offset < 0 for offset in item.needs):
             raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items of its message")
+        if (item.person or item.loads) and item.kind is not Kind.RESULT:
+            raise HistoryError(f"item {self._count} is a {item.kind.value}; only a result is a person's or loads tools")
+        names: tuple[object, ...] = (item.loads, item.withdraws)
+        if any(isinstance(tools, str) for tools in names):
+            raise HistoryError(f"item {self._count} names tools by a text; give a tuple of their names")
         if item.kind is Kind.RESULT and (item.call_id is None or item.call_id not in self._calls):
             raise HistoryError(
                 f"item {self._count} is a result for the call {item.call_id!r}, but no open call before it "
@@ -560,6 +587,9 @@ class ContextWindow:
         return self._open.close_implicit()
 
     def _take(self, item: Item, index: int) -> Added:
+        if item.withdraws:
+            for load in self._standing.withdraw(item.withdraws):
+                self._release_load(load)
         self._view.enter(index, item.tokens)
         if item.needs:
             self._view.couple(index, [index + offset for offset in item.needs])
@@ -579,25 +609,32 @@ class ContextWindow:
             stands_in = self._open.active or self._open.implicit or self._graph.latest_episode
             assert stands_in is not None
             for earlier, episode in self._standing.enter(index, item.standing, stands_in):
-                self._release(earlier, episode)
+                self._release_notice(earlier, episode)
         if item.kind is not Kind.USER:
             return Added(index)
         return Added(index, closed=self._open.close_implicit())
 
-    def _release(self, index: int, episode: Episode) -> None:
+    def _release_notice(self, index: int, episode: Episode) -> None:
         """Make a notice that is no longer in force one of the episode that it stood in (R15)."""
-        tokens = self._view.tokens[index]
-        self._fixed[Kind.NOTICE] -= tokens
         self._view.notices[index] = episode.number
-        episode.admit(index, tokens)
-        if episode.rank >= _ARTIFACT_RANK or episode.is_task:
-            self._standing.overdue[index] = episode
-            if episode.removed:
-                self._graph.archive_spans(episode)
-            return
-        episode.buckets.setdefault(_ARTIFACT_RANK, []).append(index)
-        if not episode.settled:
-            episode.loose[index] = index
+        episode.admit(index)
+        self._release(Kind.NOTICE, [index], episode, _ARTIFACT_RANK)
+        if episode.removed:
+            self._graph.archive_spans(episode)
+
+    def _release_load(self, load: Load) -> None:
+        """Make a call and its result, whose tools are no longer offered, ordinary ones of their episode (R15)."""
+        self._release(Kind.CALL, [load.call, load.result], load.owner, load.rank)
+
+    def _release(self, fixed_as: Kind, indexes: list[int], episode: Episode, rank: int) -> None:
+        tokens = sum(self._view.tokens[index] for index in indexes)
+        self._fixed[fixed_as] -= tokens
+        if episode.rank >= rank or episode.is_task:
+            episode.tokens += tokens
+            for index in indexes:
+                self._standing.overdue[index] = episode, rank
+        else:
+            episode.release(indexes, rank, tokens)
 
     def _add_work(self, item: Item, index: int) -> Added:
         verdict = None
@@ -650,6 +687,12 @@ class ContextWindow:
             if call.index in ends:
                 ends[call.index] = index
         owner.open_calls -= 1
+        if item.person or item.loads:
+            tokens = self._view.tokens[call.index] + item.tokens
+            owner.hold((call.index, index), tokens)
+            self._fixed[Kind.USER if item.person else Kind.CALL] += tokens
+            if not item.person:
+                self._standing.loads.append(Load(owner, call.rank, call.index, index, set(item.loads)))
         if owner.complete:
             self._graph.completed(owner)
         return Added(index, owner)

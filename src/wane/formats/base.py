@@ -37,6 +37,9 @@ class Part:
         needs: parts that must stay as long as this one does, as offsets from it (R12).
         extra_tokens: tokens of content that is not text, such as an image.
         system: for a notice, whether it stands in the system's place, not in a person's.
+        person: for a result, whether a person gave it (R21).
+        loads: for a result, names of the tools that it brought into the model's view (R15).
+        withdraws: names of the tools that are no longer offered, as the part says (R15).
     """
 
     kind: Kind
@@ -47,6 +50,9 @@ class Part:
     needs: tuple[int, ...] = ()
     extra_tokens: int = 0
     system: bool = False
+    person: bool = False
+    loads: tuple[str, ...] = ()
+    withdraws: tuple[str, ...] = ()
 
     def item(self, counter: Counter, message: int) -> Item:
         """Return the item of this part. A call's text is its name followed by its raw arguments."""
@@ -54,7 +60,20 @@ class Part:
         tokens = counter(text) + self.extra_tokens
         implied = class_of_call(self.tool, self.arguments) if self.tool else None
         stated = stated_in(text, system=self.system) if self.kind is Kind.NOTICE else ()
-        return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs, implied, stated)
+        return Item(
+            self.kind,
+            tokens,
+            self.call_id,
+            self.tool,
+            self.arguments,
+            message,
+            self.needs,
+            implied,
+            stated,
+            self.person,
+            self.loads,
+            self.withdraws,
+        )
 
 
 Located: TypeAlias = tuple[LocationT, Part]

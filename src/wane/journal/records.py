@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, Final, Literal
 
-from wane.core import DEFAULT_BUDGET, Added, EvictedIndex, FitReport, Mark, Policy, Step
+from wane.core import DEFAULT_BUDGET, Added, EvictedIndex, FitReport, Mark, Policy, Room, Step
 from wane.journal.codec import SchemaError, decode, encode
 
 VERSION: Final = 6
@@ -117,13 +117,14 @@ class PassRecord(Record):
 
     Attributes:
         items: number of items in the history when it ran.
-        budget: tokens that the view was allowed to hold.
+        budget: tokens that the view was allowed to hold, as set.
         tokens_before: tokens of the view before the pass.
         tokens_after: tokens of the view after it.
         satisfied: whether the budget was met.
         overflowed: whether it had to take unfinished work, or what such work needs (R16).
         trace: every level reached, in order; resuming repeats it exactly (R14).
         index: the index of evicted content that requests show from then on; None if there is none (R20).
+        room: what was fixed, if the pass worked with a larger budget than was set (R22); else None.
     """
 
     kind: ClassVar[str] = "pass"
@@ -136,6 +137,7 @@ class PassRecord(Record):
     overflowed: bool
     trace: tuple[Step, ...]
     index: EvictedIndex | None = None
+    room: Room | None = None
 
     @classmethod
     def of(cls, report: FitReport, items: int) -> PassRecord:
@@ -149,7 +151,13 @@ class PassRecord(Record):
             overflowed=report.overflowed,
             trace=report.trace,
             index=report.index,
+            room=report.room,
         )
+
+    @property
+    def budget_used(self) -> int:
+        """The budget that the pass worked with."""
+        return self.budget if self.room is None else self.room.used
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -267,6 +275,7 @@ class ConfigRecord(Record):
             such record.
         annotate: who marks episodes: `model`, `infer` or `host`.
         tasks: whether the model may group episodes in tasks (R17).
+        window: tokens of the model's window; None if unknown (R22).
     """
 
     kind: ClassVar[str] = "config"
@@ -279,6 +288,7 @@ class ConfigRecord(Record):
     strategy: str = "cwl"
     annotate: Literal["model", "infer", "host"] = "model"
     tasks: bool = False
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
