@@ -17,9 +17,9 @@ from typing import Any, Final
 from wane.core import Kind, chars
 from wane.formats.base import Part
 from wane.formats.values import compact
-from wane.lab.readers.building.blocks import Answer, content
+from wane.lab.readers.building.blocks import Answer, Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.lines import count_abandoned, records
+from wane.lab.readers.building.lines import name_abandoned, records
 from wane.lab.readers.building.values import count, mapping, objects, seconds, text
 from wane.lab.readers.places import Place
 from wane.lab.session import ModelCall, RecordedSession, Usage
@@ -86,8 +86,8 @@ def _without_undone(lines: Sequence[_Line], builder: SessionBuilder) -> list[_Li
         ends = [mapping(earlier.get("event")) for _, earlier in undone]
         calls = [ModelCall(0, 0, _usage(event.get("usage"))) for event in ends if event.get("type") == "step.end"]
         if undone:
-            messages = sum(text(earlier.get("type")).startswith("context.append_m") for _, earlier in undone)
-            count_abandoned(messages, builder.problems, calls, undone[0][0])
+            seen = [number for number, earlier in undone if text(earlier.get("type")).startswith("context.")]
+            name_abandoned(seen, builder.problems, calls)
     return kept
 
 
@@ -208,12 +208,12 @@ class _Assembly:
 
     def _compact(self, data: Mapping[str, Any]) -> None:
         self._builder.settle()
-        summary = data.get("contextSummary") or data.get("summary")
-        if isinstance(summary, dict):
-            summary = summary.get("content")
+        # What the model saw: the summary with words of Kimi Code's around it.
+        around, summary = text(data.get("contextSummary")), data.get("summary")
+        written = content(summary.get("content") if isinstance(summary, dict) else summary)
         # The user's messages stay beside the summary, but none of what was between them.
         self._builder.compaction(
-            content(summary).text,
+            around if written.text in around else Content.joined([Content(around), written]).text,
             tokens_before=count(data.get("tokensBefore")),
             tokens_after=count(data.get("tokensAfter")),
             at=seconds(data.get("time")),
