@@ -516,3 +516,14 @@ def test_results_that_claude_code_cleared_are_an_eviction_that_it_recorded(tmp_p
     (eviction,) = session.evictions
     assert [session.parts[index].text for index in eviction.removed] == ["one"]
     assert (eviction.client, session.managed) == ("Claude Code", False)
+
+
+def test_the_overhead_is_that_of_a_snapshot_where_no_request_is_recorded(tmp_path: Path) -> None:
+    script = Transcript("go")
+    script.add("attachment", attachment={"type": "prompt_snapshot", "systemPrompt": ["Be good.", "Be brief."]})
+    tools = [{"name": "Read", "schema": {"name": "Read", "input_schema": {}}}]
+    script.add("attachment", attachment={"type": "prompt_snapshot", "systemPrompt": ["Be good."], "tools": tools})
+    script.answer("m1", said("ok"), stop="end_turn")
+    session = check(read(tmp_path, script.lines))
+    assert session.system_tokens == 2 + 9  # the prompt, and the tool as JSON
+    assert kinds(session) == ["user", "text"]

@@ -229,7 +229,10 @@ class _Transcript:
             self.sides.setdefault(entry.side, []).append(entry)
         if data.get("type") == "progress":
             self._progress(line, mapping(data.get("data")))
-        if mapping(data.get("attachment")).get("type") == "queued_command":
+        attached = mapping(data.get("attachment"))
+        if attached.get("type") == "prompt_snapshot":
+            self.requests.take_snapshot(attached)
+        elif attached.get("type") == "queued_command":
             self._attached.add(content(data["attachment"].get("prompt")).text.strip())
 
     def _progress(self, line: int, data: Mapping[str, Any]) -> None:

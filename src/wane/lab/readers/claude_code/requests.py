@@ -4,6 +4,7 @@
 - `api-request`: a request: the hash of its shape, its parameters, its breakpoints, and its messages as hashes: the
   first `keep` of those of the request `base`, and the `tail` behind them. Lines of an answer name it in `requestRef`.
 - `api-request-blob`: a message that no other line holds as it was sent.
+- `prompt_snapshot`, an attachment: the system prompt and the tools, where no shape is recorded.
 - `cost-state`: what the session has used up to here, by model. It also has the calls that are in no other line:
   summaries, titles, and what the tools for the web ask a model.
 """
@@ -42,10 +43,18 @@ class RequestLog:
     _shapes: dict[str, _Shape] = field(default_factory=dict)
     _requests: dict[str, RecordedRequest] = field(default_factory=dict)
 
+    _snapshot: int | None = None
+
     @property
     def overhead(self) -> int | None:
         """Tokens of the first system prompt with its tools; None if none is recorded."""
-        return next((shape.tokens for shape in self._shapes.values()), None)
+        return next((shape.tokens for shape in self._shapes.values()), self._snapshot)
+
+    def take_snapshot(self, attached: Mapping[str, Any]) -> None:
+        """Take a `prompt_snapshot`: the prompt, and in later ones the tools; the largest of a file counts."""
+        tools = [mapping(tool.get("schema")) for tool in objects(attached.get("tools"))]
+        words = "\n\n".join(map(text, items(attached.get("systemPrompt"))))
+        self._snapshot = max(self._snapshot or 0, chars(words) + (chars(compact(tools)) if tools else 0))
 
     def get(self, name: str) -> RecordedRequest | None:
         """Return a request; None if it is not recorded."""
