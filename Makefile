@@ -20,7 +20,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all eval-env check format docs site bench release clean
+.PHONY: help demo test test-all eval-env check format docs pins site bench release clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,11 @@ docs: $(READY)  ## Write the generated parts of docs/: commands, tables of notic
 	$(BIN)/python scripts/notices_doc.py docs/notices.md
 	$(BIN)/python scripts/bench_doc.py docs/lab/bench.md
 	$(BIN)/python scripts/pictures.py docs/images
+
+pins:  ## Write the versions of the image anew: deploy/constraints.txt; needs uv
+	@echo '# The versions with which the image is built; `make pins` writes them anew.' > deploy/constraints.txt
+	@uv pip compile --quiet --python-version 3.13 --no-header --no-annotate \
+	  --extra proxy --extra redis --extra postgresql --extra otel pyproject.toml >> deploy/constraints.txt
 
 site: $(SITE)/.ready  ## Build the documentation's site and check its links: build/site/index.html
 	@$(SITE)/bin/python scripts/site_pages.py build/site-pages

@@ -45,7 +45,7 @@ def install(tools: Path, tmp_path: Path, *more: str, **environment: str) -> subp
 def test_make_lists_what_there_is() -> None:
     done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
     targets = [line.split()[1] for line in done.stdout.splitlines()]
-    assert " ".join(targets) == "help demo test test-all check format docs site bench release clean"
+    assert " ".join(targets) == "help demo test test-all check format docs pins site bench release clean"
 
 
 def test_the_demo_installs_less_and_development_serves_the_demo_too(tmp_path: Path) -> None:

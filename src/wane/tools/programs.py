@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from wane.tools.usages import USAGES
+
 
 def word_set(text: str) -> frozenset[str]:
     """Return the words of a text."""
@@ -20,14 +22,16 @@ NEUTRAL: Final = word_set("""
 KEYWORDS: Final = word_set("do then else elif if while until ! { time")
 """Shell words that may precede a command."""
 
-EXPLORING: Final = word_set("""
-    cat head tail less more bat nl tac ls tree find fd grep egrep fgrep zgrep rg ag ack wc file stat du df pwd which
-    whereis whence type printenv ps pgrep top htop id whoami groups uname hostname date uptime diff cmp comm jq yq
-    sort uniq cut awk gawk tr column paste join rev fold xxd od hexdump strings readelf objdump nm ldd size
-    md5sum sha1sum sha256sum cksum base64 man info help tldr curl dig nslookup host ping ss netstat lsof free
-    nvidia-smi lscpu lsblk lspci mount readlink realpath basename dirname tput locale getent identify exiftool ffprobe
-    zcat bzcat xzcat zless cloc tokei sed journalctl dmesg web search xargs exa eza look apropos ip ifconfig
-    fdfind batcat ipcs vmstat iostat nproc arch lsmod pdftotext pdfinfo
+_READING: Final = frozenset(
+    key[0] for key, usages in USAGES.items() if any(usage.operands or not usage.required for usage in usages)
+)
+"""Programs that do more than say their version and of which it is known how they only read: the one table of these."""
+
+EXPLORING: Final = (_READING - NEUTRAL - {"git", "command", "openssl", "unzip"}) | word_set("""
+    ack ag apropos bat batcat bzcat cloc curl dig dmesg exa exiftool eza ffprobe getent help host htop identify
+    ifconfig info iostat ip ipcs journalctl ldd less look lsblk lsmod lsof lspci man more mount netstat nm
+    nslookup nvidia-smi objdump pdfinfo pdftotext pgrep ping printenv ps readelf search size ss tldr tokei top
+    tput vmstat web whence xargs xzcat yq zcat zgrep zless
 """)
 """Programs that only look."""
 
@@ -36,7 +40,14 @@ READERS: Final = word_set(
 )
 """Programs that read all their arguments as files."""
 
-SEARCHERS: Final = word_set("grep egrep fgrep zgrep rg ag ack sed awk gawk jq yq")
+_SCRIPTS: Final = frozenset({"text", "sed", "awk", "jq"})
+SEARCHERS: Final = word_set("zgrep ag ack yq") | frozenset(
+    key[0]
+    for key, usages in USAGES.items()
+    if usages[0].operands[1:] == ("path*",)
+    and usages[0].operands[0] in _SCRIPTS
+    and key[0] not in ("fd", "fdfind", "git")
+)
 """Programs whose first argument is a pattern or a script, and whose other arguments are files to read."""
 
 LISTING: Final = word_set("grep egrep fgrep zgrep rg ag ack find fd fdfind ls tree exa eza locate which whereis")
@@ -117,23 +128,37 @@ CHANGING: Final = word_set("""
 GIT_REVIEW: Final = word_set("status diff show log shortlog diff-tree diff-index range-diff whatchanged")
 """Git subcommands that look at one's own work."""
 
-GIT_EXPLORING: Final = word_set("""
-    blame grep ls-files ls-tree ls-remote rev-parse describe cat-file rev-list for-each-ref reflog merge-base
-    name-rev check-ignore count-objects var help version show-ref show-branch check-attr cherry fetch merge-tree
-""")
-"""Other Git subcommands that only look."""
-
-GIT_LISTS: Final[dict[str, frozenset[str]]] = {
-    "branch": word_set("-a -r -v -vv -av -avv --list --all --remotes --show-current --contains --merged --no-merged"),
-    "tag": word_set("-l --list --contains --points-at --sort"),
-    "remote": word_set("-v show get-url"),
-    "stash": word_set("list show"),
-    "worktree": word_set("list"),
-    "config": word_set("--get --get-all --list -l get list"),
+_GIT_LISTS: Final[dict[str, frozenset[str]]] = {
+    "branch": word_set("-a -r -v -vv -av -avv --all --remotes --show-current"),
+    "tag": word_set("--sort"),
+    "remote": word_set("-v show"),
+    "stash": frozenset(),
+    "worktree": frozenset(),
+    "config": frozenset(),
     "submodule": word_set("status"),
     "notes": word_set("show list"),
-    "bisect": word_set("log visualize"),
+    "bisect": word_set("visualize"),
 }
+
+_GIT: Final = frozenset(key[1] for key in USAGES if key[0] == "git" and len(key) > 1)
+
+GIT_EXPLORING: Final = (_GIT - GIT_REVIEW - _GIT_LISTS.keys()) | word_set(
+    "ls-remote var help fetch merge-tree show-branch"
+)
+"""Other Git subcommands that only look."""
+
+
+def _git_lists() -> dict[str, frozenset[str]]:
+    """Return what the table has of the subcommands that can also change something, beside what it leaves out."""
+    lists = dict(_GIT_LISTS)
+    for key, usages in USAGES.items():
+        if key[0] == "git" and key[1:2] and key[1] in lists:
+            required = [option for usage in usages for option in usage.required]
+            lists[key[1]] |= {*key[2:], *required}
+    return lists
+
+
+GIT_LISTS: Final = _git_lists()
 """Git subcommands that only look if they have no arguments, or if one of these comes first."""
 
 GH_EXPLORING: Final = word_set("view list status diff checks watch download search")

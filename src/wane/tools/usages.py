@@ -34,8 +34,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from wane.tools.programs import word_set
-
 _TABLE: Final = r"""
 : | echoed*
 true | echoed*
@@ -194,7 +192,6 @@ pip3 = pip
 uv = pip
 ruff = pip
 black = cmake
-rustc !--version,-V --version -vV | none
 docker !--version,-v --version -v | none
 curl = pip
 wget = pip
@@ -370,5 +367,7 @@ USAGES: Final = _usages()
 PROGRAMS: Final = frozenset(key[0] for key in USAGES)
 """The programs of the table."""
 
-BUILTINS: Final = word_set(": true false echo printf pwd exit set test [ type command")
+BUILTINS: Final = frozenset(
+    {":", "true", "false", "echo", "printf", "pwd", "exit", "set", "test", "[", "type", "command"}
+)
 """Commands of the shell itself, which no file of the same name replaces."""

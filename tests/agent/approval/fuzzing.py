@@ -101,6 +101,33 @@ def mutated(randomness: random.Random) -> str:
     return line
 
 
+_VALUES: Final = {
+    "pair": ["a 1"], "patterns": ["names.txt"], "path": ["README.md", "src"], "tree": ["README.md"], "plus": ["+%Y"],
+    "format": ["%h"], "few": ["2"], "sed": ["p"], "awk": ["'{print $1}'"], "jq": [".version"], "tested": ["README.md"],
+}  # fmt: skip
+"""Values of each kind; those of the others are texts."""
+
+
+def table_lines() -> Iterator[str]:
+    """Yield a line for each option of the table, with each of some values, on files and on directories."""
+    for key, usages in USAGES.items():
+        for usage in usages:
+            name = " ".join([*key, *sorted(usage.required, key=len)[:1]])
+            kinds = [kind.rstrip("*?") for kind in usage.operands]
+            operands = [" ".join(_VALUES.get(kind, ["mark"])[0] for kind in kinds)]
+            if "path*" in usage.operands or "tree*" in usage.operands:
+                first = " ".join(_VALUES.get(kind, ["main"])[0] for kind in kinds[:-1])
+                operands += [f"{first} .", f"{first} src docs", first]
+            for option, kind in [("", ""), *usage.options.items()]:
+                values = _VALUES.get(kind, ["1", "mark"]) if kind else [""]
+                values += [""] if option in usage.optional else []
+                for value in values:
+                    attached = f"{option}={value}" if option.startswith("--") else f"{option}{value}"
+                    written = attached if option in usage.optional and value else f"{option} {value}"
+                    for operand in operands:
+                        yield " ".join(filter(None, (name, written.strip(), operand.strip())))
+
+
 class Range:
     """A project, with a home directory and an outside, in which lines are run."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.approval.fuzzing import SHELLS, TOKEN, Range, mutated
+from tests.agent.approval.fuzzing import SHELLS, TOKEN, Range, mutated, table_lines
 from tests.marks import wide
 
 pytestmark = [
@@ -18,6 +18,8 @@ pytestmark = [
     pytest.mark.skipif(not all(map(shutil.which, SHELLS)), reason="needs dash and bash"),
 ]
 LINES = 1_500
+SHARES = 11
+"""Parts of the lines of the table, of which every run takes one."""
 
 
 @pytest.fixture
@@ -52,3 +54,13 @@ def test_mutated_lines_that_read_do_no_more(seed: int, shooting: Range) -> None:
             harm = list(shooting.harm(line))
             assert not harm, (line, harm)
     assert reading > LINES // 20, "the lines are not harmless enough to show anything"
+
+
+@pytest.mark.parametrize("share", [0, *wide(*range(1, SHARES))])
+def test_no_option_of_the_table_does_more_than_read(share: int, shooting: Range) -> None:
+    lines = list(dict.fromkeys(table_lines()))[share::SHARES]
+    reading = [line for line in lines if shooting.reads(line)]
+    assert len(reading) > len(lines) * 0.8, "an option of the table is allowed"
+    for line in reading:
+        harm = list(shooting.harm(line))
+        assert not harm, (line, harm)
