@@ -22,9 +22,7 @@ NEUTRAL: Final = word_set("""
 KEYWORDS: Final = word_set("do then else elif if while until ! { time")
 """Shell words that may precede a command."""
 
-_READING: Final = frozenset(
-    key[0] for key, usages in USAGES.items() if any(usage.operands or not usage.required for usage in usages)
-)
+_READING: Final = frozenset(key[0] for key, (usage, *_) in USAGES.items() if usage.operands or not usage.required)
 """Programs that do more than say their version and of which it is known how they only read: the one table of these."""
 
 EXPLORING: Final = (_READING - NEUTRAL - {"git", "command", "openssl", "unzip"}) | word_set("""
