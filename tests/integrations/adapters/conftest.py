@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# These frameworks report each run to their makers.
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+os.environ["AGNO_TELEMETRY"] = "false"
 
 SHARED_RUN = {
     "test_requests_stay_within_the_budget",

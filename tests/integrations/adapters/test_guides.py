@@ -138,6 +138,14 @@ def test_agno(serve: Serve) -> None:
     assert marked(server) == [True]
 
 
+def test_haystack(serve: Serve) -> None:
+    pytest.importorskip("haystack", reason="needs the extra haystack")
+    server = serve(DONE)
+    (example,) = examples("haystack.md")
+    assert run(example)["result"]["last_message"].text == "Done."
+    assert marked(server) == [True]
+
+
 def test_agent_framework(serve: Serve) -> None:
     pytest.importorskip("agent_framework_openai", reason="needs the extra agent-framework, and agent-framework-openai")
     server = serve(DONE)

@@ -14,6 +14,7 @@ import pytest
     [
         ("wane.integrations.agent_framework", "agent_framework", "agent-framework"),
         ("wane.integrations.agno", "agno", "agno"),
+        ("wane.integrations.haystack", "haystack", "haystack"),
         ("wane.integrations.google_adk", "google.adk", "google-adk"),
         ("wane.integrations.inspect_ai", "inspect_ai", "inspect-ai"),
         ("wane.integrations.openhands", "openhands", "openhands"),
