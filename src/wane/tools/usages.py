@@ -17,6 +17,7 @@ A line, continued by lines that begin with blanks, is a program, with its subcom
 | `path` | a file below the directory, over links too |
 | `tested` | likewise, or a number that the shell knows |
 | `tree` | likewise, with all that is below it, because the program follows links there |
+| `mark` | a text that separates fields |
 | `pattern` | a text that takes the place of the first operand |
 | `patterns` | a file below the directory, whose lines do so |
 | `pair` | two texts |
@@ -24,6 +25,10 @@ A line, continued by lines that begin with blanks, is a program, with its subcom
 | `plus` | a text that begins with `+` |
 | `few` | a number of at most two digits |
 | `sed`, `awk`, `jq` | a script that prints parts of its input; as an option's value it takes the operand's place |
+
+A text that is a word of its own, and no pattern or mark, must be a name below the directory all the same, and may not
+begin with `-`: a release in which the option takes no value would take it for a file or an option. For the same reason
+options of Git that list branches and the like have values only if they are attached: Git would make a branch of others.
 
 An option that follows links, writes a file, starts a program, waits for ever or names files in a file is left out.
 """
@@ -66,21 +71,21 @@ tac -b -s= | path*
 rev | path*
 fold -sb -w= --width= --spaces | path*
 fmt -us -w= --width= | path*
-cut -sz -d= -f= -c= -b= --delimiter= --fields= --characters= --bytes= --complement --only-delimited
+cut -sz -d=mark -f= -c= -b= --delimiter=mark --fields= --characters= --bytes= --complement --only-delimited
     --output-delimiter= | path*
 tr -cCdst | text*
-paste -sz -d= --delimiters= --serial | path*
-column -txneRr -s= -c= -o= -N= --table --separator= | path*
+paste -sz -d=mark --delimiters= --serial | path*
+column -txneRr -s=mark -c= -o= -N= --table --separator= | path*
 expand -i -t= --tabs= | path*
 unexpand -a -t= --tabs= | path*
-join -i -t= -1= -2= -j= -a= -v= -e= -o= | path*
+join -i -t=mark -1= -2= -j= -a= -v= -e= -o= | path*
 comm -123z --check-order --nocheck-order --output-delimiter= --total | path*
 cmp -bls -n= -i= --silent --quiet --print-bytes --verbose | path*
 diff -abBcdeEiNnpqrsTtuwyZ -U= -C= -W= -x= -I= -L= --brief --color[=] --context[=] --unified[=] --exclude=
     --ignore-all-space --ignore-blank-lines --ignore-case --ignore-space-change --label= --new-file --recursive
     --report-identical-files --side-by-side --strip-trailing-cr --suppress-common-lines --text --width= --minimal
     --no-dereference | tree*
-sort -bdfgiMhnRrVmsuzcC -k= -t= --key= --field-separator= --numeric-sort --human-numeric-sort --version-sort
+sort -bdfgiMhnRrVmsuzcC -k= -t=mark --key= --field-separator=mark --numeric-sort --human-numeric-sort --version-sort
     --general-numeric-sort --month-sort --reverse --unique --stable --ignore-case --ignore-leading-blanks
     --dictionary-order --check[=] --zero-terminated | path*
 uniq -cdDiuz -f= -s= -w= --count --repeated --unique --ignore-case --skip-fields= --skip-chars= --check-chars= | path?
@@ -140,7 +145,7 @@ xxd -abeEipu -c= -g= -l= -o= -s= | path?
 hexdump -bcCdovx -n= -s= | path*
 strings -af -n= -t= -e= -# --all --bytes= --radix= | path*
 sed -nErsuz -e=sed --quiet --silent --regexp-extended --expression=sed | sed path*
-awk -F= -v= | awk path*
+awk -F=mark -v= | awk path*
 gawk = awk
 mawk = awk
 jq -acCeMnrRsSj --arg=pair --argjson=pair --compact-output --color-output --exit-status --indent= --join-output
@@ -164,7 +169,7 @@ lscpu -aebcJpxy | none
 tty -s | none
 locale -a | none
 getconf -a | text?
-seq -w -s= -f= | few few?
+seq -w -s=mark -f= | few few?
 expr | text*
 
 python !--version,-V --version -V | none
@@ -225,26 +230,26 @@ git reflog LOG | none
 git reflog show LOG | path*
 git stash list LOG | none
 git stash show LOG -u --include-untracked --only-untracked | text?
-git shortlog -sne -w[=] -c --summary --numbered --email --group= --no-merges --since= --until= --after= --before=
-    --author= --all | path*
-git branch -arvq --all --remotes --verbose --show-current --sort= --format=format --no-color --color[=] --column[=]
-    --no-column --abbrev= | none
+git shortlog -sne -w[=] -c --summary --numbered --email --group[=] --no-merges --since[=] --until[=] --after[=]
+    --before[=] --author[=] --all | path*
+git branch -arvq --all --remotes --verbose --show-current --sort[=] --format[=]format --no-color --color[=] --column[=]
+    --no-column --abbrev[=] | none
 git branch !--list,--merged,--no-merged,--contains,--no-contains,--points-at -arvi --list --all --remotes --verbose
-    --sort= --format=format --merged[=] --no-merged[=] --contains[=] --no-contains[=] --points-at= --ignore-case
+    --sort[=] --format[=]format --merged[=] --no-merged[=] --contains[=] --no-contains[=] --points-at[=] --ignore-case
     --no-color | text*
-git tag -n[=] --sort= --format=format --column[=] | none
+git tag -n[=] --sort[=] --format[=]format --column[=] | none
 git tag !-l,--list,--contains,--no-contains,--merged,--no-merged,--points-at -li -n[=] --list --contains[=]
-    --no-contains[=] --merged[=] --no-merged[=] --points-at= --sort= --format=format --ignore-case | text*
+    --no-contains[=] --merged[=] --no-merged[=] --points-at[=] --sort[=] --format[=]format --ignore-case | text*
 git remote -v --verbose | none
 git remote get-url --all --push | text
 git config !--list,-l -lz --list --local --global --system --worktree --null --name-only --show-origin --show-scope
     --includes --no-includes | none
 git config !--get,--get-all,--get-regexp,--get-urlmatch -z --get --get-all --get-regexp --get-urlmatch --local
-    --global --system --null --name-only --show-origin --show-scope --bool --int --path --type= --default= | text
+    --global --system --null --name-only --show-origin --show-scope --bool --int --path --type[=] --default[=] | text
     text?
-git config --local --global --system --show-origin --show-scope --bool --int --type= | text
+git config --local --global --system --show-origin --show-scope --bool --int --type[=] | text
 git config list -z --local --global --system --show-origin --show-scope --name-only | none
-git config get -z --all --local --global --system --show-origin --show-scope --default= --type= | text
+git config get -z --all --local --global --system --show-origin --show-scope --default[=] --type[=] | text
 git rev-parse -q --abbrev-ref[=] --short[=] --verify --quiet --show-toplevel --show-prefix --show-cdup
     --show-superproject-working-tree --git-dir --absolute-git-dir --git-common-dir --is-inside-work-tree
     --is-inside-git-dir --is-bare-repository --is-shallow-repository --symbolic --symbolic-full-name --all
@@ -252,21 +257,21 @@ git rev-parse -q --abbrev-ref[=] --short[=] --verify --quiet --show-toplevel --s
 git rev-list -# -n= --all --count --max-count= --skip= --since= --until= --author= --grep= --no-merges --merges
     --first-parent --reverse --left-right --branches[=] --tags[=] --remotes[=] --oneline --abbrev-commit --parents
     --objects --topo-order --date-order --ancestry-path --max-parents= | path*
-git ls-files -cdimostuvkz -x= --cached --deleted --modified --others --ignored --stage --unmerged --killed --exclude=
+git ls-files -cdimostuvkz -x= --cached --deleted --modified --others --ignored --stage --unmerged --killed --exclude[=]
     --exclude-standard --full-name --error-unmatch --directory --no-empty-directory --eol --deduplicate --abbrev[=]
-    --with-tree= --format=format | path*
+    --with-tree[=] --format[=]format | path*
 git ls-tree -drtlz --long --name-only --name-status --object-only --full-name --full-tree --abbrev[=] | path*
 git cat-file -ptse | text text?
 git show-ref -dsq --head --heads --branches --tags --dereference --verify --quiet --hash[=] --abbrev[=] --exists |
     text*
-git for-each-ref --count= --format=format --sort= --points-at= --contains[=] --no-contains[=] --merged[=]
+git for-each-ref --count[=] --format[=]format --sort[=] --points-at[=] --contains[=] --no-contains[=] --merged[=]
     --no-merged[=] --ignore-case | text*
 git merge-base -a --all --octopus --is-ancestor --fork-point --independent | path*
-git name-rev --tags --all --name-only --always --refs= --exclude= | path*
-git describe --all --tags --always --long --contains --exact-match --first-parent --abbrev= --match= --exclude=
-    --candidates= | path*
-git blame -bcefhklMnpstwC -L= -M[=] -C[=] --date= --since= --porcelain --line-porcelain --root --show-name
-    --show-number --show-email --abbrev= --color-lines --first-parent --ignore-rev= --reverse | path*
+git name-rev --tags --all --name-only --always --refs[=] --exclude[=] | path*
+git describe --all --tags --always --long --contains --exact-match --first-parent --abbrev[=] --match[=] --exclude[=]
+    --candidates[=] | path*
+git blame -bcefhklMnpstwC -L= -M[=] -C[=] --date[=] --since[=] --porcelain --line-porcelain --root --show-name
+    --show-number --show-email --abbrev[=] --color-lines --first-parent --ignore-rev[=] --reverse | path*
 git annotate = git blame
 git grep -abcEFGHhIiLlnoPpqvwWz -# -A= -B= -C= -e=pattern -m= --after-context= --before-context= --break --cached
     --color[=] --column --context= --count --extended-regexp --files-with-matches --files-without-match

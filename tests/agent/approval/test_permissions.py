@@ -289,6 +289,14 @@ def test_the_project_is_the_repository(tmp_path: Path) -> None:
         ("git grep -O./run x", False),
         ("git -c core.pager=./run log", False),
         ("git branch new", False),
+        ("git branch --abbrev new", False),  # a branch of that name
+        ("git branch --sort=-committerdate", True),
+        ("set", False),
+        ("ls -I out", False),  # elsewhere the option takes no value
+        ("ls -I -R .", False),
+        ("cut -d / -f 1 README.md", True),
+        ("grep -e -x README.md; head -n -5 README.md; find . -mtime -1", True),
+        ("set -e; ls", True),
         ("git --no-pager log -3; git -C sub status; git config --list; git --version", True),
         ("git -C .. status", False),
         ("git status --ignored=x; git log --format=%h", True),

@@ -61,7 +61,7 @@ _LOOP_VARIABLE: Final = re.compile(r"[a-z][a-z0-9]*")
 _PLAIN_VALUE: Final = re.compile(r"[\w./,:=@%+^-]+", re.ASCII)
 _SIGNATURE: Final = re.compile(r"%G|signature")
 _EXPRESSIONS: Final = {"*": ".*", "?": "."}
-_KINDS: Final = word_set("text echoed path tested tree pattern patterns pair format plus few sed awk jq")
+_KINDS: Final = word_set("text echoed path tested tree mark pattern patterns pair format plus few sed awk jq")
 _GIT_FLAGS: Final = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
 
 
@@ -457,13 +457,19 @@ class _Walk:
                     continue
                 values = [_Argument(value)] if value is not None else []
                 while len(values) < (2 if kind == "pair" else 1):
-                    if not waiting:
+                    if not waiting or not (usage.words or self._is_harmless(kind, waiting[0], starts)):
                         raise _AsksError
                     values.append(waiting.pop(0))
                 if not all(self._is_kind(kind, one, starts) for one in values):
                     raise _AsksError
                 replaced = replaced or kind in ("pattern", "patterns", *usage.operands[:1])
         return operands, given, replaced and usage.operands[:1] != ("path*",)
+
+    def _is_harmless(self, kind: str, value: _Argument, starts: frozenset[str]) -> bool:
+        """Whether a value that is a word of its own does no harm where a release takes it for an operand."""
+        if kind in ("pattern", "mark", "sed") or re.fullmatch(r"-[0-9]+", value.text or ""):
+            return True
+        return value.text is not None and value.text[:1] != "-" and self._is_below(value.text, starts)
 
     def _split(self, usage: Usage, word: str) -> list[tuple[str, str | None]]:
         """Return the options that a word holds, each with the value that is attached to it."""
@@ -498,7 +504,7 @@ class _Walk:
         if text is None:
             return False
         match kind:
-            case "text" | "pattern" | "pair":
+            case "text" | "mark" | "pattern" | "pair":
                 return True
             case "path" | "patterns" | "tested":
                 return self._is_below(text, starts)
