@@ -376,3 +376,16 @@ def test_the_shared_sessions(name: str, calls: int, parts: int, turns: int, comp
     assert sum(call.usage.total_input for call in session.calls if call.usage) == total
     assert session.problems == []
     assert all(part.needs for part in session.parts if part.kind is Kind.REASONING)
+
+
+def test_copies_at_the_head_of_a_fork_count_in_their_origin_without_ids_of_turns(tmp_path: Path) -> None:
+    head = [META, message("user", "go"), call("a"), cost(1), output("a", "x"), message("assistant", "ok"), cost(2)]
+    write_lines(tmp_path / "rollout-1.jsonl", *head)
+    dated = [{**line, "timestamp": "2026-02-02T00:00:00Z"} for line in head]
+    own = [message("user", "on"), message("assistant", "yes"), cost(3)]
+    write_lines(
+        tmp_path / "rollout-2.jsonl", {**dated[0], "payload": {**META["payload"], "id": "other"}}, *dated[1:], *own
+    )
+    first, second = (recording.session for recording in gather([tmp_path]).recordings)
+    assert [made.inherited for made in first.calls] == [False, False]
+    assert [made.inherited for made in second.calls] == [True, True, False]

@@ -368,3 +368,24 @@ def test_lines_of_aider_in_any_order_are_sessions(lines: list[str]) -> None:
         for session in read_session(file):
             check(session)
             assert all(part.kind in (Kind.USER, Kind.NOTICE, Kind.TEXT) for part in session.parts)
+
+
+def test_gemini_cli_takes_back_a_turn_that_failed_and_copies_results_when_it_resumes(tmp_path: Path) -> None:
+    lines = (RECORDINGS / "gemini-cli.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    messages = {record["id"]: record for record in records if "id" in record}
+    history: list[Any] = list(records[1]["$set"]["messages"])
+    for name, message in messages.items():
+        history.append({"id": name, "type": message["type"], "content": [{"text": "in another form"}]})
+        if message.get("toolCalls"):
+            results = [result for call in message["toolCalls"] for result in call["result"]]
+            history.append({"id": f"{name}-results", "type": "user", "content": results})
+    again = {"id": "u9", "timestamp": "2026-11-22T09:00:00Z", "type": "user", "content": [{"text": "And multiply?"}]}
+    resumed = [records[0], {"$set": {"messages": history[:1]}}, {"$set": {"messages": history}}]
+    failed = [*resumed, again, {"$set": {"messages": history}}]
+    path = write_lines(tmp_path / "resumed.jsonl", *lines, *failed, *failed)
+    (session,) = map(check, read_session(path))
+    (first,) = read_session(RECORDINGS / "gemini-cli.jsonl")
+    assert (session.parts, session.calls, session.compactions) == (first.parts, first.calls, [])
+    taken_back = "1 message on an abandoned branch (a turn that was edited or tried again)"
+    assert [problem.what for problem in session.problems] == [taken_back] * 2

@@ -125,23 +125,37 @@ class _Log:
     def _checkpoint(self, line: int | None, context: Sequence[Mapping[str, Any]]) -> None:
         names = {text(data.get("id")) for data in context}
         if self._resumed:
-            self._context = {name: message for name, message in self._resumed.items() if name in names}
-            for data in context:
-                if text(data.get("id")) not in self._resumed:
-                    self._message(line, data)
+            self._resume(line, context)
             return
         if names.issuperset(self._context):
             for data in context:
                 if text(data.get("id")) not in self._context:
                     self._message(line, data)
             return
-        # Messages are missing, so this is a compression, and the new ones are its summary.
         new = [_Message(line, data) for data in context if text(data.get("id")) not in self._context]
+        gone = [name not in names for name in self._context]
+        if not new and gone == sorted(gone):
+            # Only the end is missing: the turn failed, and Gemini CLI took it back.
+            self._rewind(list(self._context)[gone.index(True)])
+            return
+        # Messages are missing, so this is a compression, and the new ones are its summary.
         self._context = {name: message for name, message in self._context.items() if name in names}
         self._context |= {text(message.data.get("id")): message for message in new}
         context_messages = set(self._context.values())
         first_kept = next((message for message in self.messages if message in context_messages), None)
         self._pending = (new, first_kept)
+
+    def _resume(self, line: int | None, context: Sequence[Mapping[str, Any]]) -> None:
+        """Take the history as a resumed session writes it: known messages, and their results once more."""
+        self._context = {}
+        for data in context:
+            name = text(data.get("id"))
+            known = self._resumed.get(name)
+            if known is None:
+                known = _Message(line, data)
+                if any("functionResponse" not in block for block in _blocks(data.get("content"))):
+                    self.messages.append(known)
+            self._context[name] = known
 
 
 class _Assembly:
