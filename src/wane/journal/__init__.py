@@ -23,6 +23,7 @@ from wane.journal.records import (
 )
 
 if TYPE_CHECKING:
+    from wane.journal.heads import SessionInfo
     from wane.journal.lines import (
         Clock,
         checksum_of,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     )
     from wane.journal.reader import SessionFile, read
     from wane.journal.receipts import Receipts, SentRequest, sent_requests
-    from wane.journal.store import SESSION_DIR_VARIABLE, SessionInfo, SessionStore, default_root
+    from wane.journal.store import SESSION_DIR_VARIABLE, SessionStore, default_root
     from wane.journal.writer import Journal
 
 __all__ = [
@@ -77,10 +78,11 @@ __all__ = [
 
 # What reads and writes files. Who only follows records, such as a conversation, loads nothing of it.
 _LATER: Final = {
+    "heads": "SessionInfo",
     "lines": "Clock checksum_of new_header read_header read_lines utc_now write_line write_lines",
     "reader": "SessionFile read",
     "receipts": "Receipts SentRequest sent_requests",
-    "store": "SESSION_DIR_VARIABLE SessionInfo SessionStore default_root",
+    "store": "SESSION_DIR_VARIABLE SessionStore default_root",
     "writer": "Journal",
 }
 _MODULE_OF: Final = {name: module for module, names in _LATER.items() for name in names.split()}

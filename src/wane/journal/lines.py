@@ -72,7 +72,7 @@ def new_header(
     if not _SESSION_ID.fullmatch(session_id):
         raise JournalError(f"session id {session_id!r} is not 1 to 64 letters, digits, '-' and '_'")
     created, folder = _to_milliseconds(clock()), str(cwd.absolute())
-    return Header(VERSION, session_id, created, folder, message_format, _wane_version(), owner, parent)
+    return Header(VERSION, session_id, created, folder, message_format, wane_version(), owner, parent)
 
 
 def write_line(record: Header | Record, after: int = 0) -> bytes:
@@ -248,7 +248,8 @@ def _to_milliseconds(moment: datetime) -> datetime:
 
 
 @cache  # it takes half a millisecond to read
-def _wane_version() -> str:
+def wane_version() -> str:
+    """Return the version of the `wane` that runs; "unknown" if it is not installed."""
     try:
         return distribution_version("wane")
     except PackageNotFoundError:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from wane.core.errors import JournalError
+from wane.journal.heads import forget_heads
 from wane.journal.lines import checksum_of, write_line, write_lines
 from wane.journal.receipts import Receipts, sent_requests
 from wane.journal.records import (
@@ -87,6 +88,7 @@ def rewrite(journal: Journal, records: Iterable[Record]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(aside, path)
+        forget_heads(path)
         path.with_name(f"{path.name}.torn").unlink(missing_ok=True)
     except OSError as error:
         aside.unlink(missing_ok=True)

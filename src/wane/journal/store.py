@@ -12,8 +12,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -22,60 +22,18 @@ import platformdirs
 
 from wane.core.errors import JournalError, SessionNotFoundError
 from wane.journal.codec import decode, encode
-from wane.journal.lines import (
-    MESSAGE_PREFIX,
-    REQUEST_PREFIX,
-    Clock,
-    begins_whole,
-    checksum_of,
-    is_whole,
-    read_record,
-    utc_now,
-)
-from wane.journal.reader import open_session, read_header_of
-from wane.journal.records import MessageRecord
-from wane.journal.titles import title_of
+from wane.journal.heads import SUFFIX, Heads, SessionInfo, forget_heads, id_of
+from wane.journal.lines import REQUEST_PREFIX, Clock, utc_now
+from wane.journal.reader import open_session
 from wane.journal.writer import Journal, delete_session
 
 SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
 """Environment variable with the directory for sessions."""
 
 _SLUG_LENGTH: Final = 48
-_SUFFIX: Final = ".jsonl"
 _HEADER_PREFIX: Final = b'{"kind":"session",'
 _CHAIN: Final = re.compile(rb'"chain":"([0-9a-f]{64})"')
 _DELETED: Final = "deleted.jsonl"  # beside the directories of sessions
-
-
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
-    """A session as a list shows it.
-
-    Attributes:
-        id: the session's id.
-        path: its file.
-        modified: when it was last written.
-        size: bytes of its file.
-        cwd: the directory that its agent works in; None if the header cannot be read.
-        created: when it began; None if the header cannot be read.
-        format: name of its messages' format; None if the header cannot be read.
-        parent: for a sub-agent's session of the proxy, as in its header; else empty.
-        messages: number of messages.
-        title: beginning of the user's first words; None if there are none.
-        problem: why it cannot be resumed; None if no problem is known.
-    """
-
-    id: str
-    path: Path
-    modified: datetime
-    size: int
-    cwd: Path | None = None
-    created: datetime | None = None
-    format: str | None = None
-    parent: str = ""
-    messages: int = 0
-    title: str | None = None
-    problem: str | None = None
 
 
 def default_root(environ: Mapping[str, str]) -> Path:
@@ -134,12 +92,17 @@ class SessionStore:
     def sessions(self, cwd: Path | None = None) -> list[SessionInfo]:
         """Return the sessions of a working directory, or all if None, the last written first.
 
-        Lines are checked by checksum, not decoded. A file that cannot be read is listed with its `problem`.
+        Files that have not changed since the last list are not opened. One that cannot be read is listed with its
+        `problem`.
 
         Raises:
             JournalError: if the directory cannot be listed.
         """
-        infos = [info for path in self._paths(cwd) if (info := _describe(path)) is not None]
+        heads = Heads()
+        infos: list[SessionInfo] = []
+        for directory, files in self._newest(cwd).items():
+            infos += heads.of(directory, files)
+        heads.save(existing=[info.path for info in infos])
         return sorted(infos, key=lambda info: (info.modified, info.path.name), reverse=True)
 
     def find(self, prefix: str, cwd: Path | None = None) -> Path:
@@ -165,7 +128,8 @@ class SessionStore:
         Raises:
             JournalError: if the directory cannot be listed.
         """
-        ids = {path: id_of(path) for path in self._paths(cwd)}
+        paths = sorted(Path(entry.path) for _, entry in self._located(cwd))
+        ids = {path: id_of(path) for path in paths}
         matches = matching_ids(prefix, ids.values())
         return {path: id_ for path, id_ in ids.items() if id_ in matches}
 
@@ -179,11 +143,17 @@ class SessionStore:
             SessionNotFoundError: if there is none.
             JournalError: if the directory cannot be listed.
         """
-        for info in self.sessions(cwd):
-            if message_format is not None and info.format not in (message_format, None):
-                continue
-            if info.messages or (info.problem is not None and _was_begun(info.path)):
-                return info
+        heads = Heads()
+        try:
+            for directory, files in self._newest(cwd).items():
+                for info in heads.of(directory, files):
+                    if message_format is not None and info.format not in (message_format, None):
+                        continue
+                    if info.messages or (info.problem is not None and _was_begun(info.path)):
+                        return info
+        finally:
+            # The newest one is another one, or larger, at each start.
+            heads.save(least=2)
         raise SessionNotFoundError(f"there is no session to go on with in {self._folder(cwd)}")
 
     def delete(self, path: Path, *, dry: bool = False) -> int:
@@ -193,6 +163,8 @@ class SessionStore:
             with suppress(OSError), path.open("rb") as lines:
                 deleted = deleted_of(id_of(path), lines)
         freed = delete_session(path, dry=dry)
+        if not dry:
+            forget_heads(path)
         if deleted is not None:
             _note_deleted(self.root, deleted)
         if not dry and path.parent.parent != self.root:
@@ -207,27 +179,53 @@ class SessionStore:
             JournalError: if the directory cannot be listed.
         """
         written = []
-        for path in self._paths(cwd):
-            with suppress(OSError):  # removed since it was listed
-                written.append((path.stat().st_mtime, path))
+        for files in self._newest(cwd).values():
+            written += [(status.st_mtime, path) for path, status in files]
         return [path for written_at, path in sorted(written) if written_at < time.timestamp()]
 
     def _folder(self, cwd: Path | None) -> Path:
         return self.root if cwd is None else self.directory(cwd)
 
-    def _paths(self, cwd: Path | None) -> Iterator[Path]:
-        directory = self._folder(cwd)
-        patterns = [f"*{_SUFFIX}", f"*/*{_SUFFIX}"]
-        if cwd is None:
-            patterns = [f"*/{pattern}" for pattern in patterns]
+    def _newest(self, cwd: Path | None) -> dict[Path, list[tuple[Path, os.stat_result]]]:
+        """Return the files of the sessions by their working directory's directory, each list newest first."""
+        files: dict[Path, list[tuple[Path, os.stat_result]]] = {}
+        for directory, entry in self._located(cwd):
+            with suppress(OSError):  # removed since it was listed
+                files.setdefault(directory, []).append((Path(entry.path), entry.stat()))
+        for listed in files.values():
+            listed.sort(key=lambda file: (file[1].st_mtime_ns, file[0].name), reverse=True)
+        return files
+
+    def _located(self, cwd: Path | None) -> Iterator[tuple[Path, os.DirEntry[str]]]:
+        """Yield the files of the sessions, each with its working directory's directory: a proxy's are one below it."""
+        folder = self._folder(cwd)
         try:
-            # Unlike `glob`, this raises an error if the directory may not be read.
-            next(directory.iterdir(), None)
-            yield from sorted(path for pattern in patterns for path in directory.glob(pattern))
+            directories = (
+                [folder] if cwd is not None else [Path(entry) for entry in os.scandir(folder) if entry.is_dir()]
+            )
+            for directory in directories:
+                for entry in _entries(directory, cwd is None):
+                    if entry.name.endswith(SUFFIX):
+                        yield directory, entry
+                    elif entry.is_dir():
+                        for inner in _entries(entry.path, True):
+                            if inner.name.endswith(SUFFIX):
+                                yield directory, inner
         except FileNotFoundError:
             return
         except OSError as error:
-            raise JournalError(f"cannot list the sessions in {directory}: {error.strerror or error}") from error
+            raise JournalError(f"cannot list the sessions in {folder}: {error.strerror or error}") from error
+
+
+def _entries(folder: Path | str, lenient: bool) -> list[os.DirEntry[str]]:
+    """Return what is in a folder; nothing if it cannot be read and `lenient`: another one's, or gone meanwhile."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        if lenient:
+            return []
+        raise
 
 
 def matching_ids(prefix: str, ids: Iterable[str]) -> set[str]:
@@ -312,31 +310,6 @@ def _note_deleted(root: Path, deleted: Deleted) -> None:
             os.close(handle)
 
 
-def _describe(path: Path) -> SessionInfo | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None  # removed since it was listed
-    info = SessionInfo(id_of(path), path, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
-    try:
-        with open_session(path) as stream:
-            header, checksum = read_header_of(stream, path)
-            cwd, parent = Path(header.cwd), header.parent
-            info = replace(info, id=header.id, cwd=cwd, created=header.created, format=header.format, parent=parent)
-            for number, line in enumerate(stream, start=2):
-                if not is_whole(line, checksum):
-                    # A last line that was cut short is not a problem: opening repairs it.
-                    whole = not stream.read(1) and not begins_whole(line, checksum)
-                    return info if whole else replace(info, problem=f"{path}, line {number} is damaged")
-                if line.startswith(MESSAGE_PREFIX):
-                    title = info.title or _title(line, checksum)
-                    info = replace(info, messages=info.messages + 1, title=title)
-                checksum = checksum_of(line)
-    except JournalError as error:
-        return replace(info, problem=str(error))
-    return info
-
-
 def _was_begun(path: Path) -> bool:
     """Whether a file that cannot be read is a session of Wane with a whole header line."""
     try:
@@ -345,16 +318,3 @@ def _was_begun(path: Path) -> bool:
     except JournalError:
         return False
     return line.startswith(_HEADER_PREFIX) and line.endswith(b"\n")
-
-
-def _title(line: bytes, checksum: int) -> str | None:
-    try:
-        record = read_record(line, checksum)
-    except JournalError:
-        return None  # opening the session reports it; a list goes on
-    return title_of(record.message) if isinstance(record, MessageRecord) else None
-
-
-def id_of(path: Path) -> str:
-    """Return the id of a session by the name of its file."""
-    return path.name.removesuffix(_SUFFIX).partition("Z-")[2] or path.stem

@@ -366,6 +366,10 @@ def resumable(store: SessionStore, directory: Path) -> list[SessionInfo]:
     return of_the_agent(store.sessions(directory))
 
 
+MOST_CHOICES: Final = 100
+"""Sessions to choose from in a table, the last written; older ones can be named."""
+
+
 def session_table(infos: Sequence[SessionInfo], current: str | None) -> RenderableType:
     """Return a numbered table of sessions to choose from; the current one is marked."""
     from wane.cli.terminal import picture
@@ -375,7 +379,10 @@ def session_table(infos: Sequence[SessionInfo], current: str | None) -> Renderab
     table.expand = True
     table.columns[-1].ratio = 1
     table.columns[-1].overflow = "ellipsis"
-    for number, info in enumerate(infos, start=1):
+    if len(infos) > MOST_CHOICES:
+        table.caption = f"and {len(infos) - MOST_CHOICES:,} older, by the beginning of their id"
+        table.caption_justify = "left"
+    for number, info in enumerate(infos[:MOST_CHOICES], start=1):
         mark = "*" if info.id == current else ""
         title = printable(info.problem or info.title or "")
         table.add_row(f"{mark}{number}", info.id, local_time(info.modified), f"{info.messages:,}", title)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ from wane.proxy.store.base import is_session_id
 
 SHOWN: Final = 20
 """Sessions to show of each other agent; JSON holds all of them."""
+
+MOST_ROWS: Final = 500
+"""Rows of the table of Wane's own sessions: thousands take longer to lay out than anybody reads."""
 
 _SHORT_ID: Final = 12
 _APIS: Final = {
@@ -114,12 +118,14 @@ def short_id(session_id: str) -> str:
 def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, SessionInfo]]:
     """Yield sessions in order, each followed by those of its sub-agents, with the depth of the nesting."""
     ids = {info.id for info in infos}
+    children: dict[str, list[SessionInfo]] = {}
+    for info in infos:
+        children.setdefault(info.parent, []).append(info)
 
     def below(info: SessionInfo, depth: int) -> Iterator[tuple[int, SessionInfo]]:
         yield depth, info
-        for other in infos:
-            if other.parent == info.id:
-                yield from below(other, depth + 1)
+        for child in children.get(info.id, ()):
+            yield from below(child, depth + 1)
 
     for info in infos:
         if info.parent not in ids:
@@ -128,7 +134,7 @@ def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, Ses
 
 def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
     table = plain_table("id", "last written", ">messages", ">size", "*title")
-    for depth, info in below_their_parents(infos):
+    for depth, info in islice(below_their_parents(infos), MOST_ROWS):
         title = Text(printable(info.title or ""))
         if (recorder := described(info.id, info.format)) is not None:
             if info.parent and not depth:
@@ -141,6 +147,8 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
         size = human_bytes(info.size)
         table.add_row("  " * depth + short_id(info.id), local_time(info.modified), f"{info.messages:,}", size, title)
     plain_console().print(table)
+    if len(infos) > MOST_ROWS:
+        sys.stdout.write(f"and {len(infos) - MOST_ROWS:,} more; --json lists them all\n")
 
 
 def _print_others(files: Sequence[SessionFile]) -> None:

@@ -17,8 +17,8 @@ from wane.cli.terminal.text import counted, human_bytes, local_time, say
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError, WaneError
 from wane.formats import get_format
 from wane.journal import Journal, RequestRecord, SessionStore
+from wane.journal.heads import id_of
 from wane.journal.redaction import rewrite, without_messages
-from wane.journal.store import id_of
 from wane.proxy.store.base import Store, StoredSession, is_session_id
 from wane.proxy.store.files import DiskIndex
 from wane.rebuilding import rebuild

@@ -25,8 +25,8 @@ from wane.core import Episode, Item, Kind, Pinned, Step
 from wane.core.errors import JournalError
 from wane.formats import get_format
 from wane.journal import MessageRecord, PassRecord, SessionFile, model_calls, read
+from wane.journal.heads import id_of
 from wane.journal.records import UNKNOWN_PARENT
-from wane.journal.store import id_of
 from wane.journal.titles import TITLE_LENGTH, title_of
 from wane.lab.readers import head, journal
 from wane.lab.readers.databases import is_database

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Header, Journal, Record, SessionStore, read, read_header, utc_now
+from wane.journal.heads import id_of
 from wane.journal.lines import dumped
-from wane.journal.store import id_of
 from wane.proxy.store.base import (
     KEEP,
     Log,

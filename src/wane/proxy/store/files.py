@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from wane.journal.store import id_of
+from wane.journal.heads import id_of
 from wane.proxy.store.base import Match, SessionDigests, Sought, StoreError, is_session_id, root_of, uninterrupted
 
 T = TypeVar("T")

@@ -1,0 +1,188 @@
+"""What a list shows of each session, and a cache of it in each directory, so that a list opens only what has changed.
+
+The cache holds the beginning of what users said, so it is private as the sessions are, and goes when one of them is
+deleted or loses a turn. It can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from wane.core.errors import JournalError
+from wane.journal.lines import MESSAGE_PREFIX, begins_whole, checksum_of, is_whole, read_record, wane_version
+from wane.journal.reader import open_session, read_header_of
+from wane.journal.records import VERSION, MessageRecord
+from wane.journal.titles import title_of
+
+SUFFIX: Final = ".jsonl"
+"""Suffix of the files of sessions."""
+
+_NAME: Final = ".heads.json"  # hidden, because who reads a folder of sessions reads its `.json` files
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as a list shows it.
+
+    Attributes:
+        id: the session's id.
+        path: its file.
+        modified: when it was last written.
+        size: bytes of its file.
+        cwd: the directory that its agent works in; None if the header cannot be read.
+        created: when it began; None if the header cannot be read.
+        format: name of its messages' format; None if the header cannot be read.
+        parent: for a sub-agent's session of the proxy, as in its header; else empty.
+        messages: number of messages.
+        title: beginning of the user's first words; None if there are none.
+        problem: why it cannot be resumed; None if no problem is known.
+    """
+
+    id: str
+    path: Path
+    modified: datetime
+    size: int
+    cwd: Path | None = None
+    created: datetime | None = None
+    format: str | None = None
+    parent: str = ""
+    messages: int = 0
+    title: str | None = None
+    problem: str | None = None
+
+
+class Heads:
+    """The sessions in some directories, each with its cache."""
+
+    def __init__(self) -> None:
+        self._caches: dict[Path, dict[str, Any]] = {}
+        self._changed: dict[Path, int] = {}
+
+    def of(self, directory: Path, paths: Iterable[tuple[Path, os.stat_result]]) -> Iterator[SessionInfo]:
+        """Yield what a list shows of sessions at or below a directory, given the state of their files, in order."""
+        cache = self._caches.setdefault(directory, _loaded(directory))
+        for path, status in paths:
+            key = str(path)[len(str(directory)) + 1 :]  # `relative_to` takes ten times as long
+            stamp = [status.st_mtime_ns, status.st_size]
+            entry = cache.get(key)
+            if entry is not None and entry[:2] == stamp:
+                with suppress(ValueError, TypeError):
+                    yield _restored(path, entry)
+                    continue
+            info = describe(path, status)
+            # A problem names the file, and may have gone when the file is the same: another version reads it.
+            if info.problem is None:
+                cache[key] = [*stamp, *_exported(info)]
+                self._changed[directory] = self._changed.get(directory, 0) + 1
+            yield info
+
+    def save(self, *, existing: Iterable[Path] | None = None, least: int = 1) -> None:
+        """Write the caches of which at least some entries have changed; with the paths that exist, only those stay."""
+        names = None if existing is None else {str(path) for path in existing}
+        for directory, entries in self._caches.items():
+            gone = [] if names is None else [key for key in entries if f"{directory}{os.sep}{key}" not in names]
+            if self._changed.get(directory, 0) + len(gone) < least:
+                continue
+            for key in gone:
+                del entries[key]
+            data = json.dumps({"of": _version(), "heads": entries}, separators=(",", ":")).encode()
+            partial = directory / f"{_NAME}.{os.getpid()}"
+            # A list that cannot be kept, such as in a read-only directory, is made again.
+            with suppress(OSError):
+                try:
+                    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                        file.write(data)
+                    partial.replace(directory / _NAME)
+                finally:
+                    partial.unlink(missing_ok=True)
+
+
+def forget_heads(path: Path) -> None:
+    """Delete what is cached of a session's directory, because a session there lost some of its content."""
+    for directory in (path.parent, path.parent.parent):
+        with suppress(OSError):
+            (directory / _NAME).unlink(missing_ok=True)
+
+
+def describe(path: Path, status: os.stat_result) -> SessionInfo:
+    """Return what a list shows of a session, read from its file.
+
+    Lines are checked by checksum, not decoded. A file that cannot be read has a `problem`.
+    """
+    info = SessionInfo(id_of(path), path, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
+    try:
+        with open_session(path) as stream:
+            header, checksum = read_header_of(stream, path)
+            cwd, parent = Path(header.cwd), header.parent
+            info = replace(info, id=header.id, cwd=cwd, created=header.created, format=header.format, parent=parent)
+            messages, title = 0, None
+            for number, line in enumerate(stream, start=2):
+                if not is_whole(line, checksum):
+                    # A last line that was cut short is not a problem: opening repairs it.
+                    whole = not stream.read(1) and not begins_whole(line, checksum)
+                    problem = None if whole else f"{path}, line {number} is damaged"
+                    return replace(info, messages=messages, title=title, problem=problem)
+                if line.startswith(MESSAGE_PREFIX):
+                    messages += 1
+                    title = title or _title(line, checksum)
+                checksum = checksum_of(line)
+    except JournalError as error:
+        return replace(info, problem=str(error))
+    return replace(info, messages=messages, title=title)
+
+
+def id_of(path: Path) -> str:
+    """Return the id of a session by the name of its file."""
+    return path.name.removesuffix(SUFFIX).partition("Z-")[2] or path.stem
+
+
+def _title(line: bytes, checksum: int) -> str | None:
+    try:
+        record = read_record(line, checksum)
+    except JournalError:
+        return None  # opening the session reports it; a list goes on
+    return title_of(record.message) if isinstance(record, MessageRecord) else None
+
+
+def _version() -> list[Any]:
+    # What a title is may change with any version.
+    return [VERSION, wane_version()]
+
+
+def _loaded(directory: Path) -> dict[str, Any]:
+    try:
+        data = json.loads((directory / _NAME).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict) or data.get("of") != _version() or not isinstance(data.get("heads"), dict):
+        return {}
+    return {key: entry for key, entry in data["heads"].items() if isinstance(entry, list) and len(entry) == 9}
+
+
+def _exported(info: SessionInfo) -> list[Any]:
+    created = None if info.created is None else info.created.isoformat()
+    return [info.id, str(info.cwd), created, info.format, info.parent, info.messages, info.title]
+
+
+def _restored(path: Path, entry: list[Any]) -> SessionInfo:
+    modified, size, id_, cwd, created, form, parent, messages, title = entry
+    return SessionInfo(
+        id_,
+        path,
+        # As `st_mtime` would give it.
+        datetime.fromtimestamp(modified / 1e9, UTC),
+        size,
+        Path(cwd),
+        datetime.fromisoformat(created),
+        form,
+        parent,
+        messages,
+        title,
+    )
