@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.journal.support import said
+from wane.core.errors import JournalError
 from wane.journal import Journal, SessionInfo, SessionStore, read, utc_now
 from wane.journal.redaction import rewrite, without_messages
 
@@ -136,3 +137,18 @@ def test_going_on_reads_the_newest_alone(store: SessionStore, cwd: Path) -> None
             os.utime(path, (at, at))
     assert store.latest(cwd).title == "newest"
     assert not (store.directory(cwd) / CACHE).exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_place_of_a_session_is_named_and_never_read(store: SessionStore, cwd: Path) -> None:
+    begin(store, cwd, "one")
+    pipe = store.directory(cwd) / "20990101T000000Z-abc.jsonl"
+    os.mkfifo(pipe)
+    infos = {info.path: info.problem for info in store.sessions()}
+    assert "it is not a file" in (infos[pipe] or "")
+    assert store.latest(cwd).title == "one"
+    for work in (read, Journal.open):
+        with pytest.raises(JournalError, match="it is not a file"):
+            work(pipe)
+    store.delete(pipe)
+    assert not pipe.exists()

@@ -136,10 +136,12 @@ def test_a_beginning_without_a_title_is_no_error_and_no_more_of_a_file_is_read(t
     write_lines(folder / "huge.jsonl", {"type": "summary", "summary": "x" * LOOKED_AT}, claude("far away"))
     (folder / "gone.jsonl").symlink_to(folder / "nothing")
     (folder / "folder.jsonl").mkdir()
+    os.mkfifo(folder / "pipe.jsonl")
     heads = {file.path.stem: look_into(file) for file in find_sessions({}, tmp_path)}
     assert heads["command"].title == "/init"
     assert [heads[name].title for name in ("empty", "garbage", "huge")] == ["", "", ""]
     assert heads["folder"].problem == "cannot be read: Is a directory"
+    assert heads["pipe"].problem == "cannot be read: it is a pipe or a device, not a file"
     assert "gone" not in heads
 
 

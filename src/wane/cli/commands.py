@@ -17,6 +17,7 @@ from wane.cli.flags import (
     FormatName,
     Full,
     Json,
+    MaxUnpacked,
     PolicyName,
     PolicyOptions,
     StoreName,
@@ -28,6 +29,7 @@ from wane.cli.lab.commands import LAB_COMMANDS
 from wane.cli.parser import Command
 from wane.cli.proxy.commands import PROXY_COMMANDS
 from wane.flags import Flag
+from wane.lab.names import MAX_UNPACKED
 from wane.research import is_research_installed, load_research
 
 AGENT_TEXT: Final = """\
@@ -103,6 +105,7 @@ class PlanOptions:
         ),
     ] = "chars"
     format: FormatName = "auto"
+    max_unpacked: MaxUnpacked = MAX_UNPACKED
     annotate: WhoMarks = "auto"
     tasks: Annotated[bool, Flag("--tasks", "Also read tasks, if the agent grouped its episodes into them.")] = False
     tool_classes: ToolClasses = ()

@@ -43,6 +43,15 @@ FormatName: TypeAlias = Annotated[
     Literal["auto", ReaderName],
     Flag("--format", "Format of the input. The default is auto: Wane recognises it.", "FORMAT"),
 ]
+MaxUnpacked: TypeAlias = Annotated[
+    int,
+    Flag(
+        "--max-unpacked",
+        "Refuse a compressed file that holds more than this many bytes. The default is 2g.",
+        "SIZE",
+        read=values.size,
+    ),
+]
 WhoMarks: TypeAlias = Annotated[
     Literal["auto", "model", "infer"],
     Flag(

@@ -74,7 +74,7 @@ class Heads:
             entry = cache.get(key)
             if entry is not None and entry[:2] == stamp:
                 with suppress(ValueError, TypeError):
-                    yield _restored(path, entry)
+                    yield _restored(path, status, entry)
                     continue
             info = describe(path, status)
             # A problem names the file, and may have gone when the file is the same: another version reads it.
@@ -171,18 +171,8 @@ def _exported(info: SessionInfo) -> list[Any]:
     return [info.id, str(info.cwd), created, info.format, info.parent, info.messages, info.title]
 
 
-def _restored(path: Path, entry: list[Any]) -> SessionInfo:
-    modified, size, id_, cwd, created, form, parent, messages, title = entry
-    return SessionInfo(
-        id_,
-        path,
-        # As `st_mtime` would give it.
-        datetime.fromtimestamp(modified / 1e9, UTC),
-        size,
-        Path(cwd),
-        datetime.fromisoformat(created),
-        form,
-        parent,
-        messages,
-        title,
-    )
+def _restored(path: Path, status: os.stat_result, entry: list[Any]) -> SessionInfo:
+    _, size, session_id, cwd, created, form, parent, messages, title = entry
+    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+    began = datetime.fromisoformat(created)
+    return SessionInfo(session_id, path, modified, size, Path(cwd), began, form, parent, messages, title)

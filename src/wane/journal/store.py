@@ -160,7 +160,7 @@ class SessionStore:
         """Delete a session's file, and what belongs to it, as `delete_session` does, and remember that it was there."""
         deleted = None
         if not dry:
-            with suppress(OSError), path.open("rb") as lines:
+            with suppress(JournalError), open_session(path) as lines:
                 deleted = deleted_of(id_of(path), lines)
         freed = delete_session(path, dry=dry)
         if not dry:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,9 @@ import zstandard
 
 from tests.lab.readers.promises import SESSIONS, check, needs_sessions
 from wane import FormatError, JournalError, SessionNotFoundError, chars
-from wane.lab.readers import READER_NAMES, find_files, join, read_file, read_session
+from wane.lab.readers import READER_NAMES, find_files, gather, head, join, read_file, read_session
+from wane.lab.readers.building.lines import unpacked
+from wane.lab.readers.kin import first_record
 
 CHAT = json.dumps([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}])
 
@@ -143,3 +147,50 @@ def test_every_recorded_session_is_recognised_by_its_folder() -> None:
     for source in ("claude-code", "codex", "pi"):
         files = find_files(SESSIONS / source)
         assert [read_file(file)[0].source for file in files] == [source] * len(files)
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstandard.compress)])
+def test_a_compressed_file_holds_no_more_than_is_allowed(
+    tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / f"a.json{suffix}"
+    path.write_bytes(pack(CHAT.encode() + b"\n" * 3_000_000))
+    assert len(read_session(path)) == 1
+    with pytest.raises(FormatError, match=r"a\.json.*: it holds more than 2,000,000 bytes, decompressed; .*unpacked"):
+        read_session(path, max_unpacked=2_000_000)
+    # Sessions of Codex are decompressed by their reader.
+    codex = tmp_path / f"rollout-1.jsonl{suffix}"
+    codex.write_bytes(pack(b'{"type":"session_meta","payload":{"id":"1"}}\n' + b"\n" * 3_000_000))
+    with pytest.raises(FormatError, match="it holds more than 2,000,000 bytes, decompressed"):
+        read_session(codex, max_unpacked=2_000_000)
+
+
+def test_what_zstd_holds_is_taken_in_steps_and_not_copied(tmp_path: Path) -> None:
+    """It was decompressed whole, and for each piece that was read the rest was copied: quadratic in the content."""
+    path = tmp_path / "a.zst"
+    path.write_bytes(zstandard.compress(bytes(64_000_000)))
+    tracemalloc.start()
+    try:
+        with unpacked(path) as file:
+            assert [len(file.read(10_000)) for _ in range(20)] == [10_000] * 20
+            _, peak = tracemalloc.get_traced_memory()
+            assert sum(len(piece) for piece in iter(lambda: file.read(1 << 20), b"")) == 63_800_000
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000_000
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.jsonl.gz"])
+def test_a_pipe_or_device_is_refused_and_not_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    os.mkfifo(path)
+    for target in (path, Path("/dev/zero")):
+        for read in (read_session, read_file, lambda path: gather([path])):
+            with pytest.raises(JournalError, match="a pipe or a device, not a file"):
+                read(target)
+        with pytest.raises(OSError, match="a pipe or a device, not a file"):
+            head(target)
+    (tmp_path / "b.json").write_text(CHAT)
+    assert len(read_session(tmp_path)) == 1
+    assert first_record(path) == {}

@@ -32,7 +32,7 @@ from tests.proxy.server.support import (
 from tests.proxy.server.test_command import wane_proxy
 from tests.proxy.server.test_managed import replies
 from tests.proxy.server.test_workers import children, forks
-from tests.proxy.store.servers import Redis, started
+from tests.proxy.store.servers import Postgres, Redis, started
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions, TreatmentOptions
 from wane.cli.proxy.options import proxy_options
@@ -181,9 +181,17 @@ def redis() -> Iterator[Redis]:
     yield from started(Redis())
 
 
+@pytest.fixture(params=[Redis, Postgres])
+def database(request: pytest.FixtureRequest) -> Iterator[Redis | Postgres]:
+    yield from started(request.param())
+
+
 @pytest.mark.full
 @forks
-async def test_workers_keep_one_limit_together_even_if_they_are_killed(redis: Redis) -> None:
+@pytest.mark.parametrize("workers", [2, 3])
+async def test_workers_keep_one_limit_together_even_if_they_are_killed(
+    database: Redis | Postgres, workers: int
+) -> None:
     """Two requests are open when the workers are killed: nobody knows what they cost, so they count as the most."""
     limit = 12.5 * EACH
 
@@ -194,9 +202,9 @@ async def test_workers_keep_one_limit_together_even_if_they_are_killed(redis: Re
             await held.wait()
         writer.write(SAID)
 
-    options = ("--workers", "3", "--store", redis.url, "--max-cost", f"{limit}", "--max-cost-per", "day")
+    options = ("--workers", f"{workers}", "--store", database.url, "--max-cost", f"{limit}", "--max-cost-per", "day")
     async with provider(says) as up, wane_proxy(up.url, *options) as it:
-        await until(lambda: len(children(it)) == 3)
+        await until(lambda: len(children(it)) == workers)
         asking = sent()
         hold = {**asking, "messages": [{"role": "user", "content": "hold"}]}
         tasks = [asyncio.create_task(ask(it, hold)) for _ in range(2)]
@@ -208,10 +216,10 @@ async def test_workers_keep_one_limit_together_even_if_they_are_killed(redis: Re
         for worker in before:
             os.kill(worker, signal.SIGKILL)
         await asyncio.gather(*tasks, return_exceptions=True)
-        await until(lambda: len(children(it)) == 3 and not set(before) & set(children(it)))
+        await until(lambda: len(children(it)) == workers and not set(before) & set(children(it)))
         while (await ask(it, asking)).status == 200:
             served += 1
-        kept = await ledger(open_store(redis.url))
+        kept = await ledger(open_store(database.url))
         assert kept.day == kept.month == kept.total == paid(served)
         assert kept.reserved == 2 * most(MODEL, hold, len(up.asked[0].body))
         assert kept.total + kept.reserved <= limit * 1e6

@@ -286,6 +286,37 @@ async def test_every_step_may_be_done_twice(shared: Place) -> None:
     await store.close()
 
 
+async def test_a_check_tells_of_a_database_that_only_reads(shared: Place) -> None:
+    store = open_store(shared.where)
+    await store.check()
+    await store.close()
+    if shared.kind == "redis":
+        with redis.Redis.from_url(shared.where) as client:
+            client.config_set("maxmemory", "1")
+            try:
+                await checked_in_vain(shared)
+            finally:
+                client.config_set("maxmemory", "0")
+    else:
+        run_sql(shared.server, "ALTER ROLE wane SET default_transaction_read_only = on")
+        try:
+            await checked_in_vain(shared)
+        finally:
+            with psycopg.connect(shared.server.url, autocommit=True) as connection:
+                connection.execute("SET default_transaction_read_only = off")
+                connection.execute("ALTER ROLE wane RESET ALL")
+    store = open_store(shared.where)
+    await store.check()
+    await store.close()
+
+
+async def checked_in_vain(place: Place) -> None:
+    store = open_store(place.where)
+    with pytest.raises(StoreError, match=r"does not work|cannot"):
+        await store.check()
+    await store.close()
+
+
 async def test_sessions_expire(shared: Place) -> None:
     if shared.kind == "postgresql":
         await open_store(shared.where).check()

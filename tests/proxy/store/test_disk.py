@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -290,3 +291,42 @@ async def test_a_session_that_was_copied_here_is_found(tmp_path: Path) -> None:
     index = SessionIndex(open_store(str(here)), SMALL)
     assert (await exchange(index, client, upstream)).facts.session == session
     await index.close()
+
+
+@posix_only
+async def test_readiness_is_told_by_a_write(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    async with provider(replies()) as up, proxy(up.url, index=SessionIndex(open_store(str(tmp_path)))) as running:
+        assert (await ask(running, path="/wane/ready", method="GET")).status == 200
+        # A file that may not grow takes a part of a write, as a full disk does.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+        try:
+            answers = [await ask(running, path="/wane/ready", method="GET") for _ in range(2)]
+            with pytest.raises(StoreError, match=f"cannot write to {tmp_path}: File too large"):
+                await open_store(str(tmp_path)).check()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert [(answer.status, answer.body) for answer in answers] == [(503, b"sessions cannot be stored\n")] * 2
+        assert (await ask(running, path="/wane/ready", method="GET")).status == 200
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.full
+async def test_readiness_is_503_on_a_full_disk_until_there_is_room(tmp_path: Path) -> None:
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(mounted)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        index = SessionIndex(open_store(str(mounted)))
+        async with provider(replies()) as up, proxy(up.url, index=index) as running:
+            (mounted / "full").write_bytes(bytes(240 * 1024))
+            assert (await ask(running, path="/wane/ready", method="GET")).status == 503
+            (mounted / "full").unlink()
+            assert (await ask(running, path="/wane/ready", method="GET")).status == 200
+        await index.store.close()
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
 from wane.cli import values
-from wane.cli.flags import FormatName, IndexShare, Json, WhoMarks
+from wane.cli.flags import FormatName, IndexShare, Json, MaxUnpacked, WhoMarks
 from wane.cli.parser import Command
 from wane.core import parse_budget
 from wane.flags import Flag
+from wane.lab.names import MAX_UNPACKED
 
 PRICE: Final = "anthropic:claude-sonnet-4-5"
 """The model whose prices apply if a session recorded none with known prices."""
@@ -101,6 +102,7 @@ class LabOptions:
         ),
     ] = None
     format: FormatName = "auto"
+    max_unpacked: MaxUnpacked = MAX_UNPACKED
     join: Annotated[bool, Flag("--join", "Join all sessions into one, as if one agent had done all of it.")] = False
     sidechains: Sidechains = False
     engine: Annotated[
@@ -141,6 +143,7 @@ class ViewOptions:
         bool, Flag("--open", "Open the page in the browser; without --output this is the default.")
     ] = False
     format: FormatName = "auto"
+    max_unpacked: MaxUnpacked = MAX_UNPACKED
     redact: _Redact = False
 
 
@@ -254,6 +257,7 @@ class DoctorOptions:
         ),
     ] = None
     format: FormatName = "auto"
+    max_unpacked: MaxUnpacked = MAX_UNPACKED
     full: Annotated[bool, Flag("--full", "List every request that paid again, not only the largest.")] = False
     as_json: Json = False
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from rich.measure import Measurement
 from rich.table import Table
@@ -56,7 +56,7 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     pricing = Pricing.of(options.price or PRICE, hour=options.cache_hour)
     engine = get_engine(options.engine, options.workers)
     counter = usable_counter(options.counter)
-    gathered = gathered_from(sessions, options.format, bar, sidechains=options.sidechains, joined=options.join)
+    gathered = gathered_from(sessions, options, bar, sidechains=options.sidechains, joined=options.join)
     # Calls that all failed cost nothing, so there is nothing to compare.
     failed = tuple(entry for entry in gathered.recordings if not entry.session.answered)
     answered = tuple(entry for entry in gathered.recordings if entry.session.answered)
@@ -71,10 +71,28 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     return Setup(gathered, studied, engine)
 
 
-def gathered_from(names: Sequence[str], form: str, bar: Bar, *, sidechains: bool, joined: bool = False) -> Gathered:
+class Readable(Protocol):
+    """Options of a command that reads sessions."""
+
+    @property
+    def format(self) -> str: ...
+    @property
+    def max_unpacked(self) -> int: ...
+
+
+def gathered_from(
+    names: Sequence[str], options: Readable, bar: Bar, *, sidechains: bool, joined: bool = False
+) -> Gathered:
     """Read the sessions that a command line names, and say which ones it names repeatedly; see `gather`."""
     paths, progress = [located(name) for name in names], bar.stage("Reading")
-    gathered = gather(paths, form, sidechains=sidechains, joined=joined, progress=progress)
+    gathered = gather(
+        paths,
+        options.format,
+        sidechains=sidechains,
+        joined=joined,
+        max_unpacked=options.max_unpacked,
+        progress=progress,
+    )
     if gathered.repeated:
         verb = "is" if len(gathered.repeated) == 1 else "are"
         files = first_few([shown_path(path) for path in gathered.repeated], NAMED)

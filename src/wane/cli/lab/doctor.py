@@ -36,7 +36,7 @@ def run_doctor(options: DoctorOptions) -> int:
         return _run_live(options)
     names = options.sessions or _sessions_here(Path.cwd())
     with Bar() as bar:
-        gathered = gathered_from(names, options.format, bar, sidechains=True)
+        gathered = gathered_from(names, options, bar, sidechains=True)
     gathered, copies = _without_copies(gathered)
     examinations = [examine(entry.session) for entry in gathered.recordings]
     if options.as_json:

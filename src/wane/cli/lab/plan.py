@@ -32,7 +32,7 @@ def run_plan(options: PlanOptions) -> int:
         "tasks": options.tasks,
     }
     counter = usable_counter(options.counter)
-    source = read_one(options.file, options.format)
+    source = read_one(options.file, options.format, options.max_unpacked)
     settings["marks"] = source.marks
     if isinstance(source, Messages):
         session = None

@@ -18,6 +18,7 @@ from wane.core import Counter, Mark
 from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
+from wane.lab.names import MAX_UNPACKED
 from wane.lab.readers import (
     STDIN,
     find_files,
@@ -92,7 +93,11 @@ def usable_counter(name: str) -> Counter:
         return get_counter("chars")
 
 
-def read_one(name: str, format: str) -> Messages | RecordedSession:  # noqa: A002 - the field's word
+def read_one(
+    name: str,
+    format: str,  # noqa: A002 - the field's word
+    max_unpacked: int = MAX_UNPACKED,
+) -> Messages | RecordedSession:
     """Return the one session that a name stands for: its messages if it holds any, else the recorded session.
 
     Args:
@@ -100,12 +105,13 @@ def read_one(name: str, format: str) -> Messages | RecordedSession:  # noqa: A00
             session. A file holds a JSON list of messages, a request body, a message per line, or a session of any agent
             that `wane.lab.readers` reads.
         format: one of their formats, or `auto`.
+        max_unpacked: bytes that a compressed file may hold.
     """
     path = located(name)
     files = find_files(path)
     if files != [Path(path)] or split_choice(path)[1]:
-        return _only(read_session(path, format), name)
-    with plain_file(files[0]) as plain:
+        return _only(read_session(path, format, max_unpacked=max_unpacked), name)
+    with plain_file(files[0], max_unpacked) as plain:
         return _read(plain, format, shown_path(files[0]))
 
 

@@ -34,7 +34,7 @@ from wane.strategies.base import Settings, traits
 def run_view(options: ViewOptions) -> int:
     check_report(options.output)
     path = Path(located(options.name))
-    gathered = gather([path], options.format, sidechains=True)
+    gathered = gather([path], options.format, sidechains=True, max_unpacked=options.max_unpacked)
     if not gathered.recordings:
         raise InputError(f"there is nothing to see: no model was called in {path}")
     first = gathered.recordings[0]

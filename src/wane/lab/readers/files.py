@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.lab.names import MAX_UNPACKED
 from wane.lab.readers import codex
 from wane.lab.readers.building.lines import DAMAGED, compression, head, is_compressed_copy, plain_path, unpacked
 from wane.lab.readers.choice import split_choice
@@ -38,6 +39,7 @@ def find_files(path: str | Path) -> list[Path]:
 
     Raises:
         SessionNotFoundError: if there is no such file.
+        JournalError: if it is a pipe or a device.
     """
     target = Path(path)
     if str(path) == STDIN or target.is_file() or split_choice(path)[1]:
@@ -49,7 +51,12 @@ def find_files(path: str | Path) -> list[Path]:
         files = [Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file()]
         problem = f"no file matches {path}"
     else:
-        files = [target] if target.exists() or is_session(target) else []
+        if target.exists():  # neither a file nor a folder
+            raise JournalError(
+                f"cannot read {path}: it is a pipe or a device, not a file. Give what comes from a pipe on standard"
+                " input, as -"
+            )
+        files = [target] if is_session(target) else []
         problem = f"there is no file {path}"
     if not files:
         raise SessionNotFoundError(problem)
@@ -63,14 +70,14 @@ def _is_session_file(path: Path, folder: Path) -> bool:
 
 
 @contextmanager
-def plain_file(path: Path) -> Iterator[Path]:
+def plain_file(path: Path, most: int = MAX_UNPACKED) -> Iterator[Path]:
     """Yield the path of an uncompressed file with the same content, which exists as long as the context lasts.
 
     Standard input and compressed files are copied to a temporary file of the same name. Compressed sessions of Codex
     are not: their reader decompresses them, and may need the files beside them.
 
     Raises:
-        FormatError: if it is damaged.
+        FormatError: if it is damaged, or holds more than `most` bytes, decompressed.
         JournalError: if it cannot be read.
         MissingExtraError: if it is compressed with zstd, without the extra `lab`.
     """
@@ -78,25 +85,33 @@ def plain_file(path: Path) -> Iterator[Path]:
         plain = path
         if str(path) == STDIN:
             plain = _copied(sys.stdin.buffer, "stdin", context)
-        if not is_session(plain) and _must_be_unpacked(plain):
-            try:
-                with unpacked(plain) as content:
+        try:
+            if not is_session(plain) and _must_be_unpacked(plain, most):
+                with unpacked(plain, most) as content:
                     plain = _copied(content, plain_path(plain).name, context)
-            except DAMAGED as error:
-                raise FormatError(f"{shown_path(path)} is damaged and cannot be decompressed: {error}") from error
+        except DAMAGED as error:
+            raise FormatError(f"{shown_path(path)} is damaged and cannot be decompressed: {error}") from error
+        except FormatError as error:
+            raise FormatError(f"{shown_path(path)}: {error}") from None
         yield plain
 
 
-def _must_be_unpacked(path: Path) -> bool:
+def _must_be_unpacked(path: Path, most: int) -> bool:
     try:
         if compression(path) is None:
             return False
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
     try:
-        return not codex.recognises(head(path))
+        if not codex.recognises(head(path)):
+            return True
     except DAMAGED:
         return True
+    # Its reader reads on over damage, so only the size counts here.
+    with suppress(*DAMAGED), unpacked(path, most) as content:
+        while content.read(1 << 20):
+            pass
+    return False
 
 
 def _copied(source: BinaryIO, name: str, context: ExitStack) -> Path:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
+from wane.lab.names import MAX_UNPACKED
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.claude_code import SUB_AGENT
 from wane.lab.readers.files import find_files
@@ -63,13 +64,19 @@ class Gathered:
     repeated: tuple[str, ...] = ()
 
 
-def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
+def read_session(
+    path: str | Path,
+    format: str = "auto",  # noqa: A002 - the field's word
+    *,
+    max_unpacked: int = MAX_UNPACKED,
+) -> list[RecordedSession]:
     """Read recorded sessions; those of sub-agents are in the `sidechains` of the session that started them.
 
     Args:
         path: a file, a folder, a pattern or `-`, see `find_files`. Files may be compressed. Files of a folder or
             pattern without a readable session are skipped, unless there is no other.
         format: one of `READER_NAMES`, or `auto` to recognise it.
+        max_unpacked: bytes that a compressed file may hold.
 
     Returns:
         The sessions, in the sorted order of their files. Their `problems` name what could not be read.
@@ -80,7 +87,7 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
         FormatError: if a file is in an unknown format, or not in the given one.
         MissingExtraError: if the format of a single file needs an extra that is not installed.
     """
-    recordings, _, _ = _read_all([path], format)
+    recordings, _, _ = _read_all([path], format, max_unpacked)
     return [recording.session for recording in recordings]
 
 
@@ -90,6 +97,7 @@ def gather(
     *,
     sidechains: bool = False,
     joined: bool = False,
+    max_unpacked: int = MAX_UNPACKED,
     progress: Progress | None = None,
 ) -> Gathered:
     """Read the sessions of some paths; a file that is named twice is read once.
@@ -102,6 +110,7 @@ def gather(
         format: their format, see `read_session`.
         sidechains: whether sessions of sub-agents count as sessions of their own.
         joined: whether to join all sessions into one.
+        max_unpacked: bytes that a compressed file may hold.
         progress: called with the number of files read, and the number of all files.
 
     Raises:
@@ -110,7 +119,7 @@ def gather(
         FormatError: if a file given by name is in an unknown format, or all files of a folder or pattern are.
         MissingExtraError: if the format of a file given by name needs an extra that is not installed.
     """
-    recordings, unread, repeated = _read_all(paths, format, progress)
+    recordings, unread, repeated = _read_all(paths, format, max_unpacked, progress)
     if not joined:
         recordings = _branched(recordings)
     if sidechains:
@@ -124,7 +133,7 @@ def gather(
 
 
 def _read_all(
-    paths: Iterable[str | Path], format_: str, progress: Progress | None = None
+    paths: Iterable[str | Path], format_: str, max_unpacked: int, progress: Progress | None = None
 ) -> tuple[list[Recording], list[Unread], list[str]]:
     """Return the sessions of some paths, without those of sub-agents, the files skipped, and those named repeatedly."""
     files, named, repeated = _files(paths)
@@ -135,7 +144,7 @@ def _read_all(
     for number, file in enumerate(sorted(files, key=_is_of_sub_agent)):
         if str(file) not in read_with_parent:
             try:
-                by_file[file] = read_file(file, format_)
+                by_file[file] = read_file(file, format_, max_unpacked)
             except (FormatError, JournalError, MissingExtraError) as error:
                 if file in named:
                     raise

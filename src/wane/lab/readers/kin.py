@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from wane.core.errors import MissingExtraError
+from wane.core.errors import FormatError, MissingExtraError
 from wane.lab.readers.building.lines import DAMAGED, head, is_compressed_copy, plain_path
 from wane.lab.readers.building.values import mapping, text
 from wane.lab.session import RecordedSession
@@ -97,5 +97,5 @@ def first_record(path: Path) -> Mapping[str, Any]:
     """Return the JSON object on the first line of a file; an empty one if there is none or it cannot be read."""
     try:
         return mapping(next(iter(head(path, 1)), None))
-    except (*DAMAGED, MissingExtraError):
+    except (*DAMAGED, FormatError, MissingExtraError):
         return {}

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, cast
 
 from wane.core.errors import FormatError, JournalError
 from wane.formats.detection import shape
-from wane.lab.names import READER_NAMES
+from wane.lab.names import MAX_UNPACKED, READER_NAMES
 from wane.lab.readers import aider, databases
 from wane.lab.readers.building.lines import DAMAGED, LOOKED_AT, Problems, head, unpacked
 from wane.lab.readers.choice import choose, split_choice
@@ -87,10 +87,14 @@ def briefly(error: Exception) -> str:
     return str(error).partition(f". {_EXPECTED}")[0]
 
 
-def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
+def read_file(
+    path: Path,
+    format: str = "auto",  # noqa: A002 - the field's word
+    max_unpacked: int = MAX_UNPACKED,
+) -> list[RecordedSession]:
     """Read the sessions of one file; see `wane.lab.readers.read_session` for its errors."""
     file, choice = split_choice(path)
-    with plain_file(file) as plain:
+    with plain_file(file, max_unpacked) as plain:
         sessions = read_plain(plain, format, shown_path(file))
     return [choose(sessions, choice, shown_path(file))] if choice else sessions
 

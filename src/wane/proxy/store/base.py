@@ -23,6 +23,9 @@ KEEP: Final = 30 * 86_400.0
 DELETED: Final = "deleted"
 """Kind of the documents about sessions that were deleted from a database (`wane.journal.store.Deleted`)."""
 
+CHECKED: Final = "checked"
+"""Kind of the document that a check of a database writes."""
+
 _ROOT: Final = re.compile(r"[0-9a-f]{24}")
 _SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
 
@@ -218,7 +221,11 @@ class Store:
         self._memory: dict[str, dict[str, str]] = {}  # the documents of each kind, by name
 
     async def check(self) -> None:
-        """Check that sessions can be stored, as far as possible without storing one."""
+        """Check that sessions can be stored, by writing something that is none.
+
+        Raises:
+            StoreError: if they cannot, such as on a full disk.
+        """
 
     async def find(self, root: str, sought: Sought) -> Matches:  # noqa: ARG002
         """Return the sessions that a request may continue, without reading records.

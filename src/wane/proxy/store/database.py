@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
@@ -25,12 +26,12 @@ from wane.core.errors import ConfigError
 from wane.journal import Header, Record, checksum_of, new_header, read_header, read_lines, write_line, write_lines
 from wane.journal.store import deleted_of
 from wane.proxy.store.base import (
+    CHECKED,
     DELETED,
     Log,
     SessionChangedError,
     SessionDigests,
     SessionLostError,
-    Sought,
     Store,
     StoreError,
     are_heavy,
@@ -268,7 +269,8 @@ class DatabaseStore(Store, ABC):
     # The store
 
     async def check(self) -> None:
-        await self.find("0" * 24, Sought())
+        """Check that the database takes a document: a full one, or one that only reads, still answers."""
+        await self.replace_document(CHECKED, "", await self.document(CHECKED, ""), secrets.token_hex(8))
 
     async def create(self, root: str, message_format: str, owner: str = "", parent: str = "") -> Log:
         header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format, owner=owner, parent=parent)

@@ -6,6 +6,7 @@ import asyncio
 import glob
 import logging
 import os
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Header, Journal, Record, SessionStore, read, read_header, utc_now
 from wane.journal.heads import id_of
 from wane.journal.lines import dumped
+from wane.journal.reader import open_session
 from wane.proxy.store.base import (
     KEEP,
     Log,
@@ -42,6 +44,9 @@ from wane.proxy.store.base import (
 from wane.proxy.store.files import DiskIndex, FileDatabase
 
 _LOGGER: Final = logging.getLogger(__name__)
+_PROBE: Final = 64 * 1024
+"""Bytes to write to tell whether the disk takes records: some of them are that long."""
+
 _DOCUMENTS: Final = """
 CREATE TABLE IF NOT EXISTS document (
     kind TEXT NOT NULL, name TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (kind, name)
@@ -84,10 +89,8 @@ class DiskStore(Store):
         return f"DiskStore({str(self._sessions.root)!r})"
 
     async def check(self) -> None:
-        """Check that files can be written to the directory, or that it can be created."""
-        existing = next(folder for folder in (self._folder, *self._folder.parents) if folder.exists())
-        if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
-            raise StoreError(f"{existing} is not a writable directory")
+        """Check that a file can be written where the sessions are or will be; rights tell nothing of a full disk."""
+        await asyncio.to_thread(self._probe)
 
     async def find(self, root: str, sought: Sought) -> Matches:
         folders = self._listed(f"*/{checked_root(root)}")
@@ -186,6 +189,23 @@ class DiskStore(Store):
         self._index.close()
         self._documents.close()
 
+    def _probe(self) -> None:
+        existing = next(folder for folder in (self._folder, *self._folder.parents) if folder.exists())
+        probe = existing / f".wane-probe-{secrets.token_hex(8)}"
+        try:
+            if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+                raise StoreError(f"{existing} is not a writable directory")
+            try:
+                with os.fdopen(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
+                    unwritten = memoryview(bytes(_PROBE))
+                    # A full disk takes a part, and the next write gives the reason.
+                    while unwritten:
+                        unwritten = unwritten[file.write(unwritten) :]
+            finally:
+                probe.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write to {existing}: {error.strerror or error}") from error
+
     def _unwritten(self, seconds: float) -> Sequence[StoredSession]:
         sessions = []
         for path in self._sessions.unwritten_since(utc_now() - timedelta(seconds=seconds)):
@@ -236,11 +256,8 @@ def _document(connection: Connection, kind: str, name: str) -> str | None:
 
 
 def _header(path: Path) -> Header:
-    try:
-        with path.open("rb") as file:
-            line = file.readline()
-    except OSError as error:
-        raise StoreError(f"the session {path} cannot be read: {error.strerror or error}") from error
+    with open_session(path) as file:
+        line = file.readline()
     return read_header(line, str(path))
 
 

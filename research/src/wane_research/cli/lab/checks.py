@@ -27,7 +27,7 @@ VALIDATE_NOTES: Final = (
 
 def run_validate(options: ValidateOptions) -> int:
     with Bar() as bar:
-        gathered = gathered_from(options.sessions, options.format, bar, sidechains=True)
+        gathered = gathered_from(options.sessions, options, bar, sidechains=True)
         silent = [recording for recording in gathered.recordings if not _reads(recording)]
         reading = [recording for recording in gathered.recordings if _reads(recording)]
         done = [validate(recording.session) for recording in bar.over("Simulating", reading)]
@@ -89,7 +89,7 @@ ANNOTATIONS_NOTES: Final = (
 
 def run_annotations(options: AnnotationsOptions) -> int:
     with Bar() as bar:
-        gathered = gathered_from(options.sessions, options.format, bar, sidechains=options.sidechains)
+        gathered = gathered_from(options.sessions, options, bar, sidechains=options.sidechains)
         recordings = gathered.recordings
         each = [annotations_of(count(recording.session)) for recording in bar.over("Reading marks", recordings)]
         done = list(zip(recordings, each, strict=True))

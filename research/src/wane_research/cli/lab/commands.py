@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from wane.cli import values
-from wane.cli.flags import FormatName, Json
+from wane.cli.flags import FormatName, Json, MaxUnpacked
 from wane.cli.lab.commands import Sessions, Sidechains, TokenBudget
 from wane.cli.parser import Command
 from wane.core import parse_budget
 from wane.flags import Flag
+from wane.lab.names import MAX_UNPACKED
 
 LAB: Final = """\
 Compare strategies on public recordings, check the lab's own simulations, count how agents mark their work, and run the
@@ -32,6 +33,7 @@ class ValidateOptions:
 
     sessions: Sessions
     format: FormatName = "auto"
+    max_unpacked: MaxUnpacked = MAX_UNPACKED
     outliers: Annotated[bool, Flag("--outliers", "Also list the calls that differ.")] = False
     as_json: Json = False
 
@@ -50,6 +52,7 @@ class AnnotationsOptions:
 
     sessions: Sessions
     format: FormatName = "auto"
+    max_unpacked: MaxUnpacked = MAX_UNPACKED
     sidechains: Sidechains = False
     as_json: Json = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
@@ -12,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
-from wane.core.errors import MissingExtraError
+from wane.core.errors import FormatError, MissingExtraError
+from wane.lab.names import MAX_UNPACKED
 from wane.lab.session import ModelCall, Problem
 
 LONGEST_LINE: Final = 128 * 1024 * 1024
@@ -33,6 +35,9 @@ LOOKED_AT: Final = 30
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 DAMAGED: Final = (OSError, EOFError, zlib.error)
 """Errors of reading a file that cannot be read, or that is compressed and damaged."""
+_STEP: Final = 4096
+"""Bytes of a compressed file to decompress at once: zstd makes at most 128 MiB of them."""
+
 _PACKED: Final = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 
 
@@ -71,10 +76,10 @@ class Problems:
         return problems
 
 
-def unpacked(path: Path) -> BinaryIO:
+def unpacked(path: Path, most: int | None = MAX_UNPACKED) -> BinaryIO:
     """Open a file for reading, decompressed if it is compressed with gzip or zstd.
 
-    If the data are damaged, reading them raises one of `DAMAGED`.
+    If the data are damaged, reading them raises one of `DAMAGED`; a FormatError, if there are more than `most` bytes.
 
     Raises:
         OSError: if it cannot be read.
@@ -82,10 +87,12 @@ def unpacked(path: Path) -> BinaryIO:
     """
     match compression(path):
         case "gzip":
-            return cast(BinaryIO, gzip.open(path))
+            content = cast(BinaryIO, gzip.open(path))  # noqa: SIM115 - the caller closes it
         case "zstd":
-            return cast(BinaryIO, io.BufferedReader(_Zstd(path)))
-    return path.open("rb")
+            content = cast(BinaryIO, io.BufferedReader(_Zstd(path)))
+        case _:
+            return path.open("rb")
+    return content if most is None else cast(BinaryIO, io.BufferedReader(_Limited(content, most)))
 
 
 def plain_path(path: Path) -> Path:
@@ -103,8 +110,10 @@ def compression(path: Path) -> str | None:
     """Return how a file is compressed, gzip or zstd; None if it is not.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if it cannot be read, or is no file: a pipe or a device could block, or never end.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file")
     with path.open("rb") as file:
         magic = file.read(4)
     return next((name for name, beginning in _PACKED.items() if magic.startswith(beginning)), None)
@@ -119,7 +128,7 @@ class _Zstd(io.RawIOBase):
         self._zstandard = zstandard
         self._file = path.open("rb")
         self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._content = b""
+        self._content = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -130,7 +139,7 @@ class _Zstd(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._content:
-            chunk = self._frame.unused_data or self._file.read(1 << 17)
+            chunk = self._frame.unused_data or self._file.read(_STEP)
             if self._frame.eof:
                 if not chunk:
                     return 0
@@ -138,12 +147,38 @@ class _Zstd(io.RawIOBase):
             if not chunk:
                 raise EOFError("it breaks off")
             try:
-                self._content = self._frame.decompress(chunk)
+                self._content = memoryview(self._frame.decompress(chunk))
             except self._zstandard.ZstdError as error:
                 raise OSError(str(error)) from error
+        # A view, because cutting pieces off the bytes would copy the rest each time.
         taken, self._content = self._content[: len(buffer)], self._content[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)
+
+
+class _Limited(io.RawIOBase):
+    """What a compressed file holds, up to a number of bytes."""
+
+    def __init__(self, content: BinaryIO, most: int) -> None:
+        self._content = content
+        self._most = self._left = most
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._content.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._content.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise FormatError(
+                f"it holds more than {self._most:,} bytes, decompressed; to read it, allow more (--max-unpacked 10g)"
+            )
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -155,7 +190,8 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
     Raises:
         OSError: if the file cannot be read.
     """
-    with unpacked(path) as file:
+    # `plain_file` has measured what a compressed file holds.
+    with unpacked(path, None) as file:
         for number, raw in _raw_lines(file, problems, longest):
             value = _decoded(number, raw, problems)
             if isinstance(value, dict):
