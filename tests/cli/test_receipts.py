@@ -96,9 +96,17 @@ def test_damage_and_a_cut_are_named(run: Run, saved: Path) -> None:
     assert "line 3 is damaged" in failed(run("verify", "5a3e"), 1).err
     saved.write_bytes(whole[:-9])
     assert "The last record was cut short" in run("verify", "5a3e").out
+    assert json.loads(run("verify", "5a3e", "--json").out)["end"] == "cut short"
+    for cut in (9, 30, 200):
+        saved.write_bytes(whole[:-cut] + b"\n")
+        out = failed(run("verify", "5a3e"), 1).out
+        assert "The last line is CUT OFF: the end of its record is missing" in out
+        assert "DAMAGED" not in out
+        assert json.loads(failed(run("verify", "5a3e", "--json"), 1).out)["end"] == "cut off"
     saved.write_bytes(whole[:-30] + b"#" * 29 + b"\n")
     assert "The last line is DAMAGED" in failed(run("verify", "5a3e"), 1).out
-    assert json.loads(failed(run("verify", "5a3e", "--json"), 1).out)["valid"] is False
+    verified = json.loads(failed(run("verify", "5a3e", "--json"), 1).out)
+    assert (verified["valid"], verified["end"]) == (False, "damaged")
     saved.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
     assert "Nothing can be verified" in failed(run("verify", "5a3e"), 1).out
 

@@ -85,13 +85,15 @@ class Heads:
 
     def save(self, *, existing: Iterable[Path] | None = None, least: int = 1) -> None:
         """Write the caches of which at least some entries have changed; with the paths that exist, only those stay."""
-        names = None if existing is None else {str(path) for path in existing}
+        names = None if existing is None else set(map(str, existing))
         for directory, entries in self._caches.items():
-            gone = [] if names is None else [key for key in entries if f"{directory}{os.sep}{key}" not in names]
-            if self._changed.get(directory, 0) + len(gone) < least:
+            changed = self._changed.get(directory, 0)
+            for key in list(entries):
+                if names is not None and f"{directory}{os.sep}{key}" not in names:
+                    del entries[key]
+                    changed += 1
+            if changed < least:
                 continue
-            for key in gone:
-                del entries[key]
             data = json.dumps({"of": _version(), "heads": entries}, separators=(",", ":")).encode()
             partial = directory / f"{_NAME}.{os.getpid()}"
             # A list that cannot be kept, such as in a read-only directory, is made again.

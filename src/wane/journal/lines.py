@@ -194,6 +194,19 @@ def begins_whole(line: bytes, after: int) -> bool:
     return False
 
 
+def breaks_off(line: bytes) -> bool:
+    """Whether a line is the beginning of a record, whose JSON ends before the object does."""
+    try:
+        text = line.decode("utf-8").rstrip("\n")
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        at_end = error.pos >= len(text) or error.msg.startswith("Unterminated string")
+        return text.startswith("{") and at_end
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        return False
+    return False
+
+
 def checksum_of(line: bytes) -> int:
     """Return the checksum at the end of a whole line; the next line's checksum continues from it."""
     return int(line[-11:-3], 16)

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from wane.core.errors import CorruptJournalError, JournalError, SessionNotFoundError
-from wane.journal.lines import begins_whole, checksum_of, read_header, read_record
+from wane.journal.lines import begins_whole, breaks_off, checksum_of, read_header, read_record
 from wane.journal.records import Header, Record
+
+End = Literal["whole", "cut short", "cut off", "damaged"]
+"""How a session file ends; see `SessionFile`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,9 @@ class SessionFile:
         size: their bytes.
         checksum: that of the last whole line.
         torn_bytes: bytes after that, of a last record that was cut short while it was written; usually 0.
-        torn_line: whether these bytes end in a newline: it is written last, so the record was whole once, or is no
-            record. A power failure can leave that, and damage can.
+        end: how the file ends: `whole`; `cut short`, before the newline, which is written last; `cut off`, where the
+            beginning of a record has a newline, so that something else than a crash of Wane took the rest; or
+            `damaged`, with any other line.
     """
 
     path: Path
@@ -31,7 +35,7 @@ class SessionFile:
     size: int
     checksum: int
     torn_bytes: int = 0
-    torn_line: bool = False
+    end: End = "whole"
 
     @property
     def torn(self) -> bool:
@@ -88,7 +92,10 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
                     f"{error}. The file was not changed. The {number - 1} lines before it are whole; to go on from"
                     f" there, copy them to another file (head -n {number - 1}) in the same directory"
                 ) from None
-            return SessionFile(path, header, tuple(records), size, checksum, len(line), line.endswith(b"\n"))
+            end: End = "cut off" if breaks_off(line) else "damaged"
+            if not line.endswith(b"\n"):
+                end = "cut short"
+            return SessionFile(path, header, tuple(records), size, checksum, len(line), end)
         size += len(line)
         checksum = checksum_of(line)
     return SessionFile(path, header, tuple(records), size, checksum)

@@ -200,9 +200,9 @@ class SessionStore:
         """Yield the files of the sessions, each with its working directory's directory: a proxy's are one below it."""
         folder = self._folder(cwd)
         try:
-            directories = (
-                [folder] if cwd is not None else [Path(entry) for entry in os.scandir(folder) if entry.is_dir()]
-            )
+            directories = [folder]
+            if cwd is None:
+                directories = [Path(entry) for entry in os.scandir(folder) if entry.is_dir()]
             for directory in directories:
                 for entry in _entries(directory, cwd is None):
                     if entry.name.endswith(SUFFIX):

@@ -19,6 +19,7 @@ from wane.cli.sessions.stores import directory_of, id_in_store, where_of, with_s
 from wane.cli.terminal.text import counted, local_time, printable, write_json
 from wane.core.errors import SessionNotFoundError
 from wane.journal import NoteRecord, Record, SentRequest, SessionStore, read, sent_requests
+from wane.journal.reader import End
 from wane.journal.records import FORK_NOTE
 from wane.journal.store import Deleted, deleted_sessions
 from wane.proxy.store.base import DELETED, Store
@@ -36,11 +37,18 @@ _STATES: Final = {
 }
 
 
+_ENDS: Final = {
+    "cut short": "The last record was cut short",
+    "cut off": "The last line is CUT OFF: the end of its record is missing",
+    "damaged": "The last line is DAMAGED",
+}
+
+
 class _Session(NamedTuple):
     id: str
     records: Sequence[Record]
     torn_bytes: int = 0
-    damaged: bool = False
+    end: End = "whole"
 
 
 def show_request(options: ShowOptions, number: int) -> int:
@@ -92,7 +100,7 @@ def verify_session(options: VerifyOptions) -> int:
     states = Counter[str](request.state for request in requests)
     links = [request.record.chain for request in requests]
     noted = options.chain is None or options.chain in links
-    sound = bool(requests) and not states["wrong"] and not session.damaged and noted
+    sound = bool(requests) and not states["wrong"] and session.end in ("whole", "cut short") and noted
     if options.as_json:
         write_json(
             {
@@ -102,6 +110,7 @@ def verify_session(options: VerifyOptions) -> int:
                 "copied": _copied(session.records),
                 "states": dict(states),
                 "chain": links[-1] if links else None,
+                "end": session.end,
                 "torn_bytes": session.torn_bytes,
                 "wrong": [request_dict(request) for request in requests if request.state == "wrong"],
             }
@@ -135,7 +144,7 @@ def _session(name: str, where: str | None) -> _Session:
     directory = None if where is None else directory_of(where)
     if where is None or directory is not None:
         file = read(Path(located(name)) if directory is None else SessionStore(directory).find(name))
-        return _Session(file.header.id, file.records, file.torn_bytes, file.torn_line)
+        return _Session(file.header.id, file.records, file.torn_bytes, file.end)
 
     async def stored(store: Store) -> _Session:
         session_id = id_in_store(name, [session.id for session in await store.unwritten(0)])
@@ -195,10 +204,8 @@ def _tell(session: _Session, requests: Sequence[SentRequest], states: Mapping[st
     for request in requests:
         if request.state == "wrong":
             _write(f"request {request.number} (line {request.line}): {request.problem}")
-    if session.damaged:
-        _write(f"The last line is DAMAGED ({counted(session.torn_bytes, 'byte')}): a request there is not known.")
-    elif session.torn_bytes:
-        _write(f"The last record was cut short ({counted(session.torn_bytes, 'byte')}): a request there is not known.")
+    if session.end != "whole":
+        _write(f"{_ENDS[session.end]} ({counted(session.torn_bytes, 'byte')}): a request there is not known.")
     if not requests:
         _write("Nothing can be verified: the journal has no digests of requests.")
     elif not states["wrong"]:
