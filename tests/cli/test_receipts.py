@@ -103,7 +103,7 @@ def test_damage_and_a_cut_are_named(run: Run, saved: Path) -> None:
         assert "The last line is CUT OFF: the end of its record is missing" in out
         assert "DAMAGED" not in out
         assert json.loads(failed(run("verify", "5a3e", "--json"), 1).out)["end"] == "cut off"
-    saved.write_bytes(whole[:-30] + b"#" * 29 + b"\n")
+    saved.write_bytes(whole[:-30] + b'"' + b"#" * 28 + b"\n")
     assert "The last line is DAMAGED" in failed(run("verify", "5a3e"), 1).out
     verified = json.loads(failed(run("verify", "5a3e", "--json"), 1).out)
     assert (verified["valid"], verified["end"]) == (False, "damaged")
