@@ -35,6 +35,7 @@ An option that follows links, writes a file, starts a program, waits for ever or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -322,6 +323,28 @@ class Usage:
     required: frozenset[str]
     operands: tuple[str, ...]
     words: bool
+
+    def split(self, word: str) -> list[tuple[str, str | None]] | None:
+        """Return the options that a word holds, each with the value that is attached to it; None if one is unknown."""
+        if word in self.options:
+            return [(word, None)]
+        if self.words:
+            return None
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            return [(name, value)] if equals and self.options.get(name) else None
+        if re.fullmatch(r"-[0-9]+", word) and "-#" in self.options:
+            return [("-#", None)]
+        options: list[tuple[str, str | None]] = []
+        for position, letter in enumerate(word[1:], start=1):
+            option = f"-{letter}"
+            if option not in self.options:
+                return None
+            if self.options[option]:
+                options.append((option, word[position + 1 :] or None))
+                break
+            options.append((option, None))
+        return options
 
 
 def _usage(text: str) -> Usage:

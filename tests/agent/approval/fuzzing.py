@@ -16,6 +16,7 @@ from typing import Final
 
 from tests.agent.approval.everyday import READING
 from tests.agent.approval.test_everyday import make_project
+from tests.agent.conftest import git
 from wane.agent.approval.commands import parts_of_line
 from wane.agent.approval.grammar import UnreadableError, read_line
 from wane.agent.approval.reading import Reading, Surroundings, readings
@@ -49,6 +50,14 @@ _SEEDS: Final = [
     "test a = b || [ 1 -lt 2 ]",
     "cat < README.md > /dev/null",
     "git log -1 --format='%h %an' -- README.md",
+    "cat odd/*",
+    "ls odd/*; echo odd/?*",
+    'for f in odd/*; do cat "$f"; wc -l -- $f; done',
+    "cd odd && wc -l *",
+    "cd odd && ls *.txt && cd ..",
+    "git branch --list 'm*'; git tag -l; git stash list",
+    "awk -F: 'NR>1 {print $1, $2}' app.log; sed -n '/a/p;2q' app.log",
+    "jq -r '.scripts | to_entries[] | .key' package.json",
 ]
 """Lines of which others are made."""
 
@@ -138,6 +147,15 @@ class Range:
             directory.mkdir(exist_ok=True)
             (directory / "secret").write_text(f"{TOKEN}\n")
             (directory / f"{TOKEN}.txt").write_text("")
+        (self.project / "odd").mkdir()
+        for name in ("-o mark", "a b.txt", "$(touch mark).txt", "`touch mark`", "*", "c;touch mark", "'", "plain.txt"):
+            (self.project / "odd" / name).write_text("text\n")
+        # Whatever writes the index leaves a mark.
+        hook = self.project / ".git" / "hooks" / "post-index-change"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch '{self.project}/mark'\n")
+        hook.chmod(0o755)
+        git(self.project, "init", "-q", "--bare", "bare")
         path = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
         environ = {
             "PATH": path,

@@ -450,7 +450,10 @@ class _Walk:
             if word == "--":
                 operands += waiting
                 break
-            for option, value in self._split(usage, word):
+            split = usage.split(word)
+            if split is None:
+                raise _AsksError
+            for option, value in split:
                 given.add(option)
                 kind = usage.options[option]
                 if not kind or (option in usage.optional and value is None):
@@ -470,32 +473,6 @@ class _Walk:
         if kind in ("pattern", "mark", "sed") or re.fullmatch(r"-[0-9]+", value.text or ""):
             return True
         return value.text is not None and value.text[:1] != "-" and self._is_below(value.text, starts)
-
-    def _split(self, usage: Usage, word: str) -> list[tuple[str, str | None]]:
-        """Return the options that a word holds, each with the value that is attached to it."""
-        if word in usage.options:
-            return [(word, None)]
-        if usage.words:
-            raise _AsksError
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            if not equals or not usage.options.get(name):
-                raise _AsksError
-            return [(name, value)]
-        if re.fullmatch(r"-\d+", word) and "-#" in usage.options:
-            return [("-#", None)]
-        options: list[tuple[str, str | None]] = []
-        for position, letter in enumerate(word[1:], start=1):
-            option = f"-{letter}"
-            kind = usage.options.get(option)
-            if kind is None:
-                raise _AsksError
-            if kind:
-                attached = word[position + 1 :]
-                options.append((option, attached or None))
-                break
-            options.append((option, None))
-        return options
 
     def _is_kind(self, kind: str, argument: _Argument, starts: frozenset[str]) -> bool:
         text = argument.text

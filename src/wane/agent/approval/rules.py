@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,7 @@ from wane.replacing import replace_file
 from wane.tools import programs as known
 from wane.tools.commands import inner_words
 from wane.tools.paths import basename
+from wane.tools.usages import USAGES
 
 if TYPE_CHECKING:
     from wane.agent.approval.commands import ShellPart
@@ -79,15 +81,13 @@ _REDIRECTIONS: Final = (">", "<")
 _NEVER: Final = known.word_set("xargs parallel eval coproc")
 """Programs whose input decides what runs: never remembered."""
 
+_WATCHED: Final = known.word_set("find fd fdfind rg sort git")
+"""Programs with options that run commands, or write or remove files. Rules cover those of the table of usages."""
+
 _RUNNING_FLAGS: Final[dict[str, frozenset[str]]] = {
-    "find": known.word_set("-exec -execdir -ok -okdir -delete -fprint -fprintf -fprint0 -fls"),
-    "fd": known.word_set("-x -X --exec --exec-batch"),
-    "fdfind": known.word_set("-x -X --exec --exec-batch"),
-    "rg": known.word_set("--pre --hostname-bin"),
     "tar": known.word_set("-I --to-command --checkpoint-action --use-compress-program --rsh-command"),
-    "sort": known.word_set("--compress-program"),
 }
-"""Options with which a program that only reads otherwise runs commands, or writes or removes files."""
+"""Options with which other programs run commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,5 +310,10 @@ def _risky_word(words: Sequence[str | None]) -> str | None:
         return second if second is None or (second.startswith("-") and second != "-m") else None
     if name in _WITH_SUBCOMMANDS and len(words) > 1 and (words[1] or "").startswith("-"):
         return words[1]  # `git -c alias.x=!command x`
+    usages = USAGES.get((name, *(str(word) for word in words[1:2] if name == "git")), ()) if name in _WATCHED else ()
+    for word in takewhile(lambda word: word != "--", words[1:]):
+        # A value that looks like an option counts as one.
+        if usages and word is not None and word[:1] == "-" and not any(usage.split(word) for usage in usages):
+            return word
     flags = _RUNNING_FLAGS.get(name, frozenset())
     return next((word for word in words[1:] if word is not None and word.partition("=")[0] in flags), None)
