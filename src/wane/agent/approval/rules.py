@@ -310,7 +310,8 @@ def _risky_word(words: Sequence[str | None]) -> str | None:
         return second if second is None or (second.startswith("-") and second != "-m") else None
     if name in _WITH_SUBCOMMANDS and len(words) > 1 and (words[1] or "").startswith("-"):
         return words[1]  # `git -c alias.x=!command x`
-    usages = USAGES.get((name, *(str(word) for word in words[1:2] if name == "git")), ()) if name in _WATCHED else ()
+    key = (name, words[1] or "") if name == "git" and len(words) > 1 else (name,)
+    usages = USAGES.get(key, ()) if name in _WATCHED else ()
     for word in takewhile(lambda word: word != "--", words[1:]):
         # A value that looks like an option counts as one.
         if usages and word is not None and word[:1] == "-" and not any(usage.split(word) for usage in usages):
