@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import zstandard
 
+from tests.lab.readers import test_kindred
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.readers.test_recordings import RECORDINGS, goose_database, loaded, opencode_database
 from tests.lab.readers.writing import Line, write_lines
@@ -70,6 +72,23 @@ def test_variables_say_where_else(tmp_path: Path) -> None:
     assert [file.agent for file in find_sessions(variables, tmp_path)] == ["codex", "codex", "pi"]
     elsewhere = {"CLAUDE_CONFIG_DIR": str(tmp_path / ".claude")}
     assert [file.agent for file in find_sessions(elsewhere, tmp_path / "nobody")] == ["claude-code"]
+
+
+def test_sessions_of_kindred_agents_are_found_with_their_titles(tmp_path: Path) -> None:
+    chat = tmp_path / ".qwen" / "projects" / "w" / "chats" / "449e0c54-775d-4e09-b7b1-c899993bdb08.jsonl"
+    write_lines(chat, test_kindred.qwen(0, "user", [{"text": "do it in Qwen"}]))
+    name = "session_2029ffe9-b9cc-41df-a868-98a317c4f3bf"
+    wire = tmp_path / ".kimi-code" / "sessions" / "w" / name / "agents" / "main" / "wire.jsonl"
+    write_lines(wire, *test_kindred.kimi_lines())
+    messages = tmp_path / ".cline" / "data" / "sessions" / "1795_27cpc" / "1795_27cpc.messages.json"
+    write_lines(messages, json.dumps(test_kindred.CLINE, indent=2))
+    found = find_sessions({}, tmp_path)
+    assert [(file.agent, file.id) for file in found] == [
+        ("qwen-code", "449e0c54-775d-4e09-b7b1-c899993bdb08"),
+        ("kimi-code", "2029ffe9-b9cc-41df-a868-98a317c4f3bf"),
+        ("cline", "1795_27cpc"),
+    ]
+    assert [look_into(file).title for file in found] == ["do it in Qwen", "Fix it.", "Fix calc.py."]
 
 
 def test_sessions_in_databases_and_of_newer_agents_are_found_and_have_short_ids(tmp_path: Path) -> None:

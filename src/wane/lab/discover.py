@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, pairwise
@@ -143,6 +144,7 @@ def _id_of(path: Path) -> str:
     for named in (name, path.parent.parent.parent.name if path.name == "wire.jsonl" else ""):
         if uuid := _UUID.search(named):
             return uuid[0]
+    name = name.removesuffix(".messages")
     # Gemini CLI names a file by its time and the beginning of the id.
     return name.rpartition("-")[2] if name.startswith("session-") else name
 
@@ -184,13 +186,21 @@ def _directory(value: str, home: Path) -> Path | None:
 
 
 def _beginning(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects on the first lines of a file, or the one that a short file holds over several lines."""
     remaining = LOOKED_AT
+    lines: list[bytes] = []
+    whole = True  # whether no line is an object, so that all of them may be one
     with unpacked(path) as file:
         while remaining > 0 and (raw := file.readline(remaining)):
             remaining -= len(raw)
-            try:
+            lines.append(raw)
+            with suppress(ValueError, RecursionError):
                 value = json.loads(raw)
-            except (ValueError, RecursionError):
-                continue
+                if isinstance(value, dict):
+                    whole = False
+                    yield value
+    if whole and remaining > 0:
+        with suppress(ValueError, RecursionError):
+            value = json.loads(b"".join(lines))
             if isinstance(value, dict):
                 yield value

@@ -11,6 +11,7 @@ ReaderName: TypeAlias = Literal[
     "copilot-cli",
     "qwen-code",
     "kimi-code",
+    "cline",
     "gemini-cli",
     "opencode",
     "goose",

@@ -190,3 +190,43 @@ def test_each_file_of_an_old_folder_is_opened_for_its_session_once(tmp_path: Pat
     sessions = read_session(tmp_path)
     assert [len(session.sidechains) for session in sessions] == [1] * 6
     assert claude_code._files_beside.cache_info().misses == before + 1
+
+
+CLINE: Line = {
+    "version": 1,
+    "agent": "lead",
+    "sessionId": "1795898361809_27cpc",
+    "origin": {"source": "cli", "version": "3.0.65"},
+    "system_prompt": "You are Cline.",
+    "messages": [
+        {"id": "a", "role": "user", "content": [{"type": "text", "text": "Fix calc.py."}], "ts": 1_795_898_399_888},
+        {
+            "id": "b",
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm."},
+                {"type": "tool_use", "id": "c1", "name": "read_files", "input": {"files": [{"path": "calc.py"}]}},
+            ],
+            "ts": 1_795_898_400_128,
+            "modelInfo": {"id": "gpt-5.1", "provider": "openai"},
+            "metrics": {"inputTokens": 5_598, "outputTokens": 21, "cacheReadTokens": 4_478, "cost": 0.002},
+        },
+        {
+            "id": "d",
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": [{"query": "calc.py", "result": "1 | x = 1"}]}
+            ],
+        },
+    ],
+}
+
+
+def test_cline_has_blocks_of_anthropic_and_results_of_its_own(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "s.messages.json", json.dumps(CLINE, indent=2))
+    (session,) = map(check, read_session(path))
+    assert (session.source, session.name, session.title) == ("cline", "1795898361809_27cpc", "Fix calc.py.")
+    assert kinds(session) == ["system", "user", "reasoning", "call", "result"]
+    assert session.parts[-1].text == '{"query":"calc.py","result":"1 | x = 1"}'
+    (call,) = session.calls
+    assert (call.usage, call.cost, call.priced_as) == (Usage(1_120, 4_478, 0, 21), 0.002, "openai:gpt-5.1")

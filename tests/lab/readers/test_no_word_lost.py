@@ -101,6 +101,7 @@ SAMPLES: dict[str, list[Any]] = {
     "opencode": [loaded("opencode.json")],
     "goose": [loaded("goose.json")],
     "atif": [TRAJECTORY],
+    "cline": [test_kindred.CLINE],
     "openai": CHAT,
 }
 
