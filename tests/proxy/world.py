@@ -306,11 +306,17 @@ class Exchange:
 
 
 async def exchange(
-    index: SessionIndex, client: Client, upstream: Upstream, *, sums: bool = True, sender: Sender = NOBODY
+    index: SessionIndex,
+    client: Client,
+    upstream: Upstream,
+    *,
+    sums: bool = True,
+    sender: Sender = NOBODY,
+    owner: str = "",
 ) -> Exchange:
     """Send a client's history through an index of sessions, as the server does, and return the client's answer."""
     body = client.body()
-    turn = await index.turn(client.wire, body, sender=sender)
+    turn = await index.turn(client.wire, body, sender=sender, owner=owner)
     reply = client.wire.reply(body, turn.own, sums=sums)
     bodies: list[dict[str, Any]] = []
     asked: dict[str, Any] | None = turn.body

@@ -14,7 +14,7 @@ import pytest
 from tests.marks import first_quick
 from tests.proxy.recaller import Recaller, recalled
 from tests.proxy.sessions.test_index import SMALL, cleared, disk, every_client, result, work
-from tests.proxy.world import Client, Upstream, run_turn
+from tests.proxy.world import Client, Upstream, exchange, run_turn
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
@@ -134,6 +134,45 @@ async def test_a_search_finds_what_was_evicted_and_what_the_client_has_changed(m
     assert found.count('in episode "look", in view') == 2
     assert changed.count("result of `") == 2
     assert hidden(client)
+
+
+@every_client
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_nothing_of_another_name_is_recalled(make: type[Client], restarted: bool, tmp_path: Path) -> None:
+    """Bob sends exactly what Alice's client has: marks and descriptions of her session are hers alone."""
+    end = Call("delimiter", {"action": "end", "description": "the plan of needle-9"})
+    asking = (recall("look"), Call("recall", {"search": "needle-9"}))
+    replies = [
+        Reply(calls=(start("look"), READ)),
+        Reply("Seen.", calls=(end,)),
+        Reply("Done."),
+        *[Reply(calls=asking), Reply("Read.")] * 3,
+    ]
+    alice = make()
+    index, upstream = SessionIndex(disk(tmp_path), RECALLING), scripted(alice, replies)
+    for words in ("Look.", "Go on."):
+        alice.say(words)
+        while alice.take((await exchange(index, alice, upstream, owner="alice")).answer, result):
+            pass
+        if len(upstream.requests) > 2:
+            break
+    bob, operator = alice.copy(), alice.copy()
+    if restarted:
+        await index.close()
+        index = SessionIndex(disk(tmp_path), RECALLING)
+    answers = {}
+    for owner, client in (("bob", bob), ("", operator), ("alice", alice)):
+        client.say("What was it?")
+        client.take((await exchange(index, client, upstream, owner=owner)).answer, result)
+        answers[owner] = recalled(upstream.requests[-1])
+    episode, places = answers["alice"]
+    assert "Seen." in episode
+    assert "the plan of needle-9" in places
+    for owner in ("bob", ""):
+        assert len(answers[owner]) == 2
+        assert "needle-9" not in "".join(answers[owner]).replace('"needle-9"', "")
+        assert "Seen." not in "".join(answers[owner])
+    await index.close()
 
 
 @every_client
