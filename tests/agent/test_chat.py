@@ -482,7 +482,7 @@ def test_escape_stops_the_turn_and_leaves_nothing_above_the_prompt(served: Serve
         at.say("!touch again; exec sleep 60")
         await at.when((repository / "again").exists)
         at.type(ESC)
-        await at.until("[exit code: -2]")
+        await at.until("[exit code: 130]")
 
     replies = [shell(command), Reply("Well.")]
     converse(served, repository, replies, scene, yolo=True)
@@ -575,7 +575,7 @@ def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, r
         at.say("!touch begun; exec sleep 60")
         await at.when((repository / "begun").exists)
         at.type(CTRL_C)
-        await at.until("[exit code: -2]")
+        await at.until("[exit code: 130]")
         await at.answers("what was that?", "An error.")
 
     async def look(at: Terminal) -> None:

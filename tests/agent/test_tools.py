@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.agent.work import call, use
-from wane.agent.tools.toolset import MIN_OUTPUT, NOT_UTF8, output_limit, repo_instructions, without_handles
+from wane.agent.tools.toolset import MIN_OUTPUT, NOT_UTF8, output_limit, repo_instructions
 from wane.testing import Call
 
 
@@ -124,9 +128,17 @@ def test_the_log_of_a_long_output_stays(repository: Path) -> None:
     assert log.read_text().startswith("1\n2\n")
 
 
-def test_a_running_command_keeps_its_handles() -> None:
-    handles = 'PID: 7 (leader)\nOutput: /tmp/o\nStatus: /tmp/s\n{"pid": 8, "exit_code": null}'
-    assert without_handles(handles) == handles
+def test_a_running_command_keeps_its_handles(repository: Path) -> None:
+    (result,) = use(repository, [call("shell", command="echo begun; exec sleep 60", timeout=0.5)])
+    begun, pid, output, status, last = result.splitlines()
+    assert begun == "begun"
+    assert Path(output.removeprefix("Output: ")).read_text() == "begun\n"
+    assert json.loads(Path(status.removeprefix("Status: ")).read_text())["exit_code"] is None
+    assert last == "The command is still running."
+    number = int(pid.split()[1])
+    os.kill(number, signal.SIGTERM)
+    while json.loads(Path(status.removeprefix("Status: ")).read_text())["exit_code"] is None:
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(("budget", "limit"), [(100, 4_000), (20_000, 20_000), (1_000_000, 32_000)])

@@ -14,7 +14,9 @@ from pydantic_ai.capabilities import AbstractCapability
 
 from tests.agent.conftest import config
 from tests.agent.provider import Direct, Provider, Serve
+from wane.agent.approval.capability import Approvals
 from wane.agent.events import SessionEvent
+from wane.agent.sandbox.wall import Sandbox
 from wane.agent.session import AgentSession, SessionConfig, TurnResult
 from wane.agent.tools.toolset import coding_tools
 from wane.journal import Record, read
@@ -110,9 +112,13 @@ def use(
     before: Sequence[AbstractCapability[Any]] = (),
     budget: int = 80_000,
     with_ripgrep: bool = True,
+    sandbox: Sandbox | None = None,
 ) -> list[str]:
     """Have a scripted model use the tools of a directory, without a session; return their results."""
-    tools = coding_tools(directory, budget, with_ripgrep=with_ripgrep)
+    tools = coding_tools(directory, budget, with_ripgrep=with_ripgrep, sandbox=sandbox)
+    for capability in before:
+        if isinstance(capability, Approvals):
+            capability.cleared = tools.cleared
     with Direct([*(Reply(calls=tuple(step)) for step in steps), Reply("done")]) as model:
         agent = Agent(model.model(), capabilities=[*before, *tools.capabilities], retries={"tools": 99})
         assert asyncio.run(agent.run("go")).output == "done"

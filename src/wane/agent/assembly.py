@@ -84,7 +84,7 @@ def build_agent(
         # Whatever may refuse a call comes before the tools; the guard comes first, so that the user is not asked about
         # a call that it refuses.
         ExplorationGuard(conversation),
-        Approvals(permissions),
+        Approvals(permissions, tools.cleared),
         *tools.capabilities,
         _Lifecycle(phases, conversation=conversation, summarise=partial(summarise, checkpoint)),
         Caching(),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 import platformdirs
 
 from wane.agent.approval.rules import Rule
-from wane.agent.options import AgentOptions, PolicyName, Strategy
+from wane.agent.options import AgentOptions, PolicyName, SandboxMode, Strategy
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
@@ -38,7 +38,7 @@ _ADDED: Final = frozenset({"allow", "deny", "mcp"})
 
 _MAX_SHOWN: Final = 200  # characters of a value in an error
 
-NEVER_BY_PROJECT: Final = frozenset({"yolo", "allow", "mcp", "model"})
+NEVER_BY_PROJECT: Final = frozenset({"yolo", "allow", "mcp", "model", "sandbox", "sandbox_network"})
 """Settings that a project's file must not have.
 
 A cloned repository must not grant itself permissions, nor choose who gets to read the session and what that costs.
@@ -61,6 +61,9 @@ class Settings:
         allow: rules for what needs no approval (`wane.agent.approval.rules`), joined from all sources.
         deny: rules for what is refused, even with `yolo`; joined from all sources.
         mcp: files with MCP servers besides the user's `mcp.json`, joined from all sources.
+        sandbox: what runs in a sandbox (`wane.agent.sandbox`): `off`, `reads` for what only reads and was not asked
+            about, or `all` for what was allowed, too.
+        sandbox_network: whether what was allowed has the network in the sandbox.
         cost_limit: dollars after which a session makes no further model call; None for no limit.
         patience: minutes that an outage of the provider may last before a task is given up; None for 5, or 10 seconds
             if the provider was never reached.
@@ -74,6 +77,8 @@ class Settings:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
+    sandbox: SandboxMode = "reads"
+    sandbox_network: bool = True
     cost_limit: float | None = None
     patience: float | None = None
     time_limit: float | None = None
@@ -191,12 +196,13 @@ def _cut(text: str) -> str:
 
 
 def _with_options(settings: Settings, options: AgentOptions) -> Settings:
+    names = ("model", "budget", "strategy", "annotate", "tasks", "yolo", "sandbox")
     chosen = {
         name: value
-        for name in ("model", "budget", "strategy", "annotate", "tasks", "yolo", "cost_limit", "patience", "time_limit")
+        for name in (*names, "cost_limit", "patience", "time_limit")
         if (value := getattr(options, name)) is not None
     }
-    for name in ("budget", "cost_limit", "patience", "time_limit"):
+    for name in ("budget", "sandbox", "cost_limit", "patience", "time_limit"):
         if name in chosen:
             _CHECKS[name](chosen[name])
     for name in _ADDED:
@@ -287,6 +293,8 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "allow": _rules,
     "deny": _rules,
     "mcp": _files,
+    "sandbox": partial(_one_of, get_args(SandboxMode)),
+    "sandbox_network": _flag,
     "cost_limit": _dollars,
     "patience": partial(_minutes, what="the patience", least=0),
     "time_limit": partial(_minutes, what="the time limit", least=0.01),

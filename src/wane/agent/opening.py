@@ -16,11 +16,12 @@ from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
 from wane.agent.recorder import Recorder
 from wane.agent.repositories import RepositoryGuard, quiet_environment
+from wane.agent.sandbox.wall import Kind, Sandbox, find_sandbox
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
 from wane.core import parse_budget
-from wane.core.errors import JournalError
+from wane.core.errors import ConfigError, JournalError
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.inference import is_annotated
 from wane.integrations.pydantic_ai import new_conversation
@@ -70,6 +71,7 @@ class SessionParts:
     journal: Journal | None
     permissions: Permissions
     servers: Servers
+    sandbox: Sandbox
     warnings: list[str]
 
 
@@ -77,6 +79,7 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
     """Prepare a new session, or the one at a path. Raises as `AgentSession.create` and `resume` do."""
     environ = quiet_environment(os.environ)
     guard = RepositoryGuard(config.cwd, environ)
+    sandbox = _sandbox(config)
     permissions = Permissions(
         ask=config.ask,
         yolo=config.settings.yolo,
@@ -85,8 +88,11 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         remembered=RememberedRules(user_file(os.environ).with_name(FILE), project_of(config.cwd)),
         surroundings=Surroundings(config.cwd, environ, guard.opens),
         repository=guard,
+        sandboxed=sandbox.in_force,
     )
     servers, warnings = _servers(config)
+    if not sandbox.in_force and config.settings.sandbox != "off":
+        warnings = [*warnings, sandbox.describe()]
     journal = None if path is None else _open(path)
     try:
         records = journal.contents.records if journal else ()
@@ -118,7 +124,23 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
             journal.close()
         raise
     config = replace(config, settings=settings)
-    return SessionParts(config, model, conversation, recorder, journal, permissions, servers, warnings)
+    return SessionParts(config, model, conversation, recorder, journal, permissions, servers, sandbox, warnings)
+
+
+def _sandbox(config: SessionConfig) -> Sandbox:
+    """The sandbox of a session.
+
+    Raises:
+        ConfigError: if commands that the user allows are to run in one, and none can hold them.
+    """
+    mode = config.settings.sandbox
+    sandbox = find_sandbox(config.cwd, os.environ, mode)
+    if mode != "all":
+        return sandbox
+    if sandbox.kind in (Kind.BUBBLEWRAP, Kind.SEATBELT):
+        return replace(sandbox, holds_allowed=True, network=config.settings.sandbox_network)
+    reason = sandbox.reason or "Landlock can confine what reads, and not what writes"
+    raise ConfigError(f'the setting sandbox is "all", but nothing can hold what you allow: {reason}; use "reads"')
 
 
 def _open(path: Path) -> Journal:

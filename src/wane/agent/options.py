@@ -30,6 +30,9 @@ Strategy: TypeAlias = Literal[
 ]
 """How the context is managed: the strategies of `wane.strategies` that need no other package."""
 
+SandboxMode: TypeAlias = Literal["off", "reads", "all"]
+"""What runs in a sandbox: nothing, what only reads and was not asked about, or also what was allowed."""
+
 AGENT_FORMAT: Final = "pydantic_ai"
 """Name of the format of the agent's messages; a session in any other format is another program's."""
 
@@ -125,6 +128,15 @@ class AgentOptions:
     ] = None
     deny: Annotated[
         Sequence[str] | None, Flag("--deny", "Refuse what matches, even with --yolo. May be repeated.", "PATTERN")
+    ] = None
+    sandbox: Annotated[
+        SandboxMode | None,
+        Flag(
+            "--sandbox",
+            "What runs in a sandbox of the kernel: reads (the default: what only reads, without a question), all (also "
+            "what you allow, which then writes below this directory only) or off (nothing, so more is asked about).",
+            "WHAT",
+        ),
     ] = None
     mcp: Annotated[
         Sequence[str] | None,

@@ -59,6 +59,7 @@ class AgentSession:
         history: all messages so far.
         permissions: what it may do without asking.
         servers: its MCP servers.
+        sandbox: where commands run that nobody allowed.
         warnings: what the user should know about this start, as sentences.
         silence: seconds after which a model call fails if nothing more comes of its answer.
     """
@@ -73,7 +74,7 @@ class AgentSession:
         self.conversation = parts.conversation
         self.journal = parts.journal
         self.history: list[ModelMessage] = []
-        tools = coding_tools(config.cwd, parts.conversation.settings.budget)
+        tools = coding_tools(config.cwd, parts.conversation.settings.budget, sandbox=parts.sandbox)
         repaired = parts.journal.repaired if parts.journal else None
         self.warnings = [warning for warning in (repaired, tools.warning, *parts.warnings) if warning]
         self._recorder = parts.recorder
@@ -88,6 +89,7 @@ class AgentSession:
         self._on_event: OnEvent | None = None
         self._token: CancellationToken | None = None
         self.servers = parts.servers
+        self.sandbox = parts.sandbox
         self._reported = self.account
         self._cramped_at: int | None = None  # the latest budget of which the user was warned
         self._notes: list[ModelMessage] = []

@@ -13,6 +13,7 @@ from pydantic_ai_harness.filesystem import FileChangeRequestEvent
 from typing_extensions import override
 
 from wane.agent.tools import EDIT_TOOLS, OWN_TOOLS, SHELL_TOOL
+from wane.agent.tools.shell import Clearances
 from wane.conversation.events import Event, MessageTaken
 from wane.core import DELIMITER, Episode, EpisodeType, Kind
 from wane.core.delimiter import quote
@@ -35,15 +36,19 @@ class Approvals(AbstractCapability[Any]):
     """
 
     permissions: Permissions
+    cleared: Clearances = field(default_factory=Clearances)
 
     @override
     async def before_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
         """Ask about a command."""
-        line = str(args.get("command", ""))
-        if call.tool_name == SHELL_TOOL and (refusal := await self.permissions.command(line)):
-            raise SkipToolExecution(f"The command was not run: {refusal}")
+        if call.tool_name == SHELL_TOOL:
+            clearance = await self.permissions.clear_command(str(args.get("command", "")))
+            if clearance.refusal:
+                raise SkipToolExecution(f"The command was not run: {clearance.refusal}")
+            if not clearance.confined:
+                self.cleared.add(call.tool_call_id)
         return args
 
     @on_event(FileChangeRequestEvent)

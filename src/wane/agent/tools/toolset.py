@@ -1,15 +1,12 @@
 """The agent's tools, from the harness: files, search, shell, and limits on their results.
 
-Wane adds three things. A failed tool gives a result that the model reads and never ends a run. The result of a command
-that has ended leaves out the shell's handles. A result takes at most a share of the budget.
+Wane adds three things. A failed tool gives a result that the model reads and never ends a run. Commands run in a
+sandbox unless they were allowed, and end with the agent. A result takes at most a share of the budget.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import tempfile
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from io import BytesIO
@@ -22,13 +19,15 @@ from pydantic_ai.exceptions import AgentRunError, ToolFailed
 from pydantic_ai_harness.filesystem import FileSystemToolset
 from pydantic_ai_harness.repair_tool_arguments import RepairToolArguments
 from pydantic_ai_harness.repo_context import RepoContext
-from pydantic_ai_harness.shell import LLM_API_KEY_ENV_PATTERNS, Shell
+from pydantic_ai_harness.shell import LLM_API_KEY_ENV_PATTERNS
 from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Truncate
 from typing_extensions import override
 
 from wane.agent.config import repository_of
 from wane.agent.repositories import quiet_environment
+from wane.agent.sandbox.wall import Sandbox
 from wane.agent.tools import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL, ripgrep
+from wane.agent.tools.shell import Clearances, SandboxedShell
 from wane.recall import RECALL
 from wane.replacing import replace_file
 
@@ -52,12 +51,6 @@ HIDDEN_VARIABLES: Final = (*LLM_API_KEY_ENV_PATTERNS, "*_API_KEY", "AWS_BEARER_T
 NOT_UTF8: Final = "[\ufffd stands for bytes that are not valid UTF-8; edit_file cannot edit a file with such bytes]\n"
 """Note at the end of a read of a file that is not UTF-8."""
 
-_HANDLES: Final = re.compile(
-    r"PID: \d+ \([^\n]*\)\nOutput: (?P<output>[^\n]+)\nStatus: [^\n]+\n"
-    r'\{"pid": ?\d+, ?"exit_code": ?(?P<code>-?\d+)\}\s*\Z'
-)
-_SHOWN: Final = 16_000  # bytes of a log that the harness returns
-
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -66,12 +59,24 @@ class Tools:
     capabilities: tuple[AbstractCapability[Any], ...]
     search: str
     listing: str
+    cleared: Clearances
+    """Where calls are noted whose commands were allowed."""
     warning: str | None
     """What the user should know, such as that ripgrep is missing; None for nothing."""
 
 
-def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> Tools:
-    """Return the tools for working in a directory, which the file tools cannot leave; `budget` limits their output."""
+def coding_tools(
+    directory: Path,
+    budget: int,
+    *,
+    with_ripgrep: bool = True,
+    sandbox: Sandbox | None = None,
+) -> Tools:
+    """Return the tools for working in a directory, which the file tools cannot leave; `budget` limits their output.
+
+    Commands run in the sandbox unless they are cleared; without one, all run as they are.
+    """
+    cleared = Clearances()
     has_ripgrep = with_ripgrep and ripgrep.enable(os.environ)
     search_tools = RIPGREP_TOOLS if has_ripgrep else PYTHON_TOOLS
     limit = output_limit(budget)
@@ -102,7 +107,9 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
             _RepairedArguments(),
             # Pydantic AI asks a capability for its tools in each run, and these take a while to describe.
             Toolset(files),
-            Shell[Any](
+            SandboxedShell(
+                sandbox=sandbox,
+                cleared=cleared,
                 cwd=directory,
                 # Approvals are the gate (`wane.agent.approval`); a list of names would not be safe.
                 denied_commands=[],
@@ -114,6 +121,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
         ),
         search=search_tools[1],
         listing=search_tools[0],
+        cleared=cleared,
         warning=None if has_ripgrep else ripgrep.MISSING,
     )
 
@@ -175,9 +183,7 @@ class _ReadableResults(AbstractCapability[Any]):
     ) -> Any:
         if not isinstance(result, str):
             return result
-        if call.tool_name == SHELL_TOOL:
-            result = without_handles(result)
-        elif call.tool_name == "read_file" and "\ufffd" in result:
+        if call.tool_name == "read_file" and "\ufffd" in result:
             result += NOT_UTF8
         # Text from arguments may contain lone surrogates, which no request can carry.
         return result.encode("utf-8", "replace").decode("utf-8")
@@ -196,29 +202,6 @@ class _ReadableResults(AbstractCapability[Any]):
             raise error  # the model failed too often, or the run has ended
         # A full disk, a missing permission, a bug in a tool: the model reads it and continues.
         raise ToolFailed(f"{call.tool_name} failed: {type(error).__name__}: {error}") from error
-
-
-def without_handles(result: str) -> str:
-    """Return the result of a shell command with the exit code instead of handles, if the command has ended.
-
-    The log file is removed. If the result shows only a part of it, it stays and the result names its path.
-    """
-    match = _HANDLES.search(result)
-    if match is None:
-        return result
-    log, code = Path(match["output"]), int(match["code"])
-    lines = [result[: match.start()].rstrip("\n") or "(no output)"]
-    try:
-        size = log.stat().st_size
-    except OSError:
-        size = 0
-    if size > _SHOWN:
-        lines.append(f"[only the end is shown; all {size:,} bytes are in {log}]")
-    elif log.parent.parent == Path(tempfile.gettempdir()):
-        shutil.rmtree(log.parent, ignore_errors=True)
-    if code:
-        lines.append(f"[exit code: {code}]")
-    return "\n".join(lines)
 
 
 _PROTECTED: Final = (

@@ -293,7 +293,7 @@ def _permissions(chat: Host, text: str) -> None:
         other = "other " if table.row_count else ""
         chat.console.print(f"The agent asks before {other}{', '.join(asked)}.")
         if not permissions.allows_all(Effect.COMMAND):
-            chat.console.print("Commands that only read below this directory need no approval.")
+            chat.console.print(chat.session.sandbox.describe())
 
 
 def _forget(chat: Host, text: str) -> None:

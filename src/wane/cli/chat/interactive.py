@@ -34,7 +34,7 @@ from wane.cli.chat.typed import ChatCompleter, Pastes, chat_keys, history_at, ke
 from wane.cli.failure import UsageError
 from wane.cli.terminal.answer import hanging
 from wane.cli.terminal.signals import INTERRUPT, handled
-from wane.cli.terminal.text import cut, is_unicode, plain_console
+from wane.cli.terminal.text import cut, is_unicode, plain_console, printable
 from wane.core.errors import WaneError
 
 if TYPE_CHECKING:
@@ -413,7 +413,10 @@ class Chat:
     def _greet(self) -> None:
         session = self.session
         name = f"session {session.id}" if session.id else "the session is not saved"
-        self.console.print(f"wane in {session.cwd}, {name}. /help lists the commands.", style="dim")
+        here = printable(str(session.cwd))
+        self.console.print(f"wane in {here}, {name}. /help lists the commands.", style="dim")
+        if session.sandbox.in_force:
+            self.console.print(session.sandbox.describe(), style="dim")
         self._warn(session.warnings)
         from wane.cli.chat.recap import recap_lines
 

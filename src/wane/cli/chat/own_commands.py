@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from wane.agent.config import project_of, user_file
+from wane.agent.sandbox.wall import supervised, supervisor_argv
 from wane.agent.tools import ripgrep
 
 FOLDERS: Final = (".wane/commands", ".claude/commands")
@@ -113,17 +114,19 @@ async def run_own(command: str, directory: Path, on_output: Callable[[str], obje
 
     Once `stopping` is set, the command is interrupted, and killed if that does not end it.
     """
-    process = await asyncio.create_subprocess_shell(
-        command,
+    # By the supervisor, which ends the command if this program is killed.
+    shell = ["/bin/sh", "-c", command] if os.name == "posix" else [os.environ.get("COMSPEC", "cmd.exe"), "/c", command]
+    process = await asyncio.create_subprocess_exec(
+        *(supervisor_argv(supervised(shell)) if os.name == "posix" else shell),
         cwd=directory,
         env=ripgrep.undone(os.environ),
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
     )
     assert process.stdout is not None
-    stopper = asyncio.create_task(_stop(process.pid, stopping))
+    stopper = asyncio.create_task(_stop(process, stopping))
     decoder, output = codecs.getincrementaldecoder("utf-8")("replace"), ""
     try:
         while chunk := await process.stdout.read(8_192):
@@ -136,13 +139,14 @@ async def run_own(command: str, directory: Path, on_output: Callable[[str], obje
     return Ran(command, output, process.returncode or 0)
 
 
-async def _stop(group: int, stopping: asyncio.Event) -> None:
+async def _stop(process: asyncio.subprocess.Process, stopping: asyncio.Event) -> None:
     await stopping.wait()
-    for name in ("SIGINT", "SIGKILL"):
-        # Windows has no process groups, and one way to kill.
-        with suppress(ProcessLookupError):
-            if os.name == "posix":
-                os.killpg(group, getattr(signal, name))
-            else:
-                os.kill(group, signal.SIGTERM)
-        await asyncio.sleep(_PATIENCE)
+    if os.name != "posix":
+        process.kill()
+        return
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    await asyncio.sleep(_PATIENCE)
+    # Then its supervisor takes this program to be gone, and ends all that the command has started.
+    assert process.stdin is not None
+    process.stdin.close()

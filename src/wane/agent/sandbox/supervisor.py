@@ -1,0 +1,210 @@
+"""Runs one command under limits, and ends it with the program that asked for it.
+
+A program of its own, which `wall` starts by its path, with the standard library alone: limits, Landlock and filters of
+system calls hold for whoever sets them, so they are set by the command's process itself, before it becomes the command.
+
+Its argument is a JSON object:
+
+- `argv`: the command, where `{filter}` is the descriptor of the filter;
+- `limits`: limits of resources by their names in `resource`, such as `RLIMIT_CORE`;
+- `filter`: the filter of system calls in base64; empty for none;
+- `landlock`: None, or its `version`, the paths that may be `read`, `executed` and `written`;
+- `log`: the file for the output; empty to inherit the output;
+- `status`: the file for the exit code; empty for none;
+- `seconds`: seconds after which the command is ended; 0 for no limit;
+- `tied`: whether standard input is a pipe from the program that asked. When it closes, that program has ended, however
+  it did, and the command is ended too;
+- `alone`: whether what the command has left behind is ended with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+_POLL: Final = 0.02  # seconds
+_LINUX: Final = sys.platform == "linux"
+
+_SET_DEATH_SIGNAL, _SET_SECCOMP, _DROP_CAPABILITY, _SET_SUBREAPER, _NO_NEW_PRIVILEGES = 1, 22, 24, 36, 38
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_CAPSET: Final = {"x86_64": 126, "aarch64": 91}
+_LAST_CAPABILITY: Final = 63
+
+# Rights of Landlock on files, and the number of them that each version knows.
+_EXECUTE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 2, 1 << 3
+_WRITE_FILE, _TRUNCATE, _CONTROL_DEVICE = 1 << 1, 1 << 14, 1 << 15
+_OF_FILES: Final = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _CONTROL_DEVICE
+_KNOWN: Final = {1: 13, 2: 14, 3: 15, 4: 15}
+_KNOWN_NEWEST: Final = 16
+
+
+def main(spec: dict[str, Any]) -> int:
+    """Run the command, and return its exit code as a shell would."""
+    if _LINUX:
+        # What the command leaves behind becomes a child of this process, so that it can be ended.
+        _library().prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+    program = base64.b64decode(spec["filter"])
+    descriptor = _in_memory(program) if program and spec["landlock"] is None else -1
+    output = os.open(spec["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if spec["log"] else None
+    parent = os.getpid()
+
+    def restrict() -> None:
+        # Where nobody ends the command, its supervisor's end does.
+        if _LINUX:
+            _library().prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(1)
+        for name, value in spec["limits"].items():
+            _, hard = resource.getrlimit(getattr(resource, name))
+            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(getattr(resource, name), (most, most))
+        if spec["landlock"] is not None:
+            _confine(spec["landlock"], program)
+
+    process = subprocess.Popen(  # noqa: S603 - what the agent runs
+        [word.replace("{filter}", str(descriptor)) for word in spec["argv"]],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=[descriptor] if descriptor >= 0 else [],
+        start_new_session=True,
+        preexec_fn=restrict,  # noqa: PLW1509 - there is one thread
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _frame: _signal_group(process.pid, number))
+    _publish(spec["status"], process.pid, None)
+    code = _wait(process, spec["seconds"], tied=spec["tied"])
+    if spec["alone"]:
+        _end(process)
+    _publish(spec["status"], process.pid, code)
+    return code if code >= 0 else 128 - code
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float, *, tied: bool) -> int:
+    """Wait until the command ends, or is ended because its time is up or the program that asked has ended."""
+    ends = time.monotonic() + seconds if seconds else None
+    poll = select.poll()
+    if tied:
+        poll.register(0, select.POLLIN | select.POLLHUP)
+    pause = 0.001
+    while process.poll() is None:
+        if poll.poll(pause * 1000) and not os.read(0, 1):
+            _end(process)
+            os._exit(1)  # nobody is left who would read the code
+        if ends is not None and time.monotonic() > ends:
+            _end(process)
+        pause = min(2 * pause, _POLL)
+    return process.wait()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    _signal_group(process.pid, signal.SIGKILL)
+    for pid in _descendants(os.getpid()):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: int) -> None:
+    with suppress(OSError):
+        os.killpg(group, number)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """Yield the processes below one, where the kernel lists them."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            children = [int(word) for word in file.read().split()]
+    except OSError:
+        return
+    for child in children:
+        yield child
+        yield from _descendants(child)
+
+
+def _publish(path: str, pid: int, code: int | None) -> None:
+    if not path:
+        return
+    pending = f"{path}.new"
+    with open(pending, "w", encoding="utf-8") as file:
+        json.dump({"pid": pid, "exit_code": code}, file)
+    os.replace(pending, path)
+
+
+def _in_memory(content: bytes) -> int:
+    descriptor = os.memfd_create("filter")
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _confine(rules: dict[str, Any], program: bytes) -> None:
+    """Restrict this process by Landlock and a filter of system calls, and give up all privileges.
+
+    Raises:
+        OSError: if the kernel refuses any of it; then nothing may run.
+    """
+    library = _library()
+    _drop_capabilities(library)
+    _check(library.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
+    version = rules["version"]
+    handled = (1 << _KNOWN.get(version, _KNOWN_NEWEST)) - 1
+    # Files; from version 4 binding and connecting over TCP; from 6 abstract sockets and signals.
+    attributes = struct.pack("<QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset = _check(library.syscall(_CREATE_RULESET, attributes, size, 0), "Landlock")
+    allowed = {
+        "read": _READ_FILE | _READ_FOLDER,
+        "executed": _EXECUTE | _READ_FILE | _READ_FOLDER,
+        "written": handled,
+    }
+    for kind, rights in allowed.items():
+        for path in rules[kind]:
+            try:
+                descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue  # what is not there need not be allowed
+            mask = handled if os.path.isdir(path) else handled & _OF_FILES
+            rule = struct.pack("<Qi", rights & mask, descriptor)
+            _check(library.syscall(_ADD_RULE, ruleset, 1, rule, 0), f"Landlock, {path}")
+            os.close(descriptor)
+    _check(library.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")
+    os.close(ruleset)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    instructions = struct.pack("@HP", len(program) // 8, ctypes.addressof(buffer))
+    _check(library.prctl(_SET_SECCOMP, 2, instructions, 0, 0), "the filter of system calls")
+
+
+def _drop_capabilities(library: ctypes.CDLL) -> None:
+    for capability in range(_LAST_CAPABILITY + 1):
+        library.prctl(_DROP_CAPABILITY, capability, 0, 0, 0)  # fails without privileges, or beyond the last one
+    header = struct.pack("<Ii", 0x2008_0522, 0)
+    _check(library.syscall(_CAPSET[os.uname().machine], header, bytes(24)), "capabilities")
+
+
+if __name__ == "__main__":
+    # A terminal that closes is not the end of the chat; the end of the pipe is.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sys.exit(main(json.loads(sys.argv[1])))

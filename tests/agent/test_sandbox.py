@@ -1,0 +1,352 @@
+"""The wall of the kernel: whatever a command line says, what nobody allowed leaves no trace and learns nothing.
+
+Each line is first run without the wall, where it does what it says; so a wall that holds nothing fails here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import config
+from tests.agent.provider import Serve
+from tests.agent.work import call, shell, use, working
+from wane.agent.approval.capability import Approvals
+from wane.agent.approval.permissions import Clearance, Permissions
+from wane.agent.opening import prepare
+from wane.agent.sandbox import wall
+from wane.agent.sandbox.filters import MACHINES, build_filter
+from wane.agent.sandbox.wall import OUTPUT, Kind, Sandbox, find_sandbox, supervised, supervisor_argv
+from wane.core.errors import ConfigError
+from wane.testing import Reply
+
+KEY = "sk-mark-of-a-key"
+PYTHON = "/usr/bin/python3"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes of Linux")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "keep").write_text("kept\n")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("mark-of-a-secret\n")
+    return work
+
+
+@pytest.fixture(params=["bubblewrap", "bubblewrap without /proc", "Landlock"])
+def sandbox(request: pytest.FixtureRequest, directory: Path) -> Sandbox:
+    """Each sandbox that this machine has."""
+    none = Sandbox(Kind.NONE, Path(os.path.realpath(directory)))
+    for candidate in wall._candidates(none, os.environ):
+        name = candidate.kind.value if candidate.has_proc else f"{candidate.kind} without /proc"
+        if name != request.param:
+            continue
+        if reason := wall._probe(candidate.kind, candidate.program, candidate.has_proc, candidate.version):
+            pytest.skip(f"{name} does not hold on this machine: {reason}")
+        return candidate
+    pytest.skip(f"this machine has no {request.param}")
+
+
+class AllowsAll(Permissions):
+    """A judge that is fooled by every line."""
+
+    async def clear_command(self, line: str) -> Clearance:
+        return Clearance(confined=True)
+
+
+def run_confined(sandbox: Sandbox, line: str) -> str:
+    (result,) = use(sandbox.directory, [call("shell", command=line)], before=[Approvals(AllowsAll())], sandbox=sandbox)
+    return result
+
+
+def run_freely(directory: Path, line: str) -> str:
+    (result,) = use(directory, [call("shell", command=line)])
+    return result
+
+
+TRACES: dict[str, tuple[str, Callable[[Path], bool]]] = {
+    "writes below": ("echo x > made", lambda work: (work / "made").exists()),
+    "writes outside": ("echo x > ../outside/made", lambda work: (work / "../outside/made").exists()),
+    "appends": ("echo x >> keep", lambda work: (work / "keep").read_text() != "kept\n"),
+    "removes": ("rm -f keep", lambda work: not (work / "keep").exists()),
+    "renames": ("mv keep gone", lambda work: not (work / "keep").exists()),
+    "truncates": ("truncate -s 0 keep", lambda work: (work / "keep").read_text() != "kept\n"),
+    "makes a folder": ("mkdir made", lambda work: (work / "made").exists()),
+    "links": ("ln keep made", lambda work: (work / "made").exists()),
+    "links by name": ("ln -s keep made", lambda work: (work / "made").is_symlink()),
+    "makes a fifo": ("mkfifo made", lambda work: (work / "made").exists()),
+    "changes a mode": ("chmod 700 keep", lambda work: stat.S_IMODE((work / "keep").stat().st_mode) == 0o700),
+    "changes a time": ("touch -d 2001-01-01 keep", lambda work: (work / "keep").stat().st_mtime < 10**9),
+    "changes a time outside": (
+        "touch -d 2001-01-01 ../outside/secret",
+        lambda work: (work / "../outside/secret").stat().st_mtime < 10**9,
+    ),
+    "starts a process that stays": (
+        "(sleep 0.3; echo x > made) & sleep 0.6",
+        lambda work: (work / "made").exists(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_nothing_is_written(name: str, sandbox: Sandbox, directory: Path, tmp_path: Path) -> None:
+    line, trace = TRACES[name]
+    run_confined(sandbox, line)
+    assert not trace(directory)
+    run_freely(directory, line)
+    assert trace(directory), "without the sandbox the line does it"
+
+
+@pytest.mark.parametrize("line", ["cat ../outside/secret", "cat keep ../out*/sec*", "cd ../outside && grep -r mark ."])
+def test_nothing_outside_is_read(line: str, sandbox: Sandbox, directory: Path) -> None:
+    assert "mark-of-a-secret" not in run_confined(sandbox, line)
+    assert "mark-of-a-secret" in run_freely(directory, line)
+
+
+def test_what_is_below_is_read(sandbox: Sandbox, directory: Path) -> None:
+    assert run_confined(sandbox, "cat keep | wc -l && ls; exit 3") == "1\nkeep\n[exit code: 3]"
+    assert run_confined(sandbox, "echo temporary > $TMPDIR/x && cat $TMPDIR/x") == "temporary"
+
+
+def test_a_link_leads_nowhere(sandbox: Sandbox, directory: Path) -> None:
+    (directory / "link").symlink_to(directory.parent / "outside" / "secret")
+    assert "mark-of-a-secret" not in run_confined(sandbox, "cat link")
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        yield server
+
+
+def is_reached(listener: socket.socket) -> bool:
+    try:
+        listener.accept()[0].close()
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash, which opens connections")
+def test_the_network_is_out_of_reach(sandbox: Sandbox, directory: Path, listener: socket.socket) -> None:
+    line = f"bash -c 'echo x > /dev/tcp/127.0.0.1/{listener.getsockname()[1]}'"
+    run_confined(sandbox, line)
+    assert not is_reached(listener)
+    run_freely(directory, line)
+    assert is_reached(listener)
+
+
+@pytest.mark.skipif(not os.path.exists(PYTHON), reason=f"no {PYTHON}, which connects to sockets")
+def test_a_socket_in_the_directory_is_out_of_reach(sandbox: Sandbox, directory: Path) -> None:
+    line = f"{PYTHON} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"socket\")'"
+    with contextlib.chdir(directory), socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        server.listen()
+        server.settimeout(0.2)
+        run_confined(sandbox, line)
+        assert not is_reached(server)
+        run_freely(directory, line)
+        assert is_reached(server)
+
+
+def test_other_processes_are_out_of_reach(sandbox: Sandbox, directory: Path) -> None:
+    with subprocess.Popen(["sleep", "60"], env={"MARK": KEY, "PATH": os.environ["PATH"]}) as other:
+        try:
+            assert KEY not in run_confined(sandbox, f"cat /proc/{other.pid}/environ; cat /proc/*/environ")
+            assert KEY in run_freely(directory, f"cat /proc/{other.pid}/environ")
+            run_confined(sandbox, f"kill -9 {other.pid}")
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
+def test_descriptors_are_not_inherited(sandbox: Sandbox, directory: Path) -> None:
+    with (directory.parent / "outside" / "secret").open() as secret:
+        os.set_inheritable(secret.fileno(), True)
+        assert "mark-of-a-secret" not in run_confined(sandbox, f"cat <&{secret.fileno()}")
+
+
+def test_output_is_limited(sandbox: Sandbox) -> None:
+    result = run_confined(sandbox, "yes")
+    size = int(result.rpartition("all ")[2].partition(" bytes")[0].replace(",", ""))
+    assert size <= OUTPUT
+
+
+def test_time_is_limited(sandbox: Sandbox, tmp_path: Path) -> None:
+    spec = {**sandbox.specification("sleep 60", os.environ, str(tmp_path)), "seconds": 0.3, "tied": False}
+    assert subprocess.run(supervisor_argv(spec), check=False).returncode == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("setting", ["-c", "-n", "-t", "-f", "-d"])
+def test_limits_are_set(setting: str, sandbox: Sandbox) -> None:
+    assert run_confined(sandbox, f"ulimit {setting}").isdigit()
+
+
+def test_git_reads_without_the_users_settings(sandbox: Sandbox, directory: Path) -> None:
+    subprocess.run(["git", "init", "-q", "-b", "main", str(directory)], check=True)
+    index = sorted(os.listdir(directory / ".git"))
+    assert "?? keep" in run_confined(sandbox, "git status --short")
+    assert sorted(os.listdir(directory / ".git")) == index
+    (directory / "below").mkdir()
+    below = replace(sandbox, directory=sandbox.directory / "below")
+    assert "?? ../keep" in run_confined(below, "git status --short")
+
+
+def test_a_worktree_has_its_repository(sandbox: Sandbox, directory: Path) -> None:
+    main = directory.parent / "main"
+    identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(main)], check=True)
+    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "First"], cwd=main, check=True)
+    tree = Path(os.path.realpath(directory.parent / "tree"))
+    subprocess.run(["git", "worktree", "add", "-q", str(tree)], cwd=main, check=True)
+    assert "First" in run_confined(replace(sandbox, directory=tree), "git log --oneline")
+
+
+def test_a_file_cannot_name_the_folder_that_is_read(sandbox: Sandbox, directory: Path) -> None:
+    (directory / ".git").write_text("gitdir: ../outside\n")
+    assert "mark-of-a-secret" not in run_confined(sandbox, "cat ../outside/secret")
+
+
+def test_no_key_is_left_anywhere(served: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not find_sandbox(project, os.environ).in_force:
+        pytest.skip("no sandbox holds on this machine")
+    for name in ("OPENAI_API_KEY", "MY_OWN_TOKEN", "DATABASE_PASSWORD"):
+        monkeypatch.setenv(name, KEY)
+    lines = ("env", "export -p", "cat /proc/self/environ", "cat /proc/*/environ", f"cat /proc/{os.getppid()}/environ")
+    results = use(
+        project,
+        [call("shell", command=line) for line in lines],
+        before=[Approvals(AllowsAll())],
+        sandbox=find_sandbox(project, os.environ),
+    )
+    assert "GIT_OPTIONAL_LOCKS=0" in results[0]
+    assert not [result for result in results if KEY in result]
+    with working(served, project, [shell("env", "cat app.py"), Reply("done")], yolo=False) as at:
+        at.run("go")
+        assert KEY not in str([request.body for request in at.requests])
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+def test_what_was_allowed_writes_below_alone(sandbox: Sandbox, directory: Path) -> None:
+    if sandbox.kind is Kind.LANDLOCK:
+        pytest.skip("Landlock confines what reads alone")
+    holding = replace(sandbox, holds_allowed=True)
+    line = "echo x > made; echo x > ../outside/made; cat ../outside/secret"
+    (result,) = use(
+        directory, [call("shell", command=line)], before=[Approvals(Permissions(yolo=True))], sandbox=holding
+    )
+    assert (directory / "made").exists()
+    assert not (directory / "../outside/made").exists()
+    assert "mark-of-a-secret" not in result
+
+
+@pytest.mark.parametrize("network", [True, False])
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash, which opens connections")
+def test_what_was_allowed_has_the_network_as_chosen(
+    network: bool, sandbox: Sandbox, directory: Path, listener: socket.socket
+) -> None:
+    if sandbox.kind is Kind.LANDLOCK:
+        pytest.skip("Landlock confines what reads alone")
+    holding = replace(sandbox, holds_allowed=True, network=network)
+    line = f"bash -c 'echo x > /dev/tcp/127.0.0.1/{listener.getsockname()[1]}'"
+    use(directory, [call("shell", command=line)], before=[Approvals(Permissions(yolo=True))], sandbox=holding)
+    assert is_reached(listener) is network
+
+
+def test_all_is_refused_where_nothing_holds_it(project: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing can hold what you allow"):
+        prepare(config(Path.home(), "test", keep=False, sandbox="all"))
+
+
+def test_without_a_sandbox_a_session_says_so_and_confines_nothing(project: Path, tmp_path: Path) -> None:
+    for mode, reason in (("off", 'the setting sandbox is "off"'),):
+        sandbox = find_sandbox(project, os.environ, mode)
+        assert not sandbox.in_force
+        assert reason in sandbox.describe()
+    assert "holds your home directory" in find_sandbox(Path("/"), os.environ).describe()
+    assert "holds your home directory" in find_sandbox(Path.home(), os.environ).describe()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.agent.work import call, use
+line = "echo $$ > pid; sh -c 'echo $$ > below; exec sleep 300' | cat; sleep 300"
+use(Path(sys.argv[1]), [call("shell", command=line)])
+"""
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    while not what():
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_command_ends_with_an_agent_that_is_killed(directory: Path) -> None:
+    root = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(directory)], cwd=root) as agent:
+        files = [directory / "pid", directory / "below"]
+        wait_for(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files))
+        pids = [int(file.read_text()) for file in files]
+        assert all(map(is_running, pids))
+        agent.kill()
+    wait_for(lambda: not any(map(is_running, pids)))
+
+
+def test_the_supervisor_returns_the_exit_code() -> None:
+    spec = {**supervised(["/bin/sh", "-c", "exit 7"]), "tied": False}
+    assert subprocess.run(supervisor_argv(spec), check=False).returncode == 7
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("landlock", [None, 4, 7])
+def test_a_filter_is_a_row_of_steps(machine: str, landlock: int | None) -> None:
+    program = build_filter(machine, landlock=landlock)
+    assert len(program) % 8 == 0
+    assert len(program) // 8 < 4096, "the kernel takes no more"
+
+
+def test_the_profile_of_macos_allows_what_is_named_alone(tmp_path: Path) -> None:
+    work = Path(os.path.realpath(tmp_path)) / 'with "quotes" and \\'
+    work.mkdir()
+    sandbox = Sandbox(Kind.SEATBELT, work, program="/usr/bin/sandbox-exec")
+    spec = sandbox.specification("ls", {"PATH": "/usr/bin"}, str(tmp_path))
+    program, flag, profile, *command = spec["argv"]
+    assert (program, flag, command) == ("/usr/bin/sandbox-exec", "-p", ["/bin/sh", "-c", "ls"])
+    rules = profile.splitlines()
+    assert rules[:2] == ["(version 1)", "(deny default)"]
+    assert all(rule.startswith("(") and rule.endswith(")") for rule in rules)
+    written = [rule for rule in rules if "file-write" in rule]
+    assert [rule for rule in written if "/dev/" not in rule] == [
+        f'(allow file-write* (subpath "{os.path.realpath(tmp_path)}"))'
+    ]
+    quoted = str(work).replace("\\", "\\\\").replace('"', '\\"')
+    assert f'(allow file-read* (subpath "{quoted}"))' in rules
+    assert "network" not in profile
+    allowed = replace(sandbox, holds_allowed=True).specification("ls", {"PATH": ""}, str(tmp_path), allowed=True)
+    assert f'(allow file-write* (subpath "{quoted}"))' in allowed["argv"][2].splitlines()
+    assert "(allow network*)" in allowed["argv"][2]
