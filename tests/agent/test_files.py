@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from pydantic_ai.exceptions import ModelRetry
 
 from tests.agent.work import call, use
 from tests.journal.support import in_a_child
-from wane.agent.tools.toolset import WholeFiles, coding_tools, protected_pattern
+from wane.agent.tools.toolset import WHOLE, WholeFiles, coding_tools, protected_pattern
 from wane.replacing import replace_file
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes, links and signals")
@@ -131,3 +133,54 @@ def test_protected_files_are_not_written(tmp_path: Path) -> None:
     assert not (tmp_path / "sub" / ".git" / "mark").exists()
     (made,) = use(tmp_path, [call("create_directory", path="new/.git")])
     assert "is protected" in made
+
+
+def test_a_file_that_cannot_be_written_does_not_stay_empty(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        (result,) = use(tmp_path, [call("write_file", path="new.txt", content="x" * 5_000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "File too large" in result
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_large_file_is_read_by_pieces(tmp_path: Path) -> None:
+    lines = [f"line {number} ü\n" for number in range(700_000)]
+    (tmp_path / "large.txt").write_text("".join(lines) + "x" * 100_000 + "\nlast", encoding="utf-8")
+    assert (tmp_path / "large.txt").stat().st_size > WHOLE
+    first, middle, long, last, behind = use(
+        tmp_path,
+        [call("read_file", path="large.txt", limit=2)],
+        [call("read_file", path="large.txt", offset=500_000, limit=1)],
+        [call("read_file", path="large.txt", offset=700_000)],
+        [call("read_file", path="large.txt", offset=700_001)],
+        [call("read_file", path="large.txt", offset=700_002)],
+    )
+    head = "[large.txt | 700,002 lines]\n"
+    more = "... (700,000 more lines. Use offset=2 to continue reading.)\n"
+    assert first == f"{head}     1\tline 0 ü\n     2\tline 1 ü\n{more}"
+    assert "500001\tline 500000 ü\n" in middle
+    assert "Line 700001 has 100,001 bytes" in long
+    assert last == f"{head}700002\tlast"
+    assert "behind the end" in behind
+
+
+READS = """
+import resource, sys
+from pathlib import Path
+from wane.agent.tools.toolset import read_page
+resource.setrlimit(resource.RLIMIT_DATA, (600_000_000, 600_000_000))
+print(read_page(Path(sys.argv[1]), 0, 1, 1_000))
+"""
+
+
+def test_reading_takes_no_memory_of_the_files_size(tmp_path: Path) -> None:
+    path = tmp_path / "huge.txt"
+    with path.open("wb") as stream:
+        stream.write(b"line\n" * 2_000)
+        stream.truncate(1_500_000_000)
+    done = subprocess.run([sys.executable, "-c", READS, str(path)], capture_output=True, text=True, check=True)
+    assert "2,001 lines" in done.stdout

@@ -171,9 +171,9 @@ def _confine(rules: dict[str, Any], program: bytes) -> None:
     _check(library.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
     version = rules["version"]
     handled = (1 << _KNOWN.get(version, _KNOWN_NEWEST)) - 1
-    # Files; from version 4 binding and connecting over TCP; from 6 abstract sockets and signals.
+    # Files; from version 4 binding and connecting over TCP; from 6 abstract sockets and signals. Each is a field.
     attributes = struct.pack("<QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    size = 8 + 8 * (version >= 4) + 8 * (version >= 6)
     ruleset = _check(library.syscall(_CREATE_RULESET, attributes, size, 0), "Landlock")
     allowed = {
         "read": _READ_FILE | _READ_FOLDER,

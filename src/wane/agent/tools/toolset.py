@@ -6,6 +6,7 @@ sandbox unless they were allowed, and end with the agent. A result takes at most
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -204,6 +205,61 @@ class _ReadableResults(AbstractCapability[Any]):
         raise ToolFailed(f"{call.tool_name} failed: {type(error).__name__}: {error}") from error
 
 
+WHOLE: Final = 8 * 1024**2
+"""Bytes up to which a file is read whole; a larger one is read by pieces."""
+
+_PIECE: Final = 64 * 1024
+
+
+def read_page(path: Path, offset: int, limit: int, room: int) -> str:
+    """Return some lines of a large file, with their numbers, from one pass over it that keeps nothing else.
+
+    Args:
+        path: the file.
+        offset: the number of lines before them.
+        limit: how many lines are shown at most.
+        room: characters that they may take.
+    """
+    lines: list[str] = []
+    total = length = too_long = 0
+    head, full = b"", False
+    with path.open("rb") as stream:
+        if b"\0" in stream.read(8_192):
+            return f"binary file of {path.stat().st_size:,} bytes; inspect it with a command]\n"
+        stream.seek(0)
+        while True:
+            piece = stream.readline(_PIECE)
+            length += len(piece)
+            if not full and len(head) <= 4 * room and offset <= total < offset + limit:
+                head += piece
+            if piece and not piece.endswith(b"\n"):
+                continue
+            if not length:
+                break
+            total += 1
+            if offset < total <= offset + limit and not full:
+                text = f"{total:>6}\t{head.decode('utf-8', 'replace')}"
+                full = len(text) > room
+                if full and not lines:
+                    too_long = length
+                elif not full:
+                    lines.append(text)
+                    room -= len(text)
+            length, head = 0, b""
+    header = f"{total:,} lines]\n"
+    if offset >= total:
+        return f"{header}... (Offset {offset} is behind the end.)\n"
+    if too_long:
+        return (
+            f"{header}... (Line {offset + 1} has {too_long:,} bytes and does not fit. offset={offset + 1} skips it.)\n"
+        )
+    body = "".join(lines)
+    following = offset + len(lines)
+    if following == total:
+        return f"{header}{body}"
+    return f"{header}{body}... ({total - following:,} more lines. Use offset={following} to continue reading.)\n"
+
+
 _PROTECTED: Final = (
     ".env",
     ".env.*",
@@ -243,6 +299,17 @@ class WholeFiles(FileSystemToolset[Any]):
     """
 
     @override
+    async def _read_file(
+        self, ctx: RunContext[Any] | None, path: str, *, offset: int = 0, limit: int | None = None
+    ) -> str:
+        resolved = self._safe_resolve(path)
+        if ctx is None or not resolved.is_file() or resolved.stat().st_size <= WHOLE:
+            return await super()._read_file(ctx, path, offset=offset, limit=limit)
+        most = self._max_read_lines if limit is None else limit
+        page = await asyncio.to_thread(read_page, resolved, offset, most, self._max_read_chars or MAX_OUTPUT)
+        return f"[{path} | {page}"
+
+    @override
     def _check_access(self, path: str, *, write: bool = False, check_allowed: bool = True) -> None:
         if write:
             root = self._real_root
@@ -255,18 +322,26 @@ class WholeFiles(FileSystemToolset[Any]):
         """Open a file as the harness does, and return a copy in memory that replaces the file once it is written."""
         file, created = super().open_write(resolved, read_back=read_back, create=create)
         with file:
-            return _Copy(file.read() if read_back else b"", resolved), created
+            return _Copy(file.read() if read_back else b"", resolved, created), created
 
 
 class _Copy(BytesIO):
     """The content of a file, which replaces the file if the `with` block ends without an error."""
 
-    def __init__(self, content: bytes, path: Path) -> None:
+    def __init__(self, content: bytes, path: Path, created: bool) -> None:
         super().__init__(content)
         self._path = path
+        self._created = created
 
     @override
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if kind is None:
-            replace_file(self._path, self.getvalue())
+        written = False
+        try:
+            if kind is None:
+                replace_file(self._path, self.getvalue())
+                written = True
+        finally:
+            # The harness has made the file, so on a full disk an empty one would stay.
+            if self._created and not written:
+                self._path.unlink(missing_ok=True)
         super().__exit__(kind, error, at)
