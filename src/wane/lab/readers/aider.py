@@ -28,9 +28,7 @@ _STARTED: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\
 _MARK: Final = re.compile(r"\n(> |#### |# aider chat started at (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*(?:\n|$)))")
 """How a line begins that is not the model's."""
 _KINDS: Final = {"> ": "printed", "#### ": "typed", "# aider chat started at ": "started"}
-_ENDED: Final = re.compile(r"(?:^|(?<=[\S\n]))  $")
-_MODEL: Final = re.compile(r"(?:Main model|Model): (\S+)(?: with |$)")
-_EDITOR: Final = re.compile(r"Editor model: (\S+)(?: with |$)")
+_MODEL: Final = re.compile(r"(Main |Editor |)[Mm]odel: (\S+)(?: with |$)")
 _TOKENS: Final = re.compile(r"Tokens: ([\d.,]+[kM]?) sent(.*?), ([\d.,]+[kM]?) received")
 _CACHE: Final = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
 _COST: Final = re.compile(r"Cost: \$([\d.,]+) message")
@@ -87,7 +85,7 @@ def _passages(history: str) -> Iterator[_Passage]:
         kind, stop = _KINDS[mark[1]], _line_end(history, start)
         if kind == "printed":
             # Its last line ends with exactly two spaces; others may end with more.
-            while stop < len(history) and not _ENDED.search(history, max(start, stop - 3), stop):
+            while stop < len(history) and not _is_end(history[max(start, stop - 3) : stop]):
                 stop = _line_end(history, stop + 1)
         elif kind == "typed":
             while history.startswith("#### ", stop + 1):
@@ -95,6 +93,11 @@ def _passages(history: str) -> Iterator[_Passage]:
         words = history[start:stop] if kind == "started" else history[mark.end() : stop].replace("  \n", "\n")
         yield _Passage(line, kind, words.replace("\n#### ", "\n").strip() if kind == "typed" else words.strip())
         position = stop
+
+
+def _is_end(tail: str) -> bool:
+    """Whether a line ends with exactly two spaces, by its last three characters, or the line break before them."""
+    return tail.endswith("  ") and (len(tail) < 3 or tail[0] == "\n" or not tail[0].isspace())
 
 
 def _line_end(history: str, start: int) -> int:
@@ -116,7 +119,7 @@ def _sessions(blocks: Iterable[_Passage]) -> Iterator[RecordedSession]:
         if block.kind == "answered":
             answer = block if block.text else answer
             continue
-        usage = _usage(block.text) if block.kind == "printed" else None
+        usage = _usage(block.text) if block.kind == "printed" and "Tokens: " in block.text else None
         if answer is not None:
             # aider writes the counts right after the answer.
             _answer(builder, answer, asked or model, usage, _cost(block.text) if usage is not None else None)
@@ -135,9 +138,8 @@ def _sessions(blocks: Iterable[_Passage]) -> Iterator[RecordedSession]:
         elif block.kind == "typed" and (request := _request(block.text)):
             builder.user(Content(request))
         elif match := _MODEL.match(block.text):
-            model = editor = match[1]
-        elif match := _EDITOR.match(block.text):
-            editor = match[1]
+            editor = match[2]
+            model = model if match[1] == "Editor " else editor
         elif block.kind == "printed" and block.text.startswith("# "):
             # Why an edit failed, or output of the linter or the tests, which aider sends to the model.
             builder.user(Content(block.text), notice=True)
@@ -171,7 +173,7 @@ def _request(typed: str) -> str:
 
 def _usage(printed: str) -> Usage | None:
     """Return the usage that aider printed, in rounded numbers; the tokens sent include those read from the cache."""
-    match = _TOKENS.search(printed) if "Tokens: " in printed else None
+    match = _TOKENS.search(printed)
     if match is None:
         return None
     cache = {what: _number(amount) for amount, what in _CACHE.findall(match[2])}
