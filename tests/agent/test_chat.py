@@ -689,3 +689,16 @@ def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     with pytest.raises(UsageError, match="-p"):
         run_chat(AgentOptions(cwd=repository))
+
+
+def test_the_first_lines_escape_a_directory_and_say_what_confines(served: Serve, project: Path) -> None:
+    strange = project.rename(project.with_name("red\x1b[31mred"))
+
+    async def scene(at: Terminal) -> None:
+        await at.until("lists the commands")
+        assert "red\x1b[31mred" not in at._screen.getvalue()
+        assert "red\\x1b[31mred" in at._screen.getvalue().replace("\n", "")
+        at.say("/permissions")
+        await at.until("run unasked")
+
+    converse(served, strange, [], scene)
