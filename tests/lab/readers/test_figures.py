@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.lab.readers.promises import check, kinds, texts
+from tests.lab.readers.test_recordings import RECORDINGS
 from tests.lab.readers.writing import write_lines
 from wane.lab.counting import count
 from wane.lab.readers import read_session
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import Recorded
 from wane.lab.session import RecordedSession, Usage
+from wane.prices import listed_name
 from wane.rewrites import Cause, Certainty
 
 FAILING = Path(__file__).resolve().parents[4] / "shared" / "failing"
@@ -217,3 +219,24 @@ def test_pi_records_what_a_summary_cost(tmp_path: Path) -> None:
     (session,) = map(check, read_session(path))
     (aside,) = session.asides
     assert (aside.usage, aside.cost) == (Usage(100, 30, 50, 20, 50), 0.01)
+
+
+def test_goose_records_the_provider_and_what_a_call_cost() -> None:
+    (session,) = map(check, read_session(RECORDINGS / "goose.json"))
+    assert {call.priced_as for call in session.calls} == {"anthropic:claude-sonnet-4-5"}
+    assert session.calls[1].cost == 0.01356
+    assert all(call.cost for call in session.calls)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "name"),
+    [
+        ("openrouter", "anthropic/claude-sonnet-4.5", "openrouter:anthropic/claude-sonnet-4.5"),
+        ("", "anthropic/claude-sonnet-4-5", "anthropic:claude-sonnet-4-5"),
+        ("my-gateway", "anthropic/claude-sonnet-4-5", "anthropic:claude-sonnet-4-5"),
+        ("my-gateway", "gpt-5.1", "gpt-5.1"),
+        ("ollama", "qwen3-coder:30b", "ollama:qwen3-coder:30b"),  # the list does not have it
+    ],
+)
+def test_a_model_is_named_as_the_price_list_has_it(provider: str, model: str, name: str) -> None:
+    assert listed_name(provider, model) == name
