@@ -284,7 +284,7 @@ class Prices:
     def repeated(self, tokens: int, use: CacheUse, at: datetime | None) -> float:
         """Return what a request paid for tokens above the price of reading them from the cache, in dollars.
 
-        A request that wrote to the cache is taken to have written them, for as long as it wrote most of its input.
+        As many of them as the request wrote to the cache were written; it paid the others as other input.
 
         Args:
             tokens: the tokens.
@@ -292,10 +292,9 @@ class Prices:
             at: its time; see `rates`.
         """
         rates = self.rates(use.total, at)
-        paid = rates.input
-        if use.written:
-            paid = rates.write_hour if 2 * use.hour > use.written else rates.write
-        return tokens * max(0.0, paid - rates.read)
+        written = min(tokens, use.written)
+        write = rates.write_hour if 2 * use.hour > use.written else rates.write
+        return written * max(0.0, write - rates.read) + (tokens - written) * max(0.0, rates.input - rates.read)
 
 
 def _tier(tiers: tuple[Rates, ...], total_input: int) -> Rates:

@@ -262,7 +262,63 @@ class DoctorOptions:
     as_json: Json = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """Show what your coding agents cost, where money and words were lost, and what Wane would have saved.
+
+    Without SESSION, it looks at the last 30 days of all agents on this machine. It says dollars by day, agent and
+    model, where the provider's cache broke and what that cost, which of your words compactions took, and what the
+    same calls would have cost with Wane; each figure says for how many of the calls it is known. It writes one HTML
+    page beside, which needs no network. Figures of files that do not change are kept, so that only the first report
+    reads everything.
+
+    Examples:
+      wane report
+      wane report --days 7 --open
+      wane report ~/.claude/projects/my-project --output report.html
+      wane report --json
+    """
+
+    sessions: Annotated[
+        Sequence[str],
+        Flag(
+            "SESSION...",
+            "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', or ids from wane sessions --all.",
+            "[SESSION...]",
+        ),
+    ] = ()
+    days: Annotated[int, Flag("--days", "Number of days, today included. The default is 30.", "N")] = 30
+    output: Annotated[
+        str | None, Flag("--output", "Write the page to FILE; the default is a private temporary file.", "FILE")
+    ] = None
+    open_page: Annotated[bool, Flag("--open", "Open the page in the browser.")] = False
+    redact: _Redact = False
+    budget: TokenBudget = 80_000
+    price: Annotated[
+        str | None,
+        Flag(
+            "--price",
+            "Simulate calls of a model without known prices at the prices of this one. The default is "
+            f"{PRICE}. What was spent goes by the recorded models alone.",
+            "PROVIDER:MODEL",
+        ),
+    ] = None
+    replays: Annotated[
+        int,
+        Flag(
+            "--replays",
+            "Replay at most this many files to say what Wane would have saved, those with the dearest sessions first; "
+            "the others count unchanged. The default is 40. A replay takes about a second.",
+            "N",
+        ),
+    ] = 40
+    afresh: Annotated[bool, Flag("--afresh", "Read everything anew, and keep nothing.")] = False
+    workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
+    as_json: Json = False
+
+
 LAB_COMMANDS: Final = (
+    Command("report", ReportOptions, "wane.cli.lab.report:run_report"),
     Command("view", ViewOptions, "wane.cli.lab.view:run_view"),
     Command("replay", ReplayOptions, "wane.cli.lab.replay:run_replay"),
     Command("sweep", SweepOptions, "wane.cli.lab.replay:run_sweep"),

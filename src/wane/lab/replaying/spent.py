@@ -169,9 +169,9 @@ def account_of(material: Material, pricing: Pricing) -> Account:
         return _account_of_totals(session, pricing)
     for call, counted in zip(session.calls, material.output_tokens, strict=True):
         if not call.inherited:
-            account = _plus(account, call, counted, pricing)
+            account = with_call(account, call, counted, pricing)
     for call in session.asides:
-        account = _plus(account, call, 0, pricing)
+        account = with_call(account, call, 0, pricing)
     return account
 
 
@@ -201,7 +201,7 @@ def abandoned_account(session: RecordedSession, pricing: Pricing) -> Account:
     """Return the account of a session's calls on abandoned branches, by the recorded usage; see `account_of`."""
     account = Account()
     for call in session.abandoned:
-        account = _plus(account, call, 0, pricing)
+        account = with_call(account, call, 0, pricing)
     return account
 
 
@@ -234,7 +234,8 @@ def _to_price(call: ModelCall, pricing: Pricing) -> bool:
     return bool(call.usage and call.usage.total_input) and (call.cost is None or pricing.models is None)
 
 
-def _plus(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> Account:
+def with_call(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> Account:
+    """Return an account with one more recorded call; `counted` is its output by its text, if that was not reported."""
     usage, prices = call.usage, pricing.prices_for(call)
     if usage is None or not usage.total_input:
         return account.plus(None, call.cost if pricing.models is not None else None)

@@ -27,10 +27,20 @@ _LOOKING: Final = ("looking", "table", "views", "episodes", "state", "items", "s
 _SCRIPTS: Final = (*SHARED, *(_PAGE / f"{name}.js" for name in _LOOKING))
 
 
+OVERVIEW: Final = ((_PAGE / "kit.js", _PAGE / "overview.js"), (_PAGE / "look.css", _PAGE / "overview.css"), "overview")
+"""Scripts, styles and template of the page of `wane report`: `render` takes them."""
+
+
 def render(
-    title: str, data: str, scripts: Sequence[Traversable] = _SCRIPTS, styles: Sequence[Traversable] = (STYLE,)
+    title: str,
+    data: str,
+    scripts: Sequence[Traversable] = _SCRIPTS,
+    styles: Sequence[Traversable] = (STYLE,),
+    template: str = "report",
 ) -> str:
     """Return a page with data (see `to_json`), scripts, which are joined into one, and styles, both in order.
+
+    `template` is the name of the page around them.
 
     Its content policy allows only these; the page fetches nothing.
     """
@@ -47,7 +57,7 @@ def render(
         "data": data,
     }
     # In one pass, so that nothing is replaced inside the values.
-    return re.sub(r"\{\{([a-z-]+)\}\}", lambda match: values[match[1]], _read(_PAGE / "report.html"))
+    return re.sub(r"\{\{([a-z-]+)\}\}", lambda match: values[match[1]], _read(_PAGE / f"{template}.html"))
 
 
 def frame_size() -> int:

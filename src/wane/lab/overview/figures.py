@@ -1,0 +1,295 @@
+"""The figures of one recorded session for `wane report`: its calls, what broke its cache, and what compactions took.
+
+They are JSON-able, so that they can be kept until the file changes. Nothing else of a session is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from wane.account import Account
+from wane.lab.cache.rewrites import Rewrite, examine
+from wane.lab.counting import Material, count
+from wane.lab.readers import Recording
+from wane.lab.replaying.compare import BASELINE
+from wane.lab.replaying.engine import Job
+from wane.lab.replaying.replay import Pricing, moment
+from wane.lab.replaying.spent import account_of, with_call
+from wane.lab.replaying.studying import study
+from wane.lab.session import ModelCall, RecordedSession
+from wane.lab.verdict import OURS, Baselines
+from wane.strategies.base import Settings
+
+SHOWN_CHARACTERS: Final = 400
+"""Characters of a lost message that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A call that was paid, or several of which only the sums are known.
+
+    Attributes:
+        id: its id, which its copies in other files share; empty if it has none.
+        at: when, in seconds since 1970 UTC; None if unknown.
+        model: the model; empty if unknown.
+        calls: how many calls it stands for.
+        priced: how many of them have a known cost.
+        dollars: that cost.
+        cache_known: how many of them can be compared with the one before, or are the first of their session.
+        input: input tokens, cached ones included.
+        read: those read from the cache.
+        written: those written to it.
+        output: output tokens.
+        cause: why it paid again for what had been cached; empty if it did not.
+        again: what it paid for that in dollars, on top of reading it; None if the price is unknown.
+    """
+
+    id: str
+    at: float | None
+    model: str
+    calls: int
+    priced: int
+    dollars: float
+    cache_known: int
+    input: int
+    read: int
+    written: int
+    output: int
+    cause: str = ""
+    again: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessage:
+    """A message that a person typed, and that no call after a compaction held: its beginning, and its words."""
+
+    text: str
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRow:
+    """A compaction: when it was, and the person's messages that it took."""
+
+    at: float | None
+    lost: tuple[LostMessage, ...]
+
+    @classmethod
+    def read(cls, data: dict[str, Any]) -> CompactionRow:
+        """Return the compaction that `asdict` wrote."""
+        return cls(data["at"], tuple(LostMessage(**lost) for lost in data["lost"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What Wane would have made of some calls, compared as `wane.lab.verdict` does.
+
+    Attributes:
+        calls: the calls of which that is known.
+        before: dollars without Wane; 0 if nothing would have been evicted.
+        low: dollars with Wane, without cache misses that no strategy causes.
+        high: the same with all that were recorded.
+        uses: how often calls used an earlier name.
+        in_view: how often that was still in view.
+    """
+
+    calls: int = 0
+    before: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    uses: int = 0
+    in_view: int = 0
+
+    def __add__(self, other: Simulation) -> Simulation:
+        return Simulation(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFigures:
+    """The figures of a session, those of its sub-agents included.
+
+    Attributes:
+        source: the agent, by the format of its sessions.
+        name: its name.
+        id: its id, by which sub-agents' files name it; empty if it has none.
+        parent: for a sub-agent's session in a file of its own, the id of the session that started it; else empty.
+        title: first words of the user's first turn.
+        managed: whether Wane was at work.
+        calls: its calls.
+        compactions: its compactions.
+        simulation: what Wane would have made of it.
+        modified: when its file was last written, for calls without a time.
+        pending: whether part of it must be replayed for a simulation, which was not done yet.
+    """
+
+    source: str
+    name: str
+    id: str
+    parent: str
+    title: str
+    managed: bool
+    calls: tuple[CallRow, ...]
+    compactions: tuple[CompactionRow, ...]
+    simulation: Simulation
+    modified: float
+    pending: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON-able data."""
+        data = asdict(self)
+        # Rows without their keys, as there are many.
+        data["calls"] = [list(row.values()) for row in data["calls"]]
+        return data
+
+    @classmethod
+    def read(cls, data: dict[str, Any]) -> SessionFigures:
+        """Return the figures that `to_dict` wrote."""
+        return cls(
+            **{
+                **data,
+                "calls": tuple(CallRow(*row) for row in data["calls"]),
+                "compactions": tuple(CompactionRow.read(row) for row in data["compactions"]),
+                "simulation": Simulation(**data["simulation"]),
+            }
+        )
+
+
+def figures_of(
+    session: RecordedSession, modified: float, budget: int, price: str, *, replayed: bool = False
+) -> SessionFigures:
+    """Return the figures of a session.
+
+    Args:
+        session: the session.
+        modified: when its file was last written, in seconds since 1970 UTC.
+        budget: tokens that a view may hold with Wane.
+        price: the model whose prices a simulation takes where none are known.
+        replayed: whether to replay what would not have fitted into the budget, which takes most of the time.
+    """
+    calls: list[CallRow] = []
+    simulation, pending = Simulation(), False
+    for part in _with_sub_agents(session):
+        material, pricing = count(part), Pricing.recorded(part, Pricing.of(price))
+        calls += _rows(material, pricing)
+        if part.managed or part.totals or not part.answered:
+            continue  # Wane was at work, or nothing can be compared
+        if _largest(material) <= budget:
+            simulation += Simulation(len(part.own_calls))  # nothing would have been evicted
+        elif replayed:
+            simulation += _simulate(part, budget, price)
+        else:
+            pending = True
+    return SessionFigures(
+        session.source,
+        session.name,
+        session.id,
+        session.parent,
+        session.title,
+        session.managed,
+        tuple(calls),
+        tuple(_compactions(session)),
+        simulation,
+        modified,
+        pending,
+    )
+
+
+def _with_sub_agents(session: RecordedSession) -> Iterator[RecordedSession]:
+    yield session
+    for side in session.sidechains:
+        yield from _with_sub_agents(side)
+
+
+def _rows(material: Material, pricing: Pricing) -> Iterator[CallRow]:
+    session = material.session
+    if session.totals:
+        yield _row_of_totals(session, account_of(material, pricing))
+        return
+    examined = examine(session)
+    rewrites = {rewrite.call: rewrite for rewrite in examined.rewrites}
+    for number, (call, counted) in enumerate(zip(session.calls, material.output_tokens, strict=True)):
+        if not call.inherited:
+            yield _row(call, counted, pricing, bool(examined.compared), rewrites.get(number))
+    for call in (*session.asides, *session.abandoned):
+        yield _row(call, 0, pricing, False, None)
+
+
+def _row(call: ModelCall, counted: int, pricing: Pricing, shows_cache: bool, rewrite: Rewrite | None) -> CallRow:
+    account = with_call(Account(), call, counted, pricing)
+    again = None
+    prices = pricing.prices_for(call)
+    if rewrite is not None and prices is not None and call.usage is not None:
+        again = prices.repeated(rewrite.tokens, call.usage.use, moment(call))
+    return CallRow(
+        call.id,
+        call.at,
+        call.model or "",
+        1,
+        account.priced,
+        account.at_least,
+        int(shows_cache and call.usage is not None),
+        account.input_tokens,
+        account.cache_read_tokens,
+        account.cache_write_tokens,
+        account.output_tokens,
+        "" if rewrite is None else rewrite.explanation.cause,
+        again,
+    )
+
+
+def _row_of_totals(session: RecordedSession, account: Account) -> CallRow:
+    """Return the calls of a session of which only the sums are known, as one row."""
+    models = {total.model for total, _ in session.totals}
+    return CallRow(
+        session.id,
+        max((call.at for call in session.calls if call.at is not None), default=None),
+        (models.pop() or "") if len(models) == 1 else "",
+        account.calls,
+        account.priced,
+        account.at_least,
+        0,
+        account.input_tokens,
+        account.cache_read_tokens,
+        account.cache_write_tokens,
+        account.output_tokens,
+    )
+
+
+def _compactions(session: RecordedSession) -> Iterator[CompactionRow]:
+    """Yield the compactions with the person's messages that no later call held word for word."""
+    turns = session.user_turns
+    taken: set[int] = set()
+    for compaction in session.compactions:
+        lost = []
+        for turn in turns:
+            text = session.parts[turn].text.strip()
+            if turn >= compaction.first_kept or turn in taken or not text or text in compaction.summary:
+                continue
+            taken.add(turn)
+            shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+            lost.append(LostMessage(shown, len(text.split())))
+        # The last one may have come after the last call: then no call missed anything.
+        if any(call.first >= compaction.position for call in session.calls):
+            yield CompactionRow(compaction.at, tuple(lost))
+
+
+def _largest(material: Material) -> int:
+    """Return the tokens of the largest request, had nothing been evicted or compacted."""
+    sizes = [call.usage.total_input for call in material.session.own_calls if call.usage]
+    return max([material.overhead + sum(item.tokens for item in material.items), *sizes])
+
+
+def _simulate(session: RecordedSession, budget: int, price: str) -> Simulation:
+    """Return what Wane would have made of a session; of no call if there is nothing to compare with."""
+    [prepared] = study([Recording(session, "")], Pricing.of(price), own_prices=True)
+    settings = prepared.under(Settings(budget=budget))
+    unevicted = Job(0, BASELINE, settings, prepared.pricing).run(prepared.subject)
+    after = Job(0, OURS, settings, prepared.pricing).run(prepared.subject).totals
+    baseline = Baselines.of(prepared.subject.material, prepared.pricing, unevicted).lowest()
+    if baseline is None:
+        return Simulation()
+    low, high = baseline.with_wane(after)
+    known = after.beside_calls if baseline.recorded else len(session.own_calls)
+    return Simulation(known, baseline.cost, low, high, after.loss.uses, after.loss.in_view)

@@ -1,0 +1,236 @@
+"""Takes the figures of many session files, in several processes, and keeps those of files that did not change."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from wane.core.errors import FormatError, JournalError, MissingExtraError
+from wane.lab.overview.figures import SessionFigures, figures_of
+from wane.lab.readers import read_session
+from wane.lab.readers.gathering import Unread
+from wane.lab.readers.reading import briefly
+
+FORM: Final = 1
+"""Raise it when the figures of a file change their meaning or form, so that older ones are not taken for them."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files done, and the number of all files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A session file, or a session in a database.
+
+    Attributes:
+        path: its path, as `read_session` takes it.
+        modified: when it, or a sub-agent's file beside it, was last written, in seconds since 1970 UTC.
+        size: their bytes.
+    """
+
+    path: str
+    modified: float
+    size: int
+
+    @classmethod
+    def of(cls, path: Path, modified: float, size: int) -> Source:
+        """Return a file with those of its sub-agents, which are read with it."""
+        for side in path.with_suffix("").glob("subagents/**/*.jsonl") if path.suffix == ".jsonl" else ():
+            try:
+                status = side.stat()
+            except OSError:
+                continue  # deleted in the meantime
+            modified, size = max(modified, status.st_mtime), size + status.st_size
+        return cls(str(path), modified, size)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What figures depend on besides their file.
+
+    Attributes:
+        budget: tokens that a view may hold with Wane.
+        price: the model whose prices a simulation takes where none are known.
+        since: the first moment that counts, in seconds since 1970 UTC.
+        replays: how many files to replay, at most: those with the dearest sessions.
+    """
+
+    budget: int
+    price: str
+    since: float = 0.0
+    replays: int = 0
+
+    @property
+    def key(self) -> str:
+        """A text that differs where the figures of a file may differ."""
+        return f"{FORM} {_version('wane')} {_version('genai-prices')} {self.budget} {self.price}"
+
+
+class FigureStore:
+    """Keeps the figures of files in a database; one that cannot be used is as if it were empty.
+
+    Args:
+        path: its file, which is created; None keeps nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def known(self, sources: Iterable[Source], terms: Terms) -> Iterator[tuple[Source, list[SessionFigures]]]:
+        """Yield the files that have not changed since their figures were kept, with these figures."""
+        with self._opened() as database:
+            if database is None:
+                return
+            rows = database.execute("SELECT path, modified, size, figures FROM files WHERE key = ?", (terms.key,))
+            kept = {path: (modified, size, figures) for path, modified, size, figures in rows}
+        for source in sources:
+            modified, size, figures = kept.get(source.path, (0.0, -1, b""))
+            if (modified, size) == (source.modified, source.size):
+                yield source, [SessionFigures.read(data) for data in json.loads(zlib.decompress(figures))]
+
+    def keep(self, entries: Sequence[tuple[Source, list[SessionFigures]]], terms: Terms) -> None:
+        """Keep the figures of some files."""
+        rows = []
+        for source, sessions in entries:
+            data = json.dumps([figures.to_dict() for figures in sessions]).encode()
+            rows.append((source.path, source.modified, source.size, terms.key, zlib.compress(data, 1)))
+        with self._opened() as database:
+            if database is not None:
+                database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
+                database.commit()
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection | None]:
+        if self._path is None:
+            yield None
+            return
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # They hold titles and words of sessions: nobody else may read them.
+            self._path.touch(mode=0o600)
+            database = sqlite3.connect(self._path)
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, modified REAL, size INTEGER, key TEXT, "
+                "figures BLOB)"
+            )
+        except (OSError, sqlite3.Error):
+            yield None
+            return
+        with closing(database):
+            yield database
+
+
+def store_path(environ: Mapping[str, str], home: Path) -> Path:
+    """Return where figures are kept: in the user's directory for what can be made again."""
+    return Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "wane" / "report.sqlite"
+
+
+_BATCH: Final = 32
+"""Files whose figures are kept at once, so that what an interrupted report has read stays."""
+
+
+class FigureReader:
+    """Takes the figures of files, and keeps them.
+
+    Args:
+        terms: what figures depend on besides their file.
+        store: has the figures of files that did not change, and gets those of the others.
+        workers: number of processes; None for one per core.
+    """
+
+    def __init__(self, terms: Terms, store: FigureStore, workers: int | None = None) -> None:
+        self.figures: dict[str, list[SessionFigures]] = {}
+        self.unread: list[Unread] = []
+        self._terms, self._store, self._workers = terms, store, workers
+
+    def read(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
+        """Take the figures of some files, without replays; those that did not change are only looked up."""
+        for source, sessions in self._store.known(sources, self._terms):
+            self.figures[source.path] = sessions
+        # The largest first, so that none of them starts when the others are nearly done.
+        waiting = [source for source in sources if source.path not in self.figures]
+        self._take(sorted(waiting, key=lambda source: -source.size), progress, replayed=False)
+
+    def replay(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
+        """Replay the dearest files of those that were read, as many as the terms allow."""
+        waiting: list[tuple[float, str, Source]] = []
+        for source in sources:
+            sessions = self.figures.get(source.path, [])
+            if any(figures.pending for figures in sessions):
+                waiting.append((-_dollars_since(sessions, self._terms.since), source.path, source))
+        # Of what was replayed before, nothing is done again: it counts all the same.
+        replayed = 0
+        for sessions in self.figures.values():
+            replayed += any(figures.simulation.uses for figures in sessions)
+        dearest = [source for _, _, source in sorted(waiting, key=lambda entry: entry[:2])]
+        self._take(dearest[: max(0, self._terms.replays - replayed)], progress, replayed=True)
+
+    def _take(self, sources: Sequence[Source], progress: Progress | None, *, replayed: bool) -> None:
+        batch: list[tuple[Source, list[SessionFigures]]] = []
+        try:
+            for done, (source, outcome) in enumerate(_read_all(sources, self._terms, self._workers, replayed), start=1):
+                if isinstance(outcome, str):
+                    self.unread.append(Unread(source.path, outcome))
+                else:
+                    self.figures[source.path] = outcome
+                    batch.append((source, outcome))
+                if len(batch) == _BATCH:
+                    self._store.keep(batch, self._terms)
+                    batch = []
+                if progress:
+                    progress(done, len(sources))
+        finally:
+            self._store.keep(batch, self._terms)
+
+
+def _dollars_since(sessions: Iterable[SessionFigures], since: float) -> float:
+    total = 0.0
+    for figures in sessions:
+        for row in figures.calls:
+            at = figures.modified if row.at is None else row.at
+            total += row.dollars if at >= since else 0.0
+    return total
+
+
+def _read_all(
+    sources: Sequence[Source], terms: Terms, workers: int | None, replayed: bool
+) -> Iterator[tuple[Source, list[SessionFigures] | str]]:
+    """Yield each file with its figures, or with why it cannot be read, as they come."""
+    count = min(workers or os.cpu_count() or 1, len(sources))
+    if count <= 1:
+        for source in sources:
+            yield source, _figures_in(source, terms, replayed)
+        return
+    pool = ProcessPoolExecutor(count)
+    try:
+        futures = {pool.submit(_figures_in, source, terms, replayed): source for source in sources}
+        for future in as_completed(list(futures)):
+            yield futures.pop(future), future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFigures] | str:
+    """Return the figures of the sessions in a file, or why it cannot be read."""
+    try:
+        sessions = read_session(source.path)
+    except (FormatError, JournalError, MissingExtraError) as error:
+        return briefly(error)
+    settings = source.modified, terms.budget, terms.price
+    return [figures_of(session, *settings, replayed=replayed) for session in sessions]
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

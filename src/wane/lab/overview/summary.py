@@ -1,0 +1,253 @@
+"""Adds up the figures of sessions for `wane report`: by day, agent, model and cause, each with what is known of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+
+from wane.lab.overview.figures import CallRow, CompactionRow, SessionFigures, Simulation
+from wane.lab.readers.gathering import Unread
+from wane.rewrites import Cause
+
+JOURNAL: Final = "journal"
+"""The source of sessions that Wane itself recorded."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """Calls and dollars of some sessions, or some part of them.
+
+    Attributes:
+        calls: number of calls.
+        priced: those of known cost.
+        dollars: their cost.
+        cache_known: calls of which it is known what the cache did.
+        input: input tokens.
+        read: those of them that the cache had.
+        written: those of them that were written to it.
+        output: output tokens.
+    """
+
+    calls: int = 0
+    priced: int = 0
+    dollars: float = 0.0
+    cache_known: int = 0
+    input: int = 0
+    read: int = 0
+    written: int = 0
+    output: int = 0
+
+    def add(self, row: CallRow) -> None:
+        """Add a call."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(row, name))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON-able data; the dollars are null if none are known."""
+        figures = {name: getattr(self, name) for name in self.__slots__}
+        return {**figures, "dollars": self.dollars if self.priced else None}
+
+
+@dataclass(slots=True)
+class Broken:
+    """What was paid again for one cause: how often, the dollars, and how many of these times have a price."""
+
+    times: int = 0
+    dollars: float = 0.0
+    priced: int = 0
+
+
+@dataclass(slots=True)
+class SessionSummary:
+    """A session in the summary, with its sub-agents: its sums, what it lost, and what Wane would have made of it."""
+
+    figures: SessionFigures
+    sums: Sums = field(default_factory=Sums)
+    last: float = 0.0
+    compactions: list[CompactionRow] = field(default_factory=list)
+    simulation: Simulation = field(default_factory=Simulation)
+
+    @property
+    def messages_lost(self) -> int:
+        """Messages of the user that compactions took."""
+        return sum(len(compaction.lost) for compaction in self.compactions)
+
+    @property
+    def words_lost(self) -> int:
+        """Words in these messages."""
+        return sum(lost.words for compaction in self.compactions for lost in compaction.lost)
+
+
+@dataclass(slots=True)
+class Overview:
+    """The figures of all agents over some days.
+
+    Attributes:
+        since: the first day.
+        until: the last day.
+        total: the sums over all calls.
+        by_day: the sums of each day with a call, by agent.
+        by_agent: the sums of each agent.
+        by_model: the sums of each model, by its name as recorded; empty for unknown.
+        causes: what was paid again, by cause.
+        sessions: the sessions with a call in these days, the dearest first.
+        simulations: by agent, what Wane would have made of its sessions.
+        unread: the files without a readable session.
+        undated: calls without a time, which count on the day when their file was last written.
+    """
+
+    since: date
+    until: date
+    total: Sums = field(default_factory=Sums)
+    by_day: dict[date, dict[str, Sums]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(Sums)))
+    by_agent: dict[str, Sums] = field(default_factory=lambda: defaultdict(Sums))
+    by_model: dict[str, Sums] = field(default_factory=lambda: defaultdict(Sums))
+    causes: dict[Cause, Broken] = field(default_factory=lambda: defaultdict(Broken))
+    sessions: list[SessionSummary] = field(default_factory=list)
+    simulations: dict[str, Simulation] = field(default_factory=lambda: defaultdict(Simulation))
+    unread: tuple[Unread, ...] = ()
+    undated: int = 0
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents, the dearest first."""
+        return sorted(self.by_agent, key=lambda agent: (-self.by_agent[agent].dollars, agent))
+
+    @property
+    def lost(self) -> Broken:
+        """What was paid again, for all causes."""
+        total = Broken()
+        for broken in self.causes.values():
+            total.times += broken.times
+            total.dollars += broken.dollars
+            total.priced += broken.priced
+        return total
+
+    @property
+    def simulation(self) -> Simulation:
+        """What Wane would have made of all sessions."""
+        return sum(self.simulations.values(), Simulation())
+
+    def with_wane(self, agent: str | None = None) -> tuple[float, float] | None:
+        """Return what an agent, or all, would have cost with Wane, at best and at worst; None if no call is known."""
+        simulation = self.simulation if agent is None else self.simulations[agent]
+        sums = self.total if agent is None else self.by_agent[agent]
+        if not simulation.calls or not sums.priced:
+            return None
+        unchanged = sums.dollars - simulation.before
+        return unchanged + simulation.low, unchanged + simulation.high
+
+
+def summarise(sessions: Iterable[SessionFigures], since: date, until: date, unread: Sequence[Unread] = ()) -> Overview:
+    """Add up sessions over some days, in the time zone of this machine.
+
+    A call that several files hold counts once, in the session that made it first. A sub-agent's session in a file of
+    its own counts with the session that started it.
+    """
+    overview = Overview(since, until, unread=tuple(unread))
+    ordered = sorted(_distinct(sessions), key=_first_moment)
+    parents = {(figures.source, figures.id): figures for figures in ordered if figures.id}
+    groups: dict[int, SessionSummary] = {}
+    seen: set[tuple[str, str]] = set()
+    for figures in ordered:
+        outer = _outermost(figures, parents)
+        summary = groups.setdefault(id(outer), SessionSummary(outer))
+        _add(overview, summary, figures, seen)
+    overview.sessions = [summary for summary in groups.values() if summary.sums.calls]
+    overview.sessions.sort(key=lambda summary: (-summary.sums.dollars, -summary.sums.calls, summary.figures.name))
+    return overview
+
+
+def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, seen: set[tuple[str, str]]) -> None:
+    counted = Sums()
+    every = Sums()
+    for row in figures.calls:
+        if row.id and (figures.source, row.id) in seen:
+            continue
+        seen.add((figures.source, row.id))
+        every.add(row)
+        at = figures.modified if row.at is None else row.at
+        day = datetime.fromtimestamp(at).astimezone().date()
+        if not overview.since <= day <= overview.until:
+            continue
+        overview.undated += row.calls if row.at is None else 0
+        for sums in (
+            counted,
+            summary.sums,
+            overview.total,
+            overview.by_day[day][figures.source],
+            overview.by_agent[figures.source],
+            overview.by_model[row.model],
+        ):
+            sums.add(row)
+        summary.last = max(summary.last, at)
+        if row.cause:
+            broken = overview.causes[Cause(row.cause)]
+            broken.times += 1
+            broken.dollars += row.again or 0.0
+            broken.priced += row.again is not None
+    if not counted.calls:
+        return
+    for compaction in figures.compactions:
+        at = figures.modified if compaction.at is None else compaction.at
+        if overview.since <= datetime.fromtimestamp(at).astimezone().date() <= overview.until:
+            summary.compactions.append(compaction)
+    part = _part(figures.simulation, counted, every)
+    summary.simulation += part
+    overview.simulations[figures.source] += part
+
+
+def _part(simulation: Simulation, counted: Sums, every: Sums) -> Simulation:
+    """Return the part of a session's simulation that falls on the calls that count, by their share of its cost."""
+    if counted.calls == every.calls:
+        return simulation
+    share = counted.dollars / every.dollars if every.dollars else counted.calls / every.calls
+    return replace(
+        simulation,
+        calls=min(simulation.calls, counted.calls),
+        before=share * simulation.before,
+        low=share * simulation.low,
+        high=share * simulation.high,
+    )
+
+
+def _distinct(sessions: Iterable[SessionFigures]) -> list[SessionFigures]:
+    """Return sessions without those of agents whose requests all went through Wane's proxy, which recorded them too."""
+    every = list(sessions)
+    proxied: Counter[tuple[int, ...]] = Counter()
+    for figures in every:
+        if figures.source == JOURNAL:
+            proxied += _usages(figures)
+    distinct = []
+    for figures in every:
+        usages = _usages(figures)
+        if figures.source == JOURNAL or not usages or not usages <= proxied:
+            distinct.append(figures)
+    return distinct
+
+
+def _usages(figures: SessionFigures) -> Counter[tuple[int, ...]]:
+    """Return how often each usage was reported in a session."""
+    return Counter((row.input, row.read, row.written, row.output) for row in figures.calls if row.input)
+
+
+def _first_moment(figures: SessionFigures) -> tuple[float, float]:
+    """Return when a session began; a copy of its beginning has the same times, and was mostly written later."""
+    return min((row.at for row in figures.calls if row.at is not None), default=figures.modified), figures.modified
+
+
+def _outermost(figures: SessionFigures, parents: Mapping[tuple[str, str], SessionFigures]) -> SessionFigures:
+    """Return the session that started a sub-agent's, or the one that started that; the session itself for others."""
+    visited = {figures.id}
+    while (outer := parents.get((figures.source, figures.parent))) is not None and outer.id not in visited:
+        visited.add(outer.id)
+        figures = outer
+    return figures
+
+
+def days_until(until: date, days: int) -> date:
+    """Return the first of some days, of which `until` is the last."""
+    return until - timedelta(days=days - 1)

@@ -1,0 +1,137 @@
+"""The page of `wane report`: what the agents on this machine cost and lost in the last days."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from wane.lab.discover import AGENTS
+from wane.lab.overview.figures import LostMessage
+from wane.lab.overview.summary import Overview, SessionSummary
+from wane.lab.report.page import OVERVIEW, render, to_json, write_page
+from wane.rewrites import Cause
+
+NAMES: Final = {**AGENTS, "journal": "Wane"}
+"""What people call the agents, by the format of their sessions."""
+
+CAUSES: Final = {
+    Cause.IDLE: ("A pause longer than the cache lives", "Answer sooner, or use a cache that lives longer."),
+    Cause.MODEL: ("Another model was chosen", "Each model has a cache of its own: change models between sessions."),
+    Cause.TOOLS: ("The tools changed", "Connect MCP servers before the session begins."),
+    Cause.SYSTEM: ("The system prompt changed", "Switch off what writes a time, an id or a status into it."),
+    Cause.SETTINGS: ("A setting changed", "Keep effort and thinking as they are for a whole session."),
+    Cause.HEAD: ("The beginning was not read", "The recording does not show why; behind `wane run` it would."),
+    Cause.MESSAGES: ("The client changed earlier messages", "A newer version of the client may not."),
+    Cause.BRANCH: ("You went back to an earlier message", "What was before it is still read, if it was cached there."),
+    Cause.COMPACTION: ("The client compacted", "Wane sets finished work aside instead, and seldom."),
+    Cause.EVICTION: ("Content was set aside", "A lower low water makes it rarer."),
+    Cause.BREAKPOINTS: ("A mark of the cache was missing", "The client sets these marks (`cache_control`)."),
+    Cause.REASONING: ("Earlier reasoning was left out", "The provider does that when you speak."),
+    Cause.ROUTING: ("The provider asked another machine", "Nothing to do."),
+    Cause.UPSTREAM: ("Another provider answered", "The first one was down."),
+    Cause.UNEXPLAINED: ("Not known", "The recording does not show it; behind `wane run` it would."),
+}
+"""What people read of each cause, and what they can do about it."""
+
+_LISTED: Final = 200
+"""Sessions on a page, at most: the dearest."""
+
+_WORDS_SHOWN: Final = 12
+"""Lost messages to read for each session, at most."""
+
+
+def write_overview(path: str | Path, overview: Overview, budget: int, *, contents: bool = True) -> None:
+    """Write the page.
+
+    Args:
+        path: path of the HTML file.
+        overview: the figures.
+        budget: tokens that a view may hold with Wane.
+        contents: whether the page holds titles and words of sessions.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    days = (overview.until - overview.since).days + 1
+    title = f"The last {days} days of your agents" if days > 1 else "A day of your agents"
+    data = to_json({"title": title, "budget": budget, **overview_dict(overview, contents=contents)})
+    write_page(Path(path), render(title, data, *OVERVIEW))
+
+
+def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any]:
+    """Return an overview as JSON-able data: what the page and `wane report --json` show."""
+    agents = overview.agents
+    days = []
+    for number in range((overview.until - overview.since).days + 1):
+        day = overview.since + timedelta(days=number)
+        parts = overview.by_day.get(day, {})
+        days.append([day.isoformat(), [parts[agent].dollars if agent in parts else 0 for agent in agents]])
+    causes = []
+    for cause, broken in sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars):
+        label, advice = CAUSES[cause]
+        row = {"cause": cause, "label": label, "advice": advice, "times": broken.times, "priced": broken.priced}
+        causes.append({**row, "dollars": broken.dollars})
+    ranges = {agent: overview.with_wane(agent) for agent in agents}
+    known = []
+    for agent in agents:
+        sums, simulation = overview.by_agent[agent], overview.simulations[agent]
+        row = {"agent": agent, "name": NAMES.get(agent, agent), **sums.to_dict(), "simulated": simulation.calls}
+        known.append({**row, "with_wane": ranges[agent]})
+    models = []
+    for model, sums in sorted(overview.by_model.items(), key=lambda entry: (-entry[1].dollars, -entry[1].calls)):
+        models.append({"model": model, **sums.to_dict()})
+    sessions = [_session(summary, agents, contents, number) for number, summary in enumerate(overview.sessions)]
+    total = overview.simulation
+    return {
+        "since": overview.since.isoformat(),
+        "until": overview.until.isoformat(),
+        "total": overview.total.to_dict(),
+        "agents": known,
+        "models": models,
+        "days": days,
+        "causes": causes,
+        "paid_again": {"times": overview.lost.times, "dollars": overview.lost.dollars, "priced": overview.lost.priced},
+        "with_wane": overview.with_wane(),
+        "simulated": total.calls,
+        "in_view": total.in_view / total.uses if total.uses else None,
+        "sessions": sessions[:_LISTED],
+        "sessions_in_all": len(sessions),
+        "words": _words(overview, agents, contents),
+        "compactions": sum(len(summary.compactions) for summary in overview.sessions),
+        "undated": overview.undated,
+        "unread": len(overview.unread),
+    }
+
+
+def _session(summary: SessionSummary, agents: list[str], contents: bool, number: int) -> dict[str, Any]:
+    figures = summary.figures
+    return {
+        "title": (figures.title or figures.name) if contents else f"Session {number + 1}",
+        "agent": agents.index(figures.source) if figures.source in agents else 0,
+        "day": datetime.fromtimestamp(summary.last).astimezone().date().isoformat(),
+        **summary.sums.to_dict(),
+    }
+
+
+def _words(overview: Overview, agents: list[str], contents: bool) -> list[dict[str, Any]]:
+    """Return the sessions whose compactions took messages of the user, those that lost most first."""
+    rows = []
+    for number, summary in enumerate(overview.sessions):
+        if not summary.messages_lost:
+            continue
+        lost: list[LostMessage] = [message for compaction in summary.compactions for message in compaction.lost]
+        texts = [message.text for message in lost[:_WORDS_SHOWN]]
+        session = _session(summary, agents, contents, number)
+        rows.append(
+            {
+                "title": session["title"],
+                "agent": session["agent"],
+                "day": session["day"],
+                "messages": summary.messages_lost,
+                "words": summary.words_lost,
+                "compactions": len(summary.compactions),
+                "texts": texts if contents else [],
+            }
+        )
+    return sorted(rows, key=lambda row: -row["words"])

@@ -1,0 +1,135 @@
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const NS = "http://www.w3.org/2000/svg";
+
+// Contents go in as text nodes and attributes alone, never as markup.
+function fill(node, attributes, children) {
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  for (const child of children.flat(3)) if (child !== null && child !== undefined && child !== false) node.append(child);
+  return node;
+}
+const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) => fill(document.createElementNS(NS, tag), attributes, children);
+// A strict policy for styles forbids style attributes; setting properties from a script is allowed.
+function styled(node, styles) {
+  for (const [key, value] of Object.entries(styles)) node.style.setProperty(key, value);
+  return node;
+}
+
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const n0 = (value) => whole.format(value);
+const usd = (value) => `${value < 0 ? "−" : ""}$${cents.format(Math.abs(value))}`;
+const pct = (share) => `${Math.round(100 * share)}%`;
+const many = (count, noun, plural) => `${n0(count)} ${count === 1 ? noun : plural || `${noun}s`}`;
+const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
+const round1 = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1).replace(/\.0$/, ""));
+const short = (tokens) => (tokens >= 1e6 ? `${round1(tokens / 1e6)}M` : tokens >= 1e3 ? `${round1(tokens / 1e3)}k` : String(Math.round(tokens)));
+const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+function ticks(low, high, count) {
+  const raw = (high - low || 1) / Math.max(1, count), power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((value) => value >= raw);
+  const values = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) values.push(value);
+  return values;
+}
+const line = (values, x, y) => values.map((value, at) => `${at ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+const area = (values, x, y) => `${line(values, x, y)}L${x(values.length - 1).toFixed(1)} ${y(0).toFixed(1)}L${x(0).toFixed(1)} ${y(0).toFixed(1)}Z`;
+
+// Draws again when the width changes; colours come from the style sheet, so a change of theme needs no drawing.
+function onWidth(node, draw) {
+  let width = 0;
+  new ResizeObserver(() => {
+    if (Math.abs(node.clientWidth - width) < 1) return;
+    width = node.clientWidth;
+    draw(width);
+  }).observe(node);
+}
+
+// A table that says what a chart shows, for readers who cannot see it and for those who want the digits.
+function tableOf(caption, heads, rows, summary) {
+  const cell = (tag, text, at, scope) => h(tag, { class: at && typeof text !== "object" && /^[≥−$\d–]/.test(String(text)) ? "n" : null, scope }, text);
+  return h("details", {}, h("summary", {}, summary || "The same as a table"),
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+      h("table", {}, h("caption", { class: "away" }, caption),
+        h("thead", {}, h("tr", {}, heads.map((text, at) => h("th", { scope: "col", class: at && rows.length && /^[≥−$\d–]/.test(String(rows[0][at])) ? "n" : null }, text)))),
+        h("tbody", {}, rows.map((row) => h("tr", {}, row.map((text, at) => (at ? cell("td", text, at) : cell("th", text, at, "row")))))))));
+}
+
+// A tile, and the panel that its button opens.
+function tile({ id, what, value, then, bound, how }) {
+  const panel = h("div", { class: "panel", id: `${id}-how`, role: "region", "aria-label": `How this is computed: ${what}`, hidden: true }, h("p", { class: "small bound" }, bound), how);
+  const button = h("button", { type: "button", class: "how", "aria-expanded": "false", "aria-controls": panel.id }, "How", h("span", { class: "rest" }, " this is computed"), h("span", { class: "away" }, `: ${what}`));
+  button.addEventListener("click", () => {
+    panel.hidden = !panel.hidden;
+    button.setAttribute("aria-expanded", String(!panel.hidden));
+  });
+  return [h("div", { class: "tile", id, role: "group", "aria-label": what }, h("div", { class: "what" }, what), h("div", { class: "value" }, value), then && h("div", { class: "then" }, then), h("div", { class: "bound" }, bound), button), panel];
+}
+
+// A sum, line by line.
+function account(rows, caption) {
+  return h("table", {}, h("caption", { class: "away" }, caption), h("tbody", {}, rows.map(([label, value, sum]) => h("tr", { class: sum ? "sum" : null }, h("th", { scope: "row" }, label), h("td", { class: "n" }, value)))));
+}
+
+function seg(label, options, chosen, pick) {
+  const group = h("div", { class: "seg", role: "group", "aria-label": label });
+  const set = (value) => { for (const button of group.children) button.setAttribute("aria-pressed", String(button.dataset.value === value)); };
+  for (const [value, text] of options) group.append(h("button", { type: "button", "data-value": value, onclick: () => { set(value); pick(value); } }, text));
+  set(chosen);
+  return group;
+}
+
+// Copies, and says so; a page opened from a file may be refused the clipboard, then the text is selected.
+function copyButton(text, label, source) {
+  const button = h("button", { type: "button", class: "pill", "aria-label": label }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      if (source) getSelection().selectAllChildren(source);
+      button.textContent = "Press Ctrl+C";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  return button;
+}
+
+// Patterns, so that what colours tell can be told without them. Series are --a to --f; --a is plain.
+function patterns(id) {
+  const pattern = (name, size, ...marks) => svg("pattern", { id: `${id}-${name}`, width: size, height: size, patternUnits: "userSpaceOnUse" }, marks);
+  const ground = (name, size) => svg("rect", { width: size, height: size, fill: `var(--${name})` });
+  const lines = (d, width) => svg("path", { d, stroke: "var(--surface)", "stroke-width": width });
+  return svg("defs", {},
+    pattern("b", 6, ground("b", 6), lines("M-1 7L7 -1M-1 1L1 -1M5 7L7 5", 1.6)),
+    pattern("c", 5, ground("c", 5), svg("circle", { cx: 2.5, cy: 2.5, r: 1.1, fill: "var(--surface)" })),
+    pattern("d", 5, ground("d", 5), lines("M2.5 0V5", 1.4)),
+    pattern("e", 5, ground("e", 5), lines("M0 2.5H5", 1.4)),
+    pattern("f", 6, ground("f", 6), lines("M-1 -1L7 7M-1 5L1 7M5 -1L7 1", 1.6)),
+    pattern("gone", 5, svg("path", { d: "M-1 6L6 -1M-1 1L1 -1M4 6L6 4", stroke: "var(--history-line)", "stroke-width": 1 })));
+}
+
+const THEMES = ["auto", "light", "dark"];
+function theme(name) {
+  document.documentElement.dataset.theme = THEMES.includes(name) ? name : "auto";
+  byId("theme").textContent = `Theme: ${document.documentElement.dataset.theme}`;
+}
+function remembered(value) {
+  try {
+    if (value !== undefined) localStorage.setItem("wane-theme", value);
+    return localStorage.getItem("wane-theme");
+  } catch {
+    return null;
+  }
+}
+byId("theme").addEventListener("click", () => {
+  const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
+  remembered(next);
+  theme(next);
+});
+theme(remembered() || "auto");

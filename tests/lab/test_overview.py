@@ -1,0 +1,391 @@
+"""`wane report`: every figure against a count that was written apart from the product's code."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, plain_surroundings, run
+from tests.lab.browser import Browser, needs_chromium
+from wane.lab.overview.figures import CallRow, CompactionRow, LostMessage, SessionFigures, Simulation
+from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
+from wane.lab.overview.summary import Overview, summarise
+from wane.lab.report.overview import CAUSES, overview_dict, write_overview
+from wane.rewrites import Cause
+
+__all__ = ["plain_surroundings", "run"]  # fixtures
+
+SHARED = Path(__file__).parents[3] / "shared" / "sessions"
+needs_sessions = pytest.mark.skipif(not SHARED.is_dir(), reason=f"there are no recorded sessions at {SHARED}")
+
+# Dollars for a million tokens: input, output, read from the cache, written to it for 5 minutes and for an hour.
+RATES = {
+    "claude-opus-4-5-20251101": (5, 25, 0.5, 6.25, 10),
+    "claude-opus-4-6": (5, 25, 0.5, 6.25, 10),
+    "claude-opus-5": (5, 25, 0.5, 6.25, 10),
+    "claude-sonnet-4-6": (3, 15, 0.3, 3.75, 6),
+    "claude-haiku-4-5-20251001": (1, 5, 0.1, 1.25, 2),
+    "gpt-5.5": (5, 30, 0.5, 5, 5),
+}
+
+
+@dataclass
+class Own:
+    """A count of one's own: calls, tokens, and dollars without output."""
+
+    calls: int = 0
+    input: int = 0
+    read: int = 0
+    written: int = 0
+    output: int = 0
+    dollars: float = 0.0
+    by_day: dict[date, float] = field(default_factory=lambda: defaultdict(float))
+
+
+def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def answers_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Anthropic's answers anywhere in a record: those of sub-agents stand within others."""
+    if isinstance(value, dict):
+        if str(value.get("id", "")).startswith("msg_") and isinstance(value.get("usage"), dict):
+            yield value
+        for entry in value.values():
+            yield from answers_in(entry)
+    elif isinstance(value, list):
+        for entry in value:
+            yield from answers_in(entry)
+
+
+def own_count_of_claude_code(path: Path) -> Own:
+    last: dict[str, tuple[str, dict[str, Any], str]] = {}
+    for record in lines_of(path):
+        for answer in answers_in(record):
+            known = last.get(answer["id"])
+            at = record["timestamp"] if known is None else known[2]
+            last[answer["id"]] = (answer["model"], answer["usage"], at)
+    own = Own(calls=len(last))
+    for model, usage, _ in last.values():
+        fresh, read = usage["input_tokens"], usage.get("cache_read_input_tokens", 0)
+        written = usage.get("cache_creation_input_tokens", 0)
+        hour = (usage.get("cache_creation") or {}).get("ephemeral_1h_input_tokens", 0)
+        rates = RATES[model]
+        own.input += fresh + read + written
+        own.read += read
+        own.written += written
+        own.output += usage["output_tokens"]
+        own.dollars += (fresh * rates[0] + read * rates[2] + (written - hour) * rates[3] + hour * rates[4]) / 1e6
+    return own
+
+
+def own_count_of_codex(path: Path) -> Own:
+    own, model, before = Own(), "", None
+    for record in lines_of(path):
+        payload = record["payload"]
+        if record["type"] == "turn_context":
+            model = payload["model"]
+        if payload.get("type") != "token_count" or not payload.get("info"):
+            continue
+        if payload["info"]["total_token_usage"] == before:
+            continue  # the same report again
+        before, usage = payload["info"]["total_token_usage"], payload["info"]["last_token_usage"]
+        own.calls += 1
+        own.input += usage["input_tokens"]
+        own.read += usage["cached_input_tokens"]
+        own.output += usage["output_tokens"]
+        if model in RATES:
+            fresh = usage["input_tokens"] - usage["cached_input_tokens"]
+            own.dollars += (fresh * RATES[model][0] + usage["cached_input_tokens"] * RATES[model][2]) / 1e6
+    return own
+
+
+def figures_in(path: Path) -> list[SessionFigures]:
+    reader = FigureReader(Terms(80_000, "anthropic:claude-sonnet-4-5"), FigureStore(None), 1)
+    reader.read([Source.of(path, 0.0, 0)])
+    assert not reader.unread
+    return reader.figures[str(path)]
+
+
+def rows_in(path: Path) -> list[CallRow]:
+    return [row for figures in figures_in(path) for row in figures.calls]
+
+
+def sums(rows: list[CallRow]) -> tuple[int, int, int]:
+    return sum(row.input for row in rows), sum(row.read for row in rows), sum(row.written for row in rows)
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("claude-code/*.jsonl")), ids=lambda path: path.stem)
+def test_claude_code_by_a_count_of_ones_own(path: Path) -> None:
+    own, rows = own_count_of_claude_code(path), rows_in(path)
+    assert sum(row.calls for row in rows) == own.calls
+    assert sums(rows) == (own.input, own.read, own.written)
+    output = sum(row.output * RATES[row.model][1] for row in rows) / 1e6
+    assert sum(row.dollars for row in rows) - output == pytest.approx(own.dollars)
+    # Where the client recorded a placeholder, the output is counted by its text.
+    assert sum(row.output for row in rows) >= own.output
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("codex/*.jsonl")), ids=lambda path: path.stem)
+def test_codex_by_a_count_of_ones_own(path: Path) -> None:
+    own, rows = own_count_of_codex(path), [row for row in rows_in(path) if row.input]
+    assert sums(rows)[:2] == (own.input, own.read)
+    assert (len(rows), sum(row.output for row in rows)) == (own.calls, own.output)
+    output = sum(row.output * RATES[row.model][1] for row in rows if row.priced) / 1e6
+    assert sum(row.dollars for row in rows) - output == pytest.approx(own.dollars)
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("pi/*.jsonl")), ids=lambda path: path.stem)
+def test_pi_by_a_count_of_ones_own(path: Path) -> None:
+    messages = [record["message"] for record in lines_of(path) if record["type"] == "message"]
+    usages = [message["usage"] for message in messages if message["role"] == "assistant"]
+    paid = [usage for usage in usages if usage["input"] + usage["cacheRead"] + usage["cacheWrite"]]
+    rows = [row for row in rows_in(path) if row.input]
+    assert len(rows) == len(paid)
+    assert sum(row.read for row in rows) == sum(usage["cacheRead"] for usage in paid)
+    assert sum(row.output for row in rows if row.output) >= sum(usage["output"] for usage in paid)
+    assert sum(row.dollars for row in rows) == pytest.approx(sum(usage["cost"]["total"] for usage in paid))
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("pi/*.jsonl")), ids=lambda path: path.stem)
+def test_what_broke_the_cache_by_a_count_of_ones_own(path: Path) -> None:
+    """Each request reads what the one before of the same model read and wrote; what is missing was paid again."""
+    usages = []
+    for record in lines_of(path):
+        message = record.get("message", {})
+        if message.get("role") != "assistant":
+            continue
+        usage = message["usage"]
+        if usage["input"] + usage["cacheRead"] + usage["cacheWrite"]:
+            usages.append((message["model"], usage))
+    assert len({model for model, _ in usages}) == 1
+    rates, times, dollars = {"claude-opus-4-5": (5, 0.5, 6.25), "claude-sonnet-4-5": (3, 0.3, 3.75)}, 0, 0.0
+    for (_, before), (model, usage) in pairwise(usages):
+        total = usage["input"] + usage["cacheRead"] + usage["cacheWrite"]
+        again = min(before["cacheRead"] + before["cacheWrite"], total) - usage["cacheRead"]
+        if again > 1_024:
+            fresh, read, write = rates[model]
+            # Sonnet 4.5 doubles the price of input beyond 200,000 tokens.
+            factor = 2 if model == "claude-sonnet-4-5" and total > 200_000 else 1
+            written = min(again, usage["cacheWrite"])
+            times += 1
+            dollars += factor * (written * (write - read) + (again - written) * (fresh - read)) / 1e6
+    rows = [row for row in rows_in(path) if row.cause]
+    assert (len(rows), sum(row.again or 0 for row in rows)) == (times, pytest.approx(dollars))
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("pi/*.jsonl")), ids=lambda path: path.stem)
+def test_the_words_that_compactions_took_by_a_count_of_ones_own(path: Path) -> None:
+    records = list(lines_of(path))
+    places = {record.get("id"): number for number, record in enumerate(records)}
+    taken: dict[int, str] = {}
+    for number, record in enumerate(records):
+        if record["type"] != "compaction":
+            continue
+        # Older files number their entries.
+        until = record.get("firstKeptEntryIndex", number)
+        if "firstKeptEntryId" in record:
+            until = places[record["firstKeptEntryId"]]
+        for place, earlier in enumerate(records[:until]):
+            message = earlier.get("message", {})
+            if message.get("role") != "user":
+                continue
+            content = message["content"]
+            blocks = [content] if isinstance(content, str) else [block.get("text", "") for block in content]
+            text = "".join(blocks).strip()
+            if text and text not in record["summary"]:
+                taken.setdefault(place, text)
+    lost = [message for figures in figures_in(path) for one in figures.compactions for message in one.lost]
+    assert (len(lost), sum(message.words for message in lost)) == (
+        len(taken),
+        sum(len(text.split()) for text in taken.values()),
+    )
+
+
+NOON = datetime(2026, 11, 20, 12).astimezone()
+DAY = date(2026, 11, 20)
+
+
+def row(number: int, **values: Any) -> CallRow:
+    return replace(CallRow(f"c{number}", NOON.timestamp(), "m", 1, 1, 2.0, 1, 100, 50, 10, 5), **values)
+
+
+def made(name: str, calls: list[CallRow], **values: Any) -> SessionFigures:
+    figures = SessionFigures("codex", name, name, "", name, False, tuple(calls), (), Simulation(), NOON.timestamp())
+    return replace(figures, **values)
+
+
+def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
+    first = made("a", [row(1), row(2, at=NOON.timestamp() - 86_400, model="n"), row(3, priced=0, dollars=0.0)])
+    second = made("b", [row(4, cause="idle", again=0.5), row(5, cause="tools")], source="claude-code")
+    old = made("old", [row(6, at=NOON.timestamp() - 40 * 86_400)])
+    overview = summarise([first, second, old], date(2026, 10, 22), DAY)
+    assert (overview.total.calls, overview.total.priced, overview.total.dollars) == (5, 4, 8.0)
+    for parts in (overview.by_agent, overview.by_model):
+        assert sum(part.dollars for part in parts.values()) == 8.0
+        assert sum(part.calls for part in parts.values()) == 5
+    days = {day: sum(part.dollars for part in parts.values()) for day, parts in overview.by_day.items()}
+    assert days == {date(2026, 11, 19): 2.0, DAY: 6.0}
+    assert {cause: (one.times, one.dollars, one.priced) for cause, one in overview.causes.items()} == {
+        Cause.IDLE: (1, 0.5, 1),
+        Cause.TOOLS: (1, 0.0, 0),
+    }
+    assert [summary.figures.name for summary in overview.sessions] == ["a", "b"], "nothing of the old one counts"
+    data = overview_dict(overview)
+    assert sum(sum(values) for _, values in data["days"]) == pytest.approx(data["total"]["dollars"])
+    assert len(data["days"]) == 30
+
+
+def test_a_call_in_several_files_counts_once_and_a_sub_agent_with_its_parent() -> None:
+    later = NOON.timestamp() + 10
+    fork = made("fork", [row(1), row(2, at=later)], modified=later)
+    child = made("child", [row(9, at=later)], parent="a")
+    overview = summarise([fork, child, made("a", [row(1)])], DAY, DAY)
+    assert overview.total.calls == 3
+    assert {summary.figures.name: summary.sums.calls for summary in overview.sessions} == {"a": 2, "fork": 1}
+
+
+def test_what_the_proxy_recorded_too_counts_once() -> None:
+    calls = [row(1, id="", input=100), row(2, id="", input=200)]
+    client = made("client", calls, source="claude-code")
+    proxied = made("proxied", [*calls, row(3, id="", input=300)], source="journal", managed=True)
+    assert summarise([client, proxied], DAY, DAY).total.calls == 3
+    other = replace(client, calls=(row(7, id="", input=7),))
+    assert summarise([other, proxied], DAY, DAY).total.calls == 4
+
+
+def test_with_wane_the_others_count_unchanged_and_nothing_is_known_without_a_price() -> None:
+    known = made("a", [row(1), row(2)], simulation=Simulation(2, 4.0, 1.0, 3.0, 10, 9))
+    unknown = made("b", [row(3)], source="pi")
+    overview = summarise([known, unknown], DAY, DAY)
+    assert overview.total.dollars == 6.0
+    assert (overview.with_wane("codex"), overview.with_wane("pi"), overview.with_wane()) == ((1, 3), None, (3, 5))
+    free = made("c", [row(4, priced=0, dollars=0.0)], source="goose", simulation=Simulation(1))
+    assert summarise([free], DAY, DAY).with_wane() is None
+    half = replace(known, calls=(row(1), row(2, at=NOON.timestamp() - 86_400)))
+    assert summarise([half], DAY, DAY).with_wane() == (0.5, 1.5), "the part of the day, by its cost"
+
+
+def test_every_cause_has_words_for_people() -> None:
+    assert set(CAUSES) == set(Cause)
+
+
+def transcript(path: Path, calls: int = 3, at: str = "2026-11-20T12:00:0{}Z") -> Path:
+    records: list[dict[str, Any]] = []
+    for number in range(calls):
+        common = {"sessionId": path.stem, "timestamp": at.format(number), "cwd": "/w", "version": "2.1.0"}
+        records.append(
+            {**common, "type": "user", "uuid": f"u{number}", "parentUuid": f"a{number - 1}" if number else None}
+            | {"message": {"role": "user", "content": f"Please do {number} <b>now</b>"}}
+        )
+        usage = {"input_tokens": 10, "cache_read_input_tokens": 900 * number, "cache_creation_input_tokens": 900}
+        message = {"id": f"msg_{path.stem}{number}", "role": "assistant", "model": "claude-opus-4-6"}
+        message |= {"content": [{"type": "text", "text": "Done."}], "usage": {**usage, "output_tokens": 20}}
+        records.append(
+            {**common, "type": "assistant", "uuid": f"a{number}", "parentUuid": f"u{number}"} | {"message": message}
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+    return path
+
+
+class TestCommand:
+    def test_without_an_argument_it_takes_all_agents_of_the_last_days(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / ".claude"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        now = datetime.now().astimezone()
+        today = now.strftime("%Y-%m-%dT00:00:0{}%z")
+        transcript(tmp_path / ".claude" / "projects" / "p" / "one.jsonl", at=today)
+        page = tmp_path / "page.html"
+        done = run("report", "--output", page)
+        assert done.code == 0, done.err
+        assert "1 session with 3 calls" in done.out
+        # 30 fresh, 2,700 read, 2,700 written and 60 of output.
+        dollars = (30 * 5 + 2_700 * 0.5 + 2_700 * 6.25 + 60 * 25) / 1e6
+        data = json.loads(run("report", "--json").out)
+        assert data["total"]["dollars"] == pytest.approx(dollars)
+        assert data["days"][-1] == [now.date().isoformat(), [pytest.approx(dollars)]]
+        assert "Please do 0" in page.read_text()
+        run("report", "--output", page, "--redact")
+        assert "Please do" not in page.read_text()
+        old = tmp_path / ".claude" / "projects" / "p" / "one.jsonl"
+        os.utime(old, (1e9, 1e9))
+        nothing = run("report")
+        assert nothing.code == 2
+        assert "no model call was recorded by any agent on this machine since" in nothing.err
+
+    def test_a_file_that_did_not_change_is_not_read_again(self, tmp_path: Path) -> None:
+        path = transcript(tmp_path / "a.jsonl")
+        store, terms = FigureStore(tmp_path / "kept.sqlite"), Terms(80_000, "anthropic:claude-sonnet-4-5")
+        source = Source.of(path, 5.0, 7)
+        first = FigureReader(terms, store, 1)
+        first.read([source])
+        path.write_text("damaged")
+        again = FigureReader(terms, store, 1)
+        again.read([source])
+        assert again.figures == first.figures
+        changed = FigureReader(terms, store, 1)
+        changed.read([replace(source, size=8)])
+        assert [file.path for file in changed.unread] == [str(path)]
+        other = FigureReader(replace(terms, budget=50_000), store, 1)
+        other.read([source])
+        assert other.unread, "other terms, other figures"
+        assert (tmp_path / "kept.sqlite").stat().st_mode & 0o077 == 0
+
+    def test_a_store_that_cannot_be_used_is_as_if_it_were_empty(self, tmp_path: Path) -> None:
+        (tmp_path / "kept.sqlite").write_text("no database")
+        reader = FigureReader(Terms(80_000, "anthropic:claude-sonnet-4-5"), FigureStore(tmp_path / "kept.sqlite"), 1)
+        path = transcript(tmp_path / "a.jsonl")
+        reader.read([Source.of(path, 1.0, 1)])
+        assert len(reader.figures[str(path)]) == 1
+
+
+def overview_of_much() -> Overview:
+    lost = CompactionRow(NOON.timestamp(), (LostMessage("<img src=x> & `words`", 4),))
+    calls = [row(number, cause="idle" if number % 3 else "", again=0.1) for number in range(12)]
+    figures = made("a" * 90, calls, compactions=(lost,), simulation=Simulation(12, 24.0, 12.0, 18.0, 50, 49))
+    return summarise(
+        [figures, made("free", [row(50, priced=0, dollars=0.0)], source="copilot-cli")], date(2026, 10, 22), DAY
+    )
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
+def test_the_page_shows_its_figures_and_fits(tmp_path: Path, width: int, dark: bool) -> None:
+    page = tmp_path / "page.html"
+    write_overview(page, overview_of_much(), 80_000)
+    with Browser(width, 900, dark=dark) as browser:
+        browser.look(width, 900, dark=dark, mobile=width < 500)
+        browser.open(page)
+        browser.settle()
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        assert browser.text("#spent .value") == "≥ $24.00"
+        assert browser.text("#would .value") == "$12.00 to $18.00"
+        assert browser.text("#taken .value") == "1 message"
+        assert browser.text("#lost blockquote") == "<img src=x> & `words`"
+        assert not browser.errors
+        assert [address for address in browser.requested if not address.startswith("file:")] == []
+
+
+def test_the_causes_of_a_page_add_up_to_its_tile() -> None:
+    data = overview_dict(overview_of_much())
+    assert sum(it["dollars"] for it in data["causes"]) == pytest.approx(data["paid_again"]["dollars"])
+    assert Counter(it["cause"] for it in data["causes"]) == {"idle": 1}
