@@ -58,7 +58,7 @@ def test_a_list_of_no_format_is_refused(format_: str) -> None:
 
 def test_lines_of_a_session_file_are_refused_and_where_they_can_be_read_is_said() -> None:
     line = {"type": "user", "message": {"role": "user", "content": "Go."}, "uuid": "u", "sessionId": "s"}
-    with pytest.raises(wane.FormatError, match="Claude Code, not messages; `wane plan FILE` reads such files"):
+    with pytest.raises(wane.FormatError, match=r"an agent's session file, not messages: .*`wane plan FILE` reads"):
         wane.plan([line], budget=1_000)
 
 

@@ -414,9 +414,10 @@ class Chat:
         session = self.session
         name = f"session {session.id}" if session.id else "the session is not saved"
         here = printable(str(session.cwd))
-        self.console.print(f"wane in {here}, {name}. /help lists the commands.", style="dim")
+        self.console.print(f"wane in {here}, {name}.", style="dim")
         if session.sandbox.in_force:
             self.console.print(session.sandbox.describe(), style="dim")
+        self.console.print("/help lists the commands.", style="dim")
         self._warn(session.warnings)
         from wane.cli.chat.recap import recap_lines
 
