@@ -26,6 +26,7 @@ from wane.core import (
     parse_budget,
 )
 from wane.core.errors import ConfigError, HistoryError
+from wane.core.items import read_tool_classes
 from wane.counters import get_counter
 from wane.formats import Part, StoredFormat, Transcript, detect_format, get_format
 from wane.formats.base import check_message
@@ -143,6 +144,7 @@ def plan(
         raise ConfigError(f"counter is {counter!r}; it must be a counter's name, or a function from text to tokens")
     chosen = detect_format(messages) if format == "auto" else get_format(format)
     transcript = Transcript(chosen, counter)
+    transcript.person_calls.set_tool_classes(read_tool_classes(tool_classes))
     loaded = chosen.load(messages)
     check_each(loaded, partial(check_message, chosen))
     pairs = [pair for message in loaded for pair in transcript.take(message)]

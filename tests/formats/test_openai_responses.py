@@ -183,7 +183,8 @@ def test_calls(item: Item, tool: str, arguments: str) -> None:
     ],
 )
 def test_results(item: Item, text: str, extra: int) -> None:
-    assert part(item) == Part(Kind.RESULT, text, call_id="c1", extra_tokens=extra)
+    loads = ("x",) if item["type"] == "tool_search_output" else ()
+    assert part(item) == Part(Kind.RESULT, text, call_id="c1", extra_tokens=extra, loads=loads)
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ ToolClasses: TypeAlias = Annotated[
     Sequence[tuple[str, str]],
     Flag(
         "--tool-class",
-        "Class of a tool: its content is evicted first (bulk), next (artifact), or only with its episode (durable). "
-        "May be repeated.",
+        "Class of a tool: its content is evicted first (bulk), next (artifact), or only with its episode (durable), or "
+        "is what a person said, and stays (person). May be repeated.",
         "NAME=CLASS",
         read=values.tool_class,
     ),

@@ -65,6 +65,7 @@ class History:
         self.engine = engine
         self.outline = outline
         self.settings = settings
+        outline.person_calls.set_tool_classes(settings.tool_classes)
         self.log: list[Record] = [settings]
         self.ended = self.requested = False
         self.items_sent = 0
@@ -219,7 +220,8 @@ class History:
         if answers or not parts:
             self._last = Kind.TEXT  # whatever its last part is
         elif kinds:
-            self._last = kinds[-1]
+            # A person's answer is theirs, too.
+            self._last = Kind.USER if items[-1].item.person else kinds[-1]
         self.requested = False
         self._overflowed = False
         return items
@@ -264,6 +266,7 @@ class History:
         window.policy = settings.policy
         window.window = settings.window
         window.set_tool_classes(settings.tool_classes)
+        self.outline.person_calls.set_tool_classes(settings.tool_classes)
         window.tasks = settings.tasks
         self.settings = settings
         self.log.append(settings)

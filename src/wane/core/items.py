@@ -34,12 +34,13 @@ class ToolClass(StrEnum):
 
     `BULK` is large and enumerable (searches, listings). `ARTIFACT` is smaller and can be produced again
     (reads, commands, unknown tools). `DURABLE` records an effect on the environment and stays until its
-    episode is removed.
+    episode is removed. `PERSON` asks a person, whose answer counts like a turn of theirs (R21).
     """
 
     BULK = "bulk"
     ARTIFACT = "artifact"
     DURABLE = "durable"
+    PERSON = "person"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,16 @@ _DURABLE = """edit write write_file edit_file apply_patch multiedit
     multi_edit create_file write_to_file replace_in_file apply_diff notebookedit notebook_edit
     toolsearch tool_search"""
 
+# Claude Code and Kimi Code; Gemini CLI, Copilot CLI and VS Code; Qwen Code and Mistral Vibe; Codex; OpenCode; Cline
+# before 3 and Roo Code; Cline; Strands; Google ADK.
+_PERSON = """askuserquestion
+    ask_user askuser ask_questions ask_user_question request_user_input question ask_followup_question ask_question
+    handoff_to_user adk_request_input request_input adk_request_confirmation ask_human human_input"""
+
 DEFAULT_TOOL_CLASSES: Final[Mapping[str, ToolClass]] = {
     **dict.fromkeys(_BULK.split(), ToolClass.BULK),
     **dict.fromkeys(_DURABLE.split(), ToolClass.DURABLE),
+    **dict.fromkeys(_PERSON.split(), ToolClass.PERSON),
 }
 """Classes of known tools by lower-case name; any other tool is an artifact."""
 

@@ -27,6 +27,7 @@ _CLASS_RANK: Final = {
     ToolClass.BULK: Level.BULK.rank,
     ToolClass.ARTIFACT: _ARTIFACT_RANK,
     ToolClass.DURABLE: REMOVE_RANK,
+    ToolClass.PERSON: _ARTIFACT_RANK,  # as long as nobody has answered
 }
 
 IMPLICIT_TOKENS: Final = 8_000

@@ -31,7 +31,7 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Couplings, Located, Part, PlainFormat, anchor, turn_part
-from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
+from wane.formats.notices import has_notice_behind, is_notice, is_persons, withdrawn_in, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
     compact,
@@ -222,11 +222,23 @@ def _user_parts(blocks: Sequence[Block]) -> list[Located[int]]:
             expected += has_notice_behind(result.text)
             located += ((location, part) for part in _parted(result))
             continue
+        if block.get("type") == "tool_removal":
+            located.append((location, Part(Kind.USER, compact(block), withdraws=_removed(block))))
+            continue
         text, extra = _known_content(block) or ("", NON_TEXT_TOKENS)
         notice = not extra and (is_notice(text) or (expected > 0 and not is_persons(text)))
-        located.append((location, Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra)))
+        kind = Kind.NOTICE if notice else Kind.USER
+        withdraws = withdrawn_in(text) if notice else ()
+        located.append((location, Part(kind, text, extra_tokens=extra, withdraws=withdraws)))
         expected = max(0, expected - 1)
     return located
+
+
+def _removed(block: Block) -> tuple[str, ...]:
+    """The names of the tools that a block takes away."""
+    tool = block.get("tool")
+    name = tool.get("name") or tool.get("tool_name") if isinstance(tool, Mapping) else None
+    return (name,) if isinstance(name, str) else ()
 
 
 def _parted(result: Part) -> list[Part]:
@@ -290,7 +302,9 @@ def _result(block: Block) -> Part:
     text, extra = _content(block.get("content"))
     if block["type"].startswith(_TOOL_SEARCH):
         return Part(Kind.SYSTEM, text, extra_tokens=extra)
-    return Part(Kind.RESULT, text, call_id=string(block, "tool_use_id"), extra_tokens=extra)
+    inner = objects_in(block.get("content"))
+    loads = tuple(str(each.get("tool_name")) for each in inner if each.get("type") == "tool_reference")
+    return Part(Kind.RESULT, text, call_id=string(block, "tool_use_id"), extra_tokens=extra, loads=loads)
 
 
 def _content(content: object) -> tuple[str, int]:

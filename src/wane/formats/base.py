@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
-from wane.core import Counter, Item, Kind, chars
+from wane.core import Counter, Item, Kind, ToolClass, chars
 from wane.core.errors import ConfigError
-from wane.core.items import ASSISTANT
-from wane.formats.notices import is_notice, stated_in
+from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
+from wane.formats.notices import is_notice, stated_in, withdrawn_in
+from wane.formats.persons import is_persons_result
 from wane.formats.values import check_each, expect_list
 from wane.tools import class_of_call
 
@@ -89,7 +90,7 @@ def turn_part(text: str, extra_tokens: int = 0, *, system: bool = False) -> Part
         system: whether it stands in the system's place, not in a person's.
     """
     if not extra_tokens and is_notice(text, system=system):
-        return Part(Kind.NOTICE, text, system=system)
+        return Part(Kind.NOTICE, text, system=system, withdraws=withdrawn_in(text))
     return Part(Kind.SYSTEM if system else Kind.USER, text, extra_tokens=extra_tokens)
 
 
@@ -345,10 +346,41 @@ def check_message(
         format.check(message, adds_fields=adds_fields)
 
 
+class PersonCalls:
+    """The open calls of tools that ask a person (R21)."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, ToolClass | str] = {}
+        self._ids: set[str] = set()
+
+    def set_tool_classes(self, classes: Mapping[str, ToolClass | str] | None) -> None:
+        """Set the user's own tool classes, by name; those before are forgotten."""
+        self._classes = {name.lower(): tool_class for name, tool_class in (classes or {}).items()}
+
+    def mark(self, parts: list[Part]) -> list[Part]:
+        """Take in the parts of the next message, and return them with a person's results marked."""
+        marked: dict[int, Part] = {}
+        for position, part in enumerate(parts):
+            if part.kind is Kind.CALL and part.call_id is not None:
+                name = (part.tool or "").lower()
+                asks = (self._classes.get(name) or DEFAULT_TOOL_CLASSES.get(name)) == ToolClass.PERSON
+                (self._ids.add if asks else self._ids.discard)(part.call_id)
+            elif part.kind is Kind.RESULT and part.call_id is not None and not part.person:
+                if part.call_id in self._ids or is_persons_result(part.text):
+                    marked[position] = replace(part, person=True)
+                self._ids.discard(part.call_id)
+        return [marked.get(position, part) for position, part in enumerate(parts)] if marked else parts
+
+
 class Outline:
-    """The items of each message of a history, by index. It keeps no content."""
+    """The items of each message of a history, by index. It keeps no content.
+
+    Attributes:
+        person_calls: tells results that a person gave (R21).
+    """
 
     def __init__(self, counter: Counter = chars) -> None:
+        self.person_calls = PersonCalls()
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -364,7 +396,7 @@ class Outline:
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
-        parts = in_history(parts, answered=self._answered is not None)
+        parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
         items = [(part.item(self._counter, number), part) for part in parts]
         self._first.append(len(self._owner))
         self._owner.extend([number] * len(items))
@@ -499,7 +531,17 @@ class Couplings:
         needs = tuple(sorted([need - number for need in needed]))
         # Spelled out: `replace` takes three times as long, and histories are taken apart on every request.
         return Part(
-            part.kind, part.text, part.call_id, part.tool, part.arguments, needs, part.extra_tokens, part.system
+            part.kind,
+            part.text,
+            part.call_id,
+            part.tool,
+            part.arguments,
+            needs,
+            part.extra_tokens,
+            part.system,
+            part.person,
+            part.loads,
+            part.withdraws,
         )
 
     def applied(self, located: Sequence[Located[LocationT]]) -> list[Located[LocationT]]:

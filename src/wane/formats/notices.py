@@ -98,6 +98,12 @@ CLAUDE_CODE: Final = (
         "a recorded session of 2.1.17",
         Form.LINE,
     ),
+    NoticeMark(
+        "the line after it in later ones",
+        "Read the output file to retrieve the result: *",
+        "recorded sessions of 2.1.49",
+        Form.LINE,
+    ),
     _tag("local-command-stdout", "output of a slash command", _CLAUDE),
     _tag("local-command-stderr", "output of a slash command", _CLAUDE_PROGRAM),
     _tag("local-command-caveat", "the sentence ahead of a slash command that ran locally", _CLAUDE),
@@ -410,6 +416,24 @@ def _beginnings(text: str, *, system: bool) -> Iterator[str]:
         yield body.lstrip() if match[0] == _OPENING else remaining
         remaining = behind.lstrip()
     yield from remaining.split("\n\n") if system else (remaining,)
+
+
+_WITHDRAWN: Final = re.compile(r"The following (?:deferred )?tools are no longer available([^<]*?)(?:\n\n|<|\Z)")
+_TOOL_NAME: Final = re.compile(r"(?:- )?([\w.:/-]{1,200}?)(?:: .*)?")
+
+
+def withdrawn_in(text: str) -> tuple[str, ...]:
+    """Return the names of the tools that a notice says are no longer offered (R15).
+
+    Claude Code lists them (2.1.332): behind the colon, separated by commas, or each in a line of its own.
+    """
+    names: dict[str, None] = {}
+    for match in _WITHDRAWN.finditer(text):
+        head, *lines = match[1].split("\n")
+        for entry in (*head.rpartition(":")[2].split(","), *lines):
+            if name := _TOOL_NAME.fullmatch(entry.strip()):
+                names[name[1]] = None
+    return tuple(names)
 
 
 def has_notice_behind(result: str) -> bool:

@@ -30,6 +30,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
@@ -221,7 +222,17 @@ def _search(item: ResponseItem) -> Part:
     """A tool search. One that OpenAI ran has no id to pair it by, and it shows tools to the model."""
     if _is_served_search(item):
         return Part(Kind.SYSTEM, raw_text(item.get("arguments", item.get("tools"))))
-    return _call(item) if item["type"] == "tool_search_call" else _output(item)
+    if item["type"] == "tool_search_call":
+        return _call(item)
+    return replace(_output(item), loads=tuple(_names_in(item.get("tools"))))
+
+
+def _names_in(tools: object) -> Iterator[str]:
+    """Yield the names of the tools that a search loaded, with those of a namespace."""
+    for tool in objects_in(tools):
+        if isinstance(name := tool.get("name"), str):
+            yield name
+        yield from _names_in(tool.get("tools"))
 
 
 def _is_served_search(item: ResponseItem) -> bool:
@@ -236,7 +247,8 @@ def _approval(item: ResponseItem) -> Part:
 
 def _approved(item: ResponseItem) -> Part:
     text = compact({key: item[key] for key in ("approve", "reason") if item.get(key) is not None})
-    return Part(Kind.RESULT, text, call_id=string(item, "approval_request_id"))
+    # Its reason is a person's (R21).
+    return Part(Kind.RESULT, text, call_id=string(item, "approval_request_id"), person=bool(item.get("reason")))
 
 
 def _hosted(item: ResponseItem) -> Part:

@@ -176,7 +176,8 @@ def _result(part: _m.BaseToolReturnPart[Any]) -> Part:
     text, extra = part.model_response_str(), len(part.files) * NON_TEXT_TOKENS
     if part.tool_name in _REVEALING:
         return Part(Kind.SYSTEM, text, extra_tokens=extra)
-    return Part(Kind.RESULT, text, call_id=part.tool_call_id, extra_tokens=extra)
+    denied = part.outcome == "denied"  # the reason of a `ToolDenied` is a person's (R21)
+    return Part(Kind.RESULT, text, call_id=part.tool_call_id, extra_tokens=extra, person=denied)
 
 
 def _response_parts(message: ModelResponse) -> Iterable[Located[int]]:

@@ -78,7 +78,8 @@ class Session:
     def blocks(self) -> list[Band]:
         """Its history as blocks; those in the view stay."""
         items = self.items
-        kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
+        kinds = [Kind.USER if item.person else item.kind for item in items]
+        tokens = [item.tokens for item in items]
         parts = layout.blocks(kinds, tokens, self.rebuilt.episodes, self.visible, self.instead)
         parts += layout.index_block(self.rebuilt.window)
         # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
@@ -239,7 +240,7 @@ def tree(session: Session, *, full: bool) -> list[Row]:
     ends = [turn.item for turn in session.turns[1:]] + [len(items)]
     for number, turn in enumerate(session.turns):
         own = items[turn.item : ends[number]]
-        tokens = sum(item.tokens for item in own if item.kind is Kind.USER)
+        tokens = sum(item.tokens for item in own if item.kind is Kind.USER or item.person)
         rows.append(Row(Role.USER, _one_line(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
     if session.rebuilt.by_episode and session.rebuilt.bounded:

@@ -93,7 +93,7 @@ def session_of(
         "first": [call.first for call in session.calls],
         "stop": [call.stop for call in session.calls],
         "output": list(material.output_tokens),
-        "kinds": "".join(_LETTERS[part.kind] for part in session.parts),
+        "kinds": "".join(_LETTERS[Kind.USER if part.person else part.kind] for part in session.parts),
         "tokens": [item.tokens for item in material.items],
         "tools": tools,
         "tool": _tools(session.parts, tools),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from wane.core import Kind, chars
-from wane.formats.base import Part, in_history, is_answer
+from wane.formats.base import Part, PersonCalls, in_history, is_answer
 from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
@@ -37,6 +37,7 @@ class SessionBuilder:
         self._session = RecordedSession(sound(name), source)
         self._message = -1
         self._said = False  # whether a model has said anything
+        self._person_calls = PersonCalls()
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}  # how often an id was changed
         self._open: dict[str, list[str]] = {}  # by recorded id, the calls without a result, oldest first
@@ -199,7 +200,7 @@ class SessionBuilder:
     def _append(self, parts: Sequence[Part], line: int | None) -> int:
         """Append the parts of one message, and return how many were accepted."""
         accepted: dict[int, Part] = {}
-        for number, part in enumerate(parts):
+        for number, part in enumerate(self._person_calls.mark([*parts])):
             if part.kind is Kind.CALL:
                 recorded = part.call_id or ""
                 call_id = self._unique(sound(recorded))

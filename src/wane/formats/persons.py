@@ -1,0 +1,48 @@
+"""Words of a person that come as a tool's result (R21): by the tool that asked, and by what clients write around them.
+
+What no mark tells is the tool's. A host names tools of its own with the class `person`, and a framework's format sets
+`Part.person` where the framework itself says so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+
+class Rejection(NamedTuple):
+    """What a client writes around a person's reason for refusing a call.
+
+    Attributes:
+        mark: how the result begins, or what stands in it.
+        source: where it was seen.
+        inside: whether it may stand anywhere in the result.
+    """
+
+    mark: str
+    source: str
+    inside: bool = False
+
+
+REJECTIONS: Final = (
+    Rejection("To tell you how to proceed, the user said:", "the program of Claude Code 2.1.332", inside=True),
+    Rejection(
+        "The user rejected permission to use this specific tool call with the following feedback: ",
+        "the program of OpenCode 1.18.33",
+        inside=True,
+    ),
+    Rejection("User rejected the plan. Feedback:", "the program of Kimi Code 2.1.0", inside=True),
+    Rejection("The user denied this operation and provided the following feedback:", "the source of Cline 3"),
+    Rejection("User rejected the tool call for `", "the source of LangChain 1.5.2, `human_in_the_loop.py`"),
+    Rejection(": the user refused it and says: ", "Wane's chat", inside=True),
+)
+"""Rejections with a person's words, by client."""
+
+_MARKS: Final = re.compile(
+    "|".join(re.escape(row.mark) if row.inside else rf"\A\s*(?:Error: )?{re.escape(row.mark)}" for row in REJECTIONS)
+)
+
+
+def is_persons_result(text: str) -> bool:
+    """Return whether a tool's result holds what a person said when refusing the call."""
+    return _MARKS.search(text) is not None
