@@ -18,6 +18,7 @@ _EDGES = "./-"
 _RUN = re.compile(r"[A-Za-z0-9_./-]{8,}")
 _LETTER = re.compile(r"[A-Za-z]")
 _MARKED = re.compile(r"[^_./]*[_./]|.[^A-Z]*[A-Z]")
+_CLOSING_TAG = re.compile(r"</[A-Za-z][\w.:-]*(?=\s*>)")
 _BREAK = re.compile(r"[^A-Za-z0-9_./-]")
 _CHUNK = 1 << 20
 
@@ -27,8 +28,8 @@ def identifiers(text: str) -> set[str]:
 
     An identifier has 8 or more ASCII letters, digits, `_`, `.`, `/` and `-`, among them a letter and one of `_`, `.`,
     `/` or an inner capital. Punctuation at its ends does not belong to it, except one leading `/` or `.`; `./` and
-    `../` ahead of a path are dropped. A spelled-out `\n`, `\r` or `\t`, as in quoted code, ends an identifier as the
-    character would.
+    `../` ahead of a path are dropped, and a closing tag, such as `</file_path>`, is no path. A spelled-out `\n`, `\r`
+    or `\t`, as in quoted code, ends an identifier as the character would.
     """
     words: set[str] = set()
     for stretch in candidates(text):
@@ -45,6 +46,8 @@ def candidates(text: str) -> Iterator[set[str]]:
         plain = chunk
         if "\\" in chunk:
             plain = chunk.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ")
+        if "</" in plain:
+            plain = _CLOSING_TAG.sub(" ", plain)
         runs = set(_RUN.findall(plain))
         edged = {run for run in runs if run[0] in _EDGES or run[-1] in _EDGES}
         yield (runs - edged) | {_trimmed(run) for run in edged}

@@ -182,6 +182,16 @@ def test_the_last_line_says_what_was_spent(tmp_path: Path, environ: dict[str, st
     assert "0 were evicted; $0.315 spent\n" in done.stderr, "nothing to compare with"
 
 
+def test_the_last_line_counts_the_requests_of_this_run_alone(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
+    agent(tmp_path, ASKING.replace('"model": "m"', '"model": "claude-sonnet-4-5"'))
+    with ScriptedServer([Reply("Hello.", usage=Usage(10_000, 1_000))] * 2) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        lines = [run("--", "claude").stderr.splitlines()[1:3] for _ in range(2)]
+    assert lines[0] == lines[1], "the second run continues the session of the first"
+    assert "1 request; " in lines[0][0]
+    assert "$0.045 spent" in lines[0][0]
+
+
 @pytest.mark.usefixtures("upstream")
 def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(tmp_path: Path, run: Run) -> None:
     agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 3_000'))

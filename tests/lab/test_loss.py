@@ -81,6 +81,9 @@ def observed(story: Story, *views: Iterable[Slot]) -> list[CallLoss]:
         (r"print('\nsome_name\tother_name')", {"some_name", "other_name"}),
         ("https://example.org/some/page", {"example.org/some/page"}),
         ("grüße_an_alle some_name的", {"e_an_alle", "some_name"}),
+        ("<system-reminder>see src/a/b.py</system-reminder>", {"src/a/b.py"}),
+        ("<file_path>src/a/b.py</file_path >", {"file_path", "src/a/b.py"}),
+        ("a </usr/share/doc b", {"/usr/share/doc"}),  # no tag, so a path
         ("", set()),
     ],
 )

@@ -369,7 +369,9 @@ class PersonCalls:
                 if part.call_id in self._ids or is_persons_result(part.text):
                     marked[position] = replace(part, person=True)
                 self._ids.discard(part.call_id)
-        return [marked.get(position, part) for position, part in enumerate(parts)] if marked else parts
+        if not marked:
+            return parts
+        return [marked.get(position, part) for position, part in enumerate(parts)]
 
 
 class Outline:

@@ -153,7 +153,7 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     evicted = proxy.traffic.evicted_tokens()
     if options.predict is None:
         line += f"; the view held {peak} at most, {evicted:,} were evicted"
-    total = sum((status.money for status in sessions), Money())
+    total = sum((status.own_money for status in sessions), Money())
     agents = [status for status in sessions if status.facts.parent]
     if total.account.priced:
         line += f"; {total.account.describe()} spent"
@@ -163,6 +163,6 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     elif total.account.calls:
         line += f"; {total.account.describe()}"
     if agents:
-        of_agents = sum((status.money for status in agents), Money()).account
+        of_agents = sum((status.own_money for status in agents), Money()).account
         line += f"; {counted(len(agents), 'sub-agent')} among them: {of_agents.describe()}"
     return line + warned

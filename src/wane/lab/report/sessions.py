@@ -83,6 +83,7 @@ def session_of(
     inferred = annotate == "infer" or any(episode.inferred for episode in outline.episodes)
     session = material.session
     tools = sorted({part.tool for part in session.parts if part.kind is Kind.CALL and part.tool})
+    shown = [Kind.USER if part.person else part.kind for part in session.parts]
     return {
         "name": session.name,
         "source": session.source,
@@ -93,7 +94,7 @@ def session_of(
         "first": [call.first for call in session.calls],
         "stop": [call.stop for call in session.calls],
         "output": list(material.output_tokens),
-        "kinds": "".join(_LETTERS[Kind.USER if part.person else part.kind] for part in session.parts),
+        "kinds": "".join(map(_LETTERS.__getitem__, shown)),
         "tokens": [item.tokens for item in material.items],
         "tools": tools,
         "tool": _tools(session.parts, tools),

@@ -227,7 +227,8 @@ class Exchange:
         if self.owner:
             parts.insert(0, self.owner)
         if (facts := self.facts) is not None and self.outcome != "failed_open":
-            parts.append(f"{facts.session} view {facts.view}/{facts.budget} evicted {facts.evicted}")
+            over = "" if facts.satisfied else " over"
+            parts.append(f"{facts.session} view {facts.view}/{facts.budget}{over} evicted {facts.evicted}")
             parts.append(f"rounds {self.rounds}")
         took = (self._traffic.clock() - self._started) * 1000
         ACCESS.info("%s %s %.0f ms", " ".join(parts), self.outcome, took)

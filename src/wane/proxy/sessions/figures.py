@@ -35,6 +35,10 @@ class Money:
     def __add__(self, other: Money) -> Money:
         return Money(self.account + other.account, self.unmanaged + other.unmanaged)
 
+    def minus(self, earlier: Money) -> Money:
+        """Return the cost of the requests after `earlier`."""
+        return Money(self.account.minus(earlier.account), self.unmanaged - earlier.unmanaged)
+
     def to_dict(self) -> dict[str, Any] | None:
         """Return it as JSON-able data; None if no cost is known."""
         if not self.account.priced and not self.account.at_least:
@@ -52,10 +56,11 @@ class SessionCosts:
 
     Attributes:
         money: the cost of all requests so far.
+        followed: the part of it that was read from records: of earlier runs, and of other processes.
     """
 
     def __init__(self) -> None:
-        self.money = Money()
+        self.money = self.followed = Money()
         self._caches = False
         self._writes = False
         self._writes_for_an_hour = False
@@ -209,6 +214,7 @@ class SessionStatus:
         views: its latest requests, oldest first.
         rewritten: what its requests in this process paid again although it was cached, by cause; see `CauseTotals`.
         client: the client's own id of the session; empty if it sends none.
+        followed: the part of `money` that this process has read from records; see `SessionCosts`.
     """
 
     facts: Facts
@@ -226,3 +232,9 @@ class SessionStatus:
     views: tuple[ViewStatus, ...] = ()
     rewritten: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     client: str = ""
+    followed: Money = Money()
+
+    @property
+    def own_money(self) -> Money:
+        """The cost of the requests that this process made."""
+        return self.money.minus(self.followed)

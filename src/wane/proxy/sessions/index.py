@@ -361,6 +361,8 @@ def _note_facts(cached: CachedSession, view: RequestView, model: str, owner: str
     tightens = facts.tight and (before is None or not before.tight)
     if thrashes or tightens:
         _LOGGER.warning("session %s: %s", cached.id, facts.advice)
+    elif shortfall and (before is None or before.satisfied):
+        _LOGGER.warning("session %s: the view is over its budget: %s", cached.id, shortfall)
 
 
 def _title(arrivals: Sequence[Arrival]) -> str:

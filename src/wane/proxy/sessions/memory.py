@@ -299,6 +299,7 @@ class CachedSession:
             views=tuple(self.views),
             rewritten=self.caching.to_dict(),
             client="" if self.sender.agent else self.sender.session,
+            followed=self.session.costs.followed,
         )
 
     def _follow(self, records: Sequence[Record]) -> None:

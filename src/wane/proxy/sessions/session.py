@@ -346,6 +346,8 @@ class Session:
             JournalError: if the records are inconsistent.
             HistoryError: likewise.
         """
+        costs = self.costs
+        own = costs.money.minus(costs.followed)
         for record in records:
             if isinstance(record, MessageRecord):
                 self._follow_message(record)
@@ -356,6 +358,7 @@ class Session:
                 self._take_usage(usage_of(record), record.model)
             self.history.follow(record)
         self.history.drain()  # these are stored already
+        costs.followed = costs.money.minus(own)
 
     def inherit(self, source: Session, shared: Overlap) -> list[Record]:
         """Take over rounds of another session, which this new one forks or rewrites; return records of them."""
