@@ -19,7 +19,6 @@ from wane.core.errors import JournalError
 from wane.journal.lines import MESSAGE_PREFIX, begins_whole, checksum_of, is_whole, read_record, wane_version
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import VERSION, MessageRecord
-from wane.journal.titles import title_of
 
 SUFFIX: Final = ".jsonl"
 """Suffix of the files of sessions."""
@@ -150,7 +149,12 @@ def _title(line: bytes, checksum: int) -> str | None:
         record = read_record(line, checksum)
     except JournalError:
         return None  # opening the session reports it; a list goes on
-    return title_of(record.message) if isinstance(record, MessageRecord) else None
+    if not isinstance(record, MessageRecord):
+        return None
+    # It needs the formats, which take longer to load than a list whose heads are known.
+    from wane.journal.titles import title_of
+
+    return title_of(record.message)
 
 
 def _version() -> list[Any]:

@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as distribution_version
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from zlib import crc32
@@ -263,7 +261,10 @@ def _to_milliseconds(moment: datetime) -> datetime:
 @cache  # it takes half a millisecond to read
 def wane_version() -> str:
     """Return the version of the `wane` that runs; "unknown" if it is not installed."""
+    # Loading it takes as long as reading a small session.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return distribution_version("wane")
+        return version("wane")
     except PackageNotFoundError:
         return "unknown"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import platformdirs
 
@@ -25,7 +25,9 @@ from wane.journal.codec import decode, encode
 from wane.journal.heads import SUFFIX, Heads, SessionInfo, forget_heads, id_of
 from wane.journal.lines import REQUEST_PREFIX, Clock, utc_now
 from wane.journal.reader import open_session
-from wane.journal.writer import Journal, delete_session
+
+if TYPE_CHECKING:
+    from wane.journal.writer import Journal
 
 SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
 """Environment variable with the directory for sessions."""
@@ -80,6 +82,9 @@ class SessionStore:
         fsync: bool = True,
     ) -> Journal:
         """Begin a session for a working directory; the other arguments and the errors are those of `Journal.create`."""
+        # A list of sessions needs no lock, and no library for one.
+        from wane.journal.writer import Journal
+
         return Journal.create(
             self.directory(cwd),
             cwd=cwd.resolve(),
@@ -162,6 +167,8 @@ class SessionStore:
         if not dry:
             with suppress(JournalError), open_session(path) as lines:
                 deleted = deleted_of(id_of(path), lines)
+        from wane.journal.writer import delete_session
+
         freed = delete_session(path, dry=dry)
         if not dry:
             forget_heads(path)

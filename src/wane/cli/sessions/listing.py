@@ -7,18 +7,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.text import Text
-
-from wane.agent.options import AGENT_FORMAT
 from wane.cli import failure
 from wane.cli.commands import SessionsOptions
-from wane.cli.terminal.picture import plain_table
-from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, write_json
 from wane.journal import SessionInfo, SessionStore, default_root
-from wane.lab.discover import AGENTS, SessionFile, find_sessions, look_into, short_ids
-from wane.proxy.store.base import is_session_id
+
+# The rest is loaded where it is used: a list that is empty, or is JSON, needs no tables and no other agents.
+if TYPE_CHECKING:
+    from wane.lab.discover import SessionFile
 
 SHOWN: Final = 20
 """Sessions to show of each other agent; JSON holds all of them."""
@@ -38,8 +35,14 @@ _APIS: Final = {
 def list_sessions(options: SessionsOptions) -> int:
     store = SessionStore(default_root(os.environ))
     infos = store.sessions(None if options.every else Path.cwd())
-    others = find_sessions(os.environ, Path.home()) if options.every else []
+    others: list[SessionFile] = []
+    if options.every:
+        from wane.lab.discover import find_sessions
+
+        others = find_sessions(os.environ, Path.home())
     if options.as_json:
+        from wane.cli.terminal.text import write_json
+
         write_json([info_dict(info) for info in infos] + [file_dict(file) for file in others])
         return failure.OK
     if infos:
@@ -47,7 +50,8 @@ def list_sessions(options: SessionsOptions) -> int:
     elif not others:
         scope = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
         sys.stdout.write(f"There are no sessions{scope}.\n")
-    _print_others(others)
+    if others:
+        _print_others(others)
     return failure.OK
 
 
@@ -70,6 +74,8 @@ def info_dict(info: SessionInfo) -> dict[str, Any]:
 
 def file_dict(file: SessionFile) -> dict[str, Any]:
     """Return a session of another agent as JSON-able data, with the same keys as Wane's own."""
+    from wane.lab.discover import look_into
+
     head = look_into(file)
     return {
         "agent": file.agent,
@@ -89,20 +95,26 @@ def file_dict(file: SessionFile) -> dict[str, Any]:
 
 def agent_of(session_id: str) -> str:
     """Return who recorded a session of Wane's: `proxy` or, for the agent, `wane`."""
+    from wane.proxy.store.base import is_session_id
+
     return "proxy" if is_session_id(session_id) else "wane"
 
 
 def described(session_id: str, message_format: str | None) -> str | None:
     """Describe who recorded a session; None for the agent, or if the header cannot be read."""
+    from wane.agent.options import AGENT_FORMAT
+
     if message_format is None or message_format == AGENT_FORMAT:
         return None
     api = _APIS.get(message_format, message_format)
-    return f"proxy, {api}" if is_session_id(session_id) else f"{api}, not the agent's"
+    return f"proxy, {api}" if agent_of(session_id) == "proxy" else f"{api}, not the agent's"
 
 
 def of_the_agent(infos: Sequence[SessionInfo]) -> list[SessionInfo]:
     """Return the sessions that the agent can resume, as far as their headers can be read."""
-    return [info for info in infos if info.format in (AGENT_FORMAT, None) and not is_session_id(info.id)]
+    from wane.agent.options import AGENT_FORMAT
+
+    return [info for info in infos if info.format in (AGENT_FORMAT, None) and agent_of(info.id) == "wane"]
 
 
 def short_id(session_id: str) -> str:
@@ -110,7 +122,7 @@ def short_id(session_id: str) -> str:
 
     Of a proxy's id it is the end, because sessions that begin alike have ids that begin alike.
     """
-    if is_session_id(session_id):
+    if agent_of(session_id) == "proxy":
         return session_id.rpartition("-")[2][:_SHORT_ID]
     return session_id
 
@@ -133,6 +145,11 @@ def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, Ses
 
 
 def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
+    from rich.text import Text
+
+    from wane.cli.terminal.picture import plain_table
+    from wane.cli.terminal.text import human_bytes, local_time, plain_console, printable
+
     table = plain_table("id", "last written", ">messages", ">size", "*title")
     for depth, info in islice(below_their_parents(infos), MOST_ROWS):
         title = Text(printable(info.title or ""))
@@ -153,6 +170,11 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
 
 def _print_others(files: Sequence[SessionFile]) -> None:
     """Print other agents' sessions by agent, each with a short id, ready for another command."""
+    from rich.text import Text
+
+    from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable
+    from wane.lab.discover import AGENTS, look_into, short_ids
+
     console = plain_console()
 
     def line(*parts: str | tuple[str, str]) -> None:
