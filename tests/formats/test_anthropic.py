@@ -121,7 +121,7 @@ def test_a_turn_of_the_user_gives_results_and_one_item_for_each_other_block() ->
     [
         ("found", "found", 0),
         (None, "", 0),
-        ([text("one"), text("two")], "onetwo", 0),
+        ([text("a/b.py"), text("c/d.py")], "a/b.py\nc/d.py", 0),
         ([text("see"), IMAGE, IMAGE], "see", 2 * NON_TEXT_TOKENS),
         ([{"type": "tool_reference", "tool_name": "grep"}], "grep", 0),
         ([{"type": "search_result", "title": "T", "source": "S", "content": [text("body")]}], "T\nS\nbody", 0),

@@ -299,7 +299,7 @@ def _call(block: Block) -> Part:
 
 
 def _result(block: Block) -> Part:
-    text, extra = _content(block.get("content"))
+    text, extra = _content(block.get("content"), "\n")
     if block["type"].startswith(_TOOL_SEARCH):
         return Part(Kind.SYSTEM, text, extra_tokens=extra)
     inner = objects_in(block.get("content"))
@@ -307,8 +307,12 @@ def _result(block: Block) -> Part:
     return Part(Kind.RESULT, text, call_id=string(block, "tool_use_id"), extra_tokens=extra, loads=loads)
 
 
-def _content(content: object) -> tuple[str, int]:
-    """The text of a content, and an estimate for the rest of it; blocks of unknown kinds count as their JSON."""
+def _content(content: object, separator: str = "") -> tuple[str, int]:
+    """The text of a content, and an estimate for the rest of it; blocks of unknown kinds count as their JSON.
+
+    The blocks of a result are outputs of their own, such as one for each file, so that a `separator` must keep their
+    last and first words apart.
+    """
     if isinstance(content, str):
         return content, 0
     # The content of an Anthropic tool's result is one block, not a list.
@@ -317,7 +321,7 @@ def _content(content: object) -> tuple[str, int]:
         text, tokens = _known_content(block) or (compact(block), 0)
         texts.append(text)
         extra += tokens
-    return "".join(texts), extra
+    return separator.join(filter(None, texts)), extra
 
 
 def _known_content(block: Block) -> tuple[str, int] | None:

@@ -63,7 +63,7 @@ class OpenAIFormat(PlainFormat):
         if role == "assistant":
             return _assistant_parts(message)
         if role == "tool":
-            text, extra = _content(message.get("content"))
+            text, extra = _content(message.get("content"), "\n")
             return [((), Part(Kind.RESULT, text, call_id=string(message, "tool_call_id"), extra_tokens=extra))]
         return _turn_parts(message)
 
@@ -202,8 +202,12 @@ def _call(call: object) -> Part:
     return Part(Kind.CALL, call_id=string(call, "id"), tool=string(body, "name"), arguments=arguments)
 
 
-def _content(content: object) -> tuple[str, int]:
-    """The text of a content, and an estimate for the rest of it."""
+def _content(content: object, separator: str = "") -> tuple[str, int]:
+    """The text of a content, and an estimate for the rest of it.
+
+    The parts of a result are outputs of their own, such as one for each file, so that a `separator` must keep their
+    last and first words apart.
+    """
     if content is None:
         return "", 0
     if isinstance(content, str):
@@ -217,4 +221,4 @@ def _content(content: object) -> tuple[str, int]:
             texts.append(text)
         else:
             extra += NON_TEXT_TOKENS
-    return "".join(texts), extra
+    return separator.join(filter(None, texts)), extra

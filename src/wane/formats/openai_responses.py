@@ -209,7 +209,7 @@ def _call(item: ResponseItem) -> Part:
 
 def _output(item: ResponseItem) -> Part:
     output = next((item[key] for key in _RESULTS if item.get(key) is not None), None)
-    text, extra = _content(output)
+    text, extra = _content(output, "\n")
     # By OpenAI's types the output of a local shell has the id of its call as `id`, by its examples as `call_id`.
     call_id = item.get("call_id") or (item.get("id") if item["type"] == "local_shell_call_output" else None)
     if not call_id:
@@ -294,8 +294,12 @@ _TAKERS: Final[Mapping[str, Callable[[ResponseItem], Part | None]]] = {
 }
 
 
-def _content(content: object) -> tuple[str, int]:
-    """The text of a content, and an estimate for the rest of it; parts of unknown kinds count as their JSON."""
+def _content(content: object, separator: str = "") -> tuple[str, int]:
+    """The text of a content, and an estimate for the rest of it; parts of unknown kinds count as their JSON.
+
+    The parts of a result are outputs of their own, such as one for each file, so that a `separator` must keep their
+    last and first words apart.
+    """
     if content is None:
         return "", 0
     if isinstance(content, str):
@@ -307,7 +311,7 @@ def _content(content: object) -> tuple[str, int]:
         text, tokens = _piece(part)
         texts.append(text)
         extra += tokens
-    return "".join(texts), extra
+    return separator.join(filter(None, texts)), extra
 
 
 def _piece(part: object) -> tuple[str, int]:
