@@ -27,6 +27,7 @@ FLOORS: dict[str, set[str]] = {
     "prices": {"core"},
     "caches": set(),
     "rewrites": set(),
+    "savings": {"account", "core", "money", "prices", "recall"},
     "account": {"journal", "money", "prices"},
     "formats": {"core", "tools"},
     "planning": {"conversation", "core", "counters", "formats", "inference", "strategies"},
@@ -47,7 +48,9 @@ FLOORS: dict[str, set[str]] = {
         "inference",
         "money",
         "prices",
+        "recall",
         "replacing",
+        "savings",
         "strategies",
     },
     "conversation": {"core", "counters", "formats", "inference", "journal", "strategies", "recall", "tools"},
@@ -77,6 +80,7 @@ FLOORS: dict[str, set[str]] = {
     "proxy": {
         "caches",
         "rewrites",
+        "savings",
         "account",
         "conversation",
         "core",
@@ -106,6 +110,7 @@ FLOORS: dict[str, set[str]] = {
         "testing",
     },
     "cli": {
+        "savings",
         "rewrites",
         "conversation",
         "core",

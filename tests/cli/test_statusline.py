@@ -29,10 +29,10 @@ SESSION = {
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({}, "wane 41.2k/80k | just evicted 31k | 31k evicted | $0.75, about $1.75 less than unevicted"),
+        ({}, "wane 41.2k/80k | just evicted 31k | 31k evicted | $0.75, about $1.75 less than without Wane"),
         ({"views": [], "money": None, "evicted": 0}, "wane 41.2k/80k"),
         ({"view": 80_900, "views": [[1.0, 80_900, 0]]},
-         "wane 80.9k/80k over budget | 31k evicted | $0.75, about $1.75 less than unevicted"),
+         "wane 80.9k/80k over budget | 31k evicted | $0.75, about $1.75 less than without Wane"),
         ({"room": Room(80_000, system=50_686).to_dict(), "views": [], "money": None, "evicted": 0},
          "wane 41.2k/80k | little room: 50.7k fixed, 127k advised"),
         ({"room": Room(80_000, system=50_686).to_dict(), "views": [], "money": None, "evicted": 0,
@@ -44,7 +44,7 @@ SESSION = {
         ({"view": 950, "budget": 9_500, "views": [], "evicted": 0,
           "money": {"spent": 0.2, "unmanaged": 0.1, "calls": 9, "priced_calls": 8}}, "wane 950/9.5k | ≥$0.20"),
         ({"views": [], "evicted": 0, "agents": {"sessions": 2, "money": {"spent": 0.3, "calls": 4, "priced_calls": 3}}},
-         "wane 41.2k/80k | $0.75, about $1.75 less than unevicted | 2 sub-agents ≥$0.30 more"),
+         "wane 41.2k/80k | $0.75, about $1.75 less than without Wane | 2 sub-agents ≥$0.30 more"),
         ({"views": [], "money": None, "evicted": 0, "agents": {"sessions": 1, "money": None}},
          "wane 41.2k/80k | 1 sub-agent"),
     ],

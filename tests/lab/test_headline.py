@@ -15,6 +15,7 @@ from wane.lab.loss import Reread
 from wane.lab.readers import Recording, gather
 from wane.lab.replaying.compare import compare
 from wane.lab.replaying.engine import InProcess, Job
+from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.replay import Pricing, comparable_costs
 from wane.lab.replaying.spent import Recorded, account_of
 from wane.lab.replaying.studying import Studied, study
@@ -330,18 +331,20 @@ def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studie
     assert some.endswith(", because 1 of 2 sessions were recorded with Wane at work")
 
 
-def test_what_wane_managed_stands_against_never_evicting(studied: Studied) -> None:
+def test_what_wane_managed_tells_what_marks_cost_and_eviction_saved(studied: Studied) -> None:
     material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
     material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
     other = simulated(studied, 1_500, "none")
-    before, after = other.baseline.totals.dollars, account_of(material, AUTOMATIC).at_least
+    money, spent = money_of(material, AUTOMATIC), account_of(material, AUTOMATIC).at_least
+    assert money.account.at_least == pytest.approx(spent)
+    assert money.eviction_saved > 0 == money.marks_cost, "nothing is marked here"
     assert headline_of(material, other).text.startswith(
-        f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} as recorded, with one pass: "
-        f"{share(1 - after / before)} less. "
+        f"Wane ran one pass, {dollars(spent)} as recorded; about: marks cost $0.00, eviction saved "
+        f"{dollars(round(money.eviction_saved, 2))}, in all {dollars(round(money.saved, 2))} less than without Wane. "
     )
     lowest = Baselines.of(material, AUTOMATIC, other.baseline).lowest()
     assert lowest is not None
-    assert lowest.label == "if nothing is evicted, simulated", "its recorded cost is one with Wane"
+    assert (lowest.cost, lowest.label) == (money.unmanaged, "without Wane, estimated from the recorded calls")
     material.session.evictions.append(Eviction(30, (6, 7), 1_500, 900))
     silent = replace(material, session=replace(material.session, calls=studied.recording.session.calls))
     assert headline_of(silent, other).text.startswith("Wane ran 2 passes; no usage with a known price was recorded. ")

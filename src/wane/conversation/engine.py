@@ -18,10 +18,11 @@ from typing import Any, Final
 from wane.conversation.context import ContextSettings
 from wane.conversation.reminder import Reminder
 from wane.conversation.thrashing import Thrashing, ThrashingDetector
-from wane.core import Added, ContextWindow, Episode, EvictedIndex, Item, Mark, Room, chars
+from wane.core import Added, ContextWindow, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.view import Accounting
 from wane.formats.base import Part
+from wane.recall import MODEL_TOOLS
 from wane.strategies.base import (
     Done,
     Fitted,
@@ -54,6 +55,7 @@ class Engine:
         name: the strategy's name.
         traits: the strategy's traits.
         history: tokens of the whole history, evicted or not, by our own count.
+        own: how many of them are calls of Wane's own tools and their results.
 
     Raises:
         ConfigError: for settings that cannot work.
@@ -64,6 +66,8 @@ class Engine:
         self.name = settings.strategy
         self.traits = traits(self.name)
         self.history = 0
+        self.own = 0
+        self._own_calls: set[str | None] = set()
         self._partial_reports = partial_reports
         self._tool_classes = settings.tool_classes
         self._inference_budget = settings.budget
@@ -182,6 +186,10 @@ class Engine:
         """
         added = self._by_episode.add(item, part, marks)
         self.history += item.tokens
+        if item.tool in MODEL_TOOLS:
+            self._own_calls.add(item.call_id)
+        if item.tool in MODEL_TOOLS or (item.kind is Kind.RESULT and item.call_id in self._own_calls):
+            self.own += item.tokens
         if self._other is not None:
             self._view.append(added.index)
             self._counts.append(item.tokens)

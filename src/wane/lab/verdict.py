@@ -21,6 +21,7 @@ from typing import Any, Final
 from wane.lab.cache.rewrites import examine
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
+from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.replay import Pricing, Replay, comparable_costs, moment
 from wane.lab.replaying.spent import RECORDED, Recorded, calls_of, unknown_prices
 from wane.lab.session import RecordedSession
@@ -54,6 +55,7 @@ class Baselines:
         beside_calls: their number.
         missed: dollars among them for cache misses that no strategy causes.
         unevicted_beside: dollars for these calls if nothing is evicted, simulated.
+        without: dollars without Wane of sessions in which it was at work, as `wane.savings` estimates them.
     """
 
     recorded: Recorded = field(default_factory=Recorded)
@@ -68,6 +70,7 @@ class Baselines:
     beside_calls: int = 0
     missed: float = 0.0
     unevicted_beside: float = 0.0
+    without: float = 0.0
 
     @classmethod
     def of(cls, material: Material, pricing: Pricing, unevicted: Replay) -> Baselines:
@@ -85,6 +88,7 @@ class Baselines:
             beside_calls=unevicted.totals.beside_calls,
             missed=_missed(material, pricing, costs),
             unevicted_beside=unevicted.totals.beside,
+            without=money_of(material, pricing).unmanaged if material.session.managed else 0.0,
         )
         if window is None or peak <= window:
             return baselines
@@ -119,6 +123,8 @@ class Baselines:
     def lowest(self) -> Baseline | None:
         """Return the lowest cost without Wane; None if there is none to compare with."""
         simulated = Baseline(self.unevicted, "if nothing is evicted, simulated") if self.possible else None
+        if self.managed and self.managed == self.sessions and self.recorded.account.complete:
+            return Baseline(self.without, "without Wane, estimated from the recorded calls")
         if not self.beside_calls:
             return simulated
         if simulated and self.unevicted_beside < self.beside:

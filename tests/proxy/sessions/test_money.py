@@ -10,21 +10,21 @@ from tests.proxy.sessions.test_index import SMALL, disk, work, worker
 from tests.proxy.world import AnthropicClient, ChatClient, Client
 from wane.account import Account
 from wane.prices import NO_USAGE, Prices, TokenUsage
-from wane.proxy.sessions.figures import SessionCosts
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.session import Session
+from wane.savings import Money, SavingsMeter, described_effect
 
 MODEL = "claude-sonnet-4-5"
 
 
-def amounts(costs: SessionCosts) -> tuple[float, float]:
+def amounts(costs: SavingsMeter) -> tuple[float, float]:
     """Dollars that were spent, and that would have been."""
     return costs.money.account.at_least, costs.money.unmanaged
 
 
 def test_what_was_evicted_would_have_been_read_from_the_cache() -> None:
     rates = Prices.of(MODEL).tiers[0]
-    costs = SessionCosts()
+    costs = SavingsMeter()
     costs.add(TokenUsage(10_000, 100, 0, 10_000), MODEL, 0)
     first = 10_000 * rates.write + 100 * rates.output
     assert amounts(costs) == pytest.approx((first, first))
@@ -37,14 +37,14 @@ def test_what_was_evicted_would_have_been_read_from_the_cache() -> None:
 
 def test_what_is_written_for_an_hour_costs_more_and_would_have_been_so_too() -> None:
     rates = Prices.of(MODEL).tiers[0]
-    costs = SessionCosts()
+    costs = SavingsMeter()
     costs.add(TokenUsage(10_000, 0, 0, 10_000, 10_000), MODEL, 5_000)
     assert amounts(costs) == pytest.approx((10_000 * rates.write_hour, 15_000 * rates.write_hour))
 
 
 def test_where_the_cache_was_cold_it_would_have_been_so_for_all() -> None:
     rates = Prices.of(MODEL).tiers[0]
-    costs = SessionCosts()
+    costs = SavingsMeter()
     costs.add(TokenUsage(10_000, 0, 0, 10_000), MODEL, 0)
     before = costs.money
     costs.add(TokenUsage(5_000, 0, 0, 5_000), MODEL, 6_000)
@@ -53,16 +53,66 @@ def test_where_the_cache_was_cold_it_would_have_been_so_for_all() -> None:
 
 def test_without_a_cache_everything_is_paid_in_full_and_rounds_of_our_own_count_as_spent_alone() -> None:
     rates = Prices.of(MODEL).tiers[0]
-    costs = SessionCosts()
+    costs = SavingsMeter()
     costs.add(TokenUsage(1_000, 10), MODEL, 500)
     costs.add(TokenUsage(1_100, 10), MODEL, 500, replied=False)
     spent = 2_100 * rates.input + 20 * rates.output
     assert amounts(costs) == pytest.approx((spent, 1_500 * rates.input + 10 * rates.output))
 
 
+def test_where_nothing_was_evicted_eviction_saved_nothing() -> None:
+    """A cache that broke for other reasons broke without Wane, too; "added by eviction $2.21" stood here."""
+    costs = SavingsMeter()
+    for usage in (
+        TokenUsage(10_000, 50, 0, 10_000),
+        TokenUsage(12_000, 50, 0, 12_000),
+        TokenUsage(13_000, 50, 11_900, 1_100),
+    ):
+        costs.add(usage, MODEL, 0)
+    money = costs.money
+    assert money.account.at_least == money.unevicted == money.unmanaged
+    assert described_effect(money) == ""
+
+
+def test_marks_and_eviction_stand_apart_and_add_up() -> None:
+    rates = Prices.of(MODEL).tiers[0]
+    costs = SavingsMeter()
+    costs.add(TokenUsage(10_000, 0, 0, 10_000), MODEL, 0, own=1_000)
+    # A round that follows a mark alone: the client would not have made it.
+    costs.add(TokenUsage(10_200, 0, 10_000, 200), MODEL, 0, own=1_200, replied=False)
+    costs.add(TokenUsage(11_200, 0, 10_200, 1_000), MODEL, 0, own=1_200)
+    money = costs.money
+    assert money.eviction_saved == pytest.approx(0)
+    first, round_, last = 1_000 * rates.write, 10_000 * rates.read + 200 * rates.write, 1_200 * rates.read
+    assert money.marks_cost == pytest.approx(first + round_ + last)
+    assert money.saved == pytest.approx(money.eviction_saved - money.marks_cost)
+    costs.add(TokenUsage(5_000, 0, 2_000, 3_000), MODEL, 7_000, own=1_200)
+    money = costs.money
+    assert money.eviction_saved == pytest.approx(
+        11_200 * rates.read + 800 * rates.write - 2_000 * rates.read - 3_000 * rates.write
+    )
+    assert money.saved == pytest.approx(money.eviction_saved - money.marks_cost)
+
+
+def test_a_miss_without_a_pass_would_have_come_without_wane_as_well() -> None:
+    rates = Prices.of(MODEL).tiers[0]
+    costs = SavingsMeter()
+    costs.add(TokenUsage(5_000, 0, 1_000, 4_000), MODEL, 7_000)
+    before = costs.money
+    costs.add(TokenUsage(5_100, 0, 1_000, 4_100), MODEL, 7_000)
+    assert costs.money.unevicted - before.unevicted == pytest.approx(8_000 * rates.read + 4_100 * rates.write)
+
+
+def test_what_wane_changed_in_words_adds_up() -> None:
+    money = Money(Account().plus(TokenUsage(1, 1), 10.0), unevicted=10.0, unmanaged=7.79)
+    assert described_effect(money).endswith(
+        "marks cost $2.21, eviction saved $0.00, in all $2.21 more than without Wane"
+    )
+
+
 @pytest.mark.parametrize(("usage", "model"), [(TokenUsage(1_000, 10), "no-such-model"), (NO_USAGE, MODEL)])
 def test_a_request_of_unknown_cost_makes_the_sum_a_bound(usage: TokenUsage, model: str) -> None:
-    costs = SessionCosts()
+    costs = SavingsMeter()
     costs.add(usage, model, 0)
     assert costs.money.to_dict() is None
     costs.add(TokenUsage(1_000, 10), MODEL, 0)
@@ -80,7 +130,7 @@ async def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_
     await work(index, client, model, 5)
     (before,) = index.status()
     await index.close()
-    assert before.money.unmanaged > before.money.account.at_least > 0
+    assert before.money.unevicted > before.money.account.at_least > 0
     rates = Prices.of(before.facts.model).tiers[0]
     spent = before.used.input * rates.input + before.used.output * rates.output
     assert before.money.account.at_least == pytest.approx(spent)

@@ -19,10 +19,11 @@ from wane.account import Account
 from wane.prices import TokenUsage
 from wane.proxy.server.status import status_app
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.figures import EpisodeStatus, Facts, Money, SessionStatus, ViewStatus
+from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.store.base import MemoryStore
+from wane.savings import Money
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -89,7 +90,7 @@ def session(
         tuple(shown),
         number % 5,
         used,
-        Money(Account(calls=35, priced=35, at_least=0.75 * number), 2.5 * number),
+        Money(Account(calls=35, priced=35, at_least=0.75 * number), 2.5 * number, 2.5 * number),
         tuple(views),
     )
 

@@ -19,8 +19,9 @@ from wane.lab import report
 from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
 from wane.proxy.server.traffic import APIS, Traffic
-from wane.proxy.sessions.figures import Money, SessionStatus
+from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.wire.base import Round
+from wane.savings import Money
 
 
 def get(
@@ -70,7 +71,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
                 "cache_write_hour": 0,
             },
             "calls": 35,
-            "money": {"spent": 3.75, "unmanaged": 12.5, "calls": 35, "priced_calls": 35},
+            "money": {"spent": 3.75, "unevicted": 12.5, "unmanaged": 12.5, "calls": 35, "priced_calls": 35},
             "views": [[it.at.timestamp(), it.view, it.evicted] for it in told.views],
             "budget": 80_000,
             "view": told.facts.view,
@@ -103,7 +104,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
 
 def test_money_is_summed_over_the_sessions_that_have_prices() -> None:
     unpriced = replace(session(2), money=Money(Account(calls=4)))
-    known = {"spent": 3.0, "unmanaged": 10.0, "calls": 74, "priced_calls": 70}
+    known = {"spent": 3.0, "unevicted": 10.0, "unmanaged": 10.0, "calls": 74, "priced_calls": 70}
     assert get("/status", session(1), unpriced, session(3)).json()["money"] == known
     data = get("/status", unpriced).json()
     assert data["money"] is None

@@ -20,13 +20,13 @@ from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
-from wane.money import dollars
 from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import agent_of
-from wane.proxy.sessions.figures import Money, SessionStatus
+from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.settings import Address
 from wane.proxy.store import DISK
 from wane.proxy.store.database import scheme_of
+from wane.savings import Money, described_effect
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running
@@ -157,9 +157,8 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     agents = [status for status in sessions if status.facts.parent]
     if total.account.priced:
         line += f"; {total.account.describe()} spent"
-        if evicted:
-            compared = "less" if total.saved >= 0 else "more"
-            line += f", about {dollars(abs(total.saved))} {compared} than without eviction"
+        if options.predict is None and (effect := described_effect(total)):
+            line += f"; {effect}"
     elif total.account.calls:
         line += f"; {total.account.describe()}"
     if agents:

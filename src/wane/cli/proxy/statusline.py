@@ -85,7 +85,7 @@ def line_of(session: Mapping[str, Any]) -> str:
     if money := session["money"]:
         spent, saved = _spent(money), money["unmanaged"] - money["spent"]
         if saved >= 0.005:
-            spent += f", about ${saved:.2f} less than unevicted"
+            spent += f", about ${saved:.2f} less than without Wane"
         parts.append(spent)
     if agents := session["agents"]:
         cost = f" {_spent(agents['money'])} more" if agents["money"] else ""

@@ -9,12 +9,14 @@ from typing import Any
 from wane.core import Kind
 from wane.lab.counting import Material
 from wane.lab.loss import Index, Loss
+from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing, Replay
 from wane.lab.replaying.spent import RECORDED, left_out
 from wane.lab.replaying.studying import Studied
-from wane.lab.verdict import NOTABLE, Baselines, capital, in_view, needs, prices_used, verdict
+from wane.lab.verdict import Baselines, capital, in_view, needs, prices_used, verdict
 from wane.money import dollars, share
+from wane.savings import described_effect
 
 Fact = tuple[str, str]
 """A label and its figure."""
@@ -106,7 +108,7 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
     prices = prices_used([(material.session, simulated.pricing)])
     details = [f"{capital(baselines.describe())}. By prices of {prices}."]
     if material.session.managed:
-        text = _of_managed(material, baselines)
+        text = _of_managed(material, baselines, simulated.pricing)
     elif totals.passes:
         text = f"{verdict(baselines, totals, f'Wane at {budget}')}. {in_view(totals)}"
         details.append(needs(totals))
@@ -118,24 +120,17 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
     return Headline(text, " ".join(filter(None, details)))
 
 
-def _of_managed(material: Material, baselines: Baselines) -> str:
-    """Return the headline of a session that Wane managed: its cost, and the cost without Wane."""
-    recorded = baselines.recorded
-    account = recorded.account
+def _of_managed(material: Material, baselines: Baselines, pricing: Pricing) -> str:
+    """Return the headline of a session that Wane managed: its cost, and what Wane changed of it."""
+    account = baselines.recorded.account
     passes = len(material.session.evictions)
     ran = "one pass" if passes == 1 else f"{passes:,} passes"
     in_view = _in_view(material)
     if not account.priced:
         return f"Wane ran {ran}; no usage with a known price was recorded. {in_view}"
-    if not recorded.complete:
-        return f"Wane ran {ran}, at least {dollars(account.at_least)} {RECORDED}. {in_view}"
-    if not baselines.possible:
-        return f"Wane ran {ran}, {dollars(account.at_least)} {RECORDED}. {in_view}"
-    before, after = baselines.unevicted, account.at_least
-    sides = f"{dollars(before)} if nothing is evicted, simulated → {dollars(after)} {RECORDED}, with {ran}"
-    if after >= NOTABLE * before:
-        return f"No saving here: {sides}. {in_view}"
-    return f"{sides}: {share(1 - after / before)} less. {in_view}"
+    bound = "" if baselines.recorded.complete else "at least "
+    effect = described_effect(money_of(material, pricing)) or "that is what it would have cost without Wane"
+    return f"Wane ran {ran}, {bound}{dollars(account.at_least)} {RECORDED}; {effect}. {in_view}"
 
 
 def _in_view(material: Material) -> str:

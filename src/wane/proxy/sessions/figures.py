@@ -7,99 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from wane.account import NOTHING, Account
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
-from wane.prices import NO_USAGE, CacheUse, TokenUsage, at_tier, bill_of, prices_of
-
-
-@dataclass(frozen=True, slots=True)
-class Money:
-    """The cost of model requests.
-
-    Attributes:
-        account: their cost, by the provider's reports and the price list.
-        unmanaged: an estimate in dollars of what the same replies would have cost with the whole history in each
-            request; it covers the requests with a known cost. It counts evicted tokens as further input, and assumes a
-            perfect prefix cache: read up to the end of the previous request, unless the provider read nothing at all.
-    """
-
-    account: Account = NOTHING
-    unmanaged: float = 0.0
-
-    @property
-    def saved(self) -> float:
-        """Dollars that eviction saved, by that estimate; negative if it cost more."""
-        return self.unmanaged - self.account.at_least
-
-    def __add__(self, other: Money) -> Money:
-        return Money(self.account + other.account, self.unmanaged + other.unmanaged)
-
-    def minus(self, earlier: Money) -> Money:
-        """Return the cost of the requests after `earlier`."""
-        return Money(self.account.minus(earlier.account), self.unmanaged - earlier.unmanaged)
-
-    def to_dict(self) -> dict[str, Any] | None:
-        """Return it as JSON-able data; None if no cost is known."""
-        if not self.account.priced and not self.account.at_least:
-            return None
-        return {
-            "spent": round(self.account.at_least, 6),
-            "unmanaged": round(self.unmanaged, 6),
-            "calls": self.account.calls,
-            "priced_calls": self.account.priced,
-        }
-
-
-class SessionCosts:
-    """Adds up the cost of one session's requests.
-
-    Attributes:
-        money: the cost of all requests so far.
-        followed: the part of it that was read from records: of earlier runs, and of other processes.
-    """
-
-    def __init__(self) -> None:
-        self.money = self.followed = Money()
-        self._caches = False
-        self._writes = False
-        self._writes_for_an_hour = False
-        self._before = 0  # tokens of the previous request with the whole history
-
-    def add(self, usage: TokenUsage, model: str, evicted: int, *, replied: bool = True) -> None:
-        """Take in a request.
-
-        Args:
-            usage: its usage, as the provider reported it; without input if it reported none.
-            model: its model.
-            evicted: tokens of the history that it did not show.
-            replied: whether it would have been made without Wane, which further rounds for own tools would not.
-        """
-        if usage.input <= 0:
-            self.money += Money(Account().plus(None, None))
-            return
-        self._caches |= usage.cache_read + usage.cache_write > 0
-        self._writes |= usage.cache_write > 0
-        self._writes_for_an_hour |= usage.cache_write_hour > 0
-        request = usage.of_request
-        total = (request.input or usage.input) + evicted
-        read = 0
-        if self._caches and usage.cache_read:
-            read = min(self._before, total)
-        self._before = total
-        prices = prices_of(at_tier(model, usage.tier))
-        bill = bill_of(usage, model)
-        unmanaged = 0.0
-        if prices is not None and bill.complete and replied:
-            uncached = total - read
-            written = uncached if self._writes else 0
-            use = CacheUse(read, written, uncached - written, written if self._writes_for_an_hour else 0)
-            unmanaged = prices.cost(use, usage.output).total
-            if usage.first is not None:
-                # What else it took, such as an advisor, would have cost the same.
-                unmanaged += max(0.0, bill.at_least - prices.cost(request.use, usage.output).total)
-        at_least = 0.0 if bill.complete else bill.at_least
-        self.money += Money(Account().plus(usage, bill.cost, at_least=at_least), unmanaged)
+from wane.prices import NO_USAGE, TokenUsage
+from wane.savings import Money
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +139,11 @@ class SessionStatus:
     episodes: tuple[EpisodeStatus, ...]
     removed: int
     used: TokenUsage = NO_USAGE
-    money: Money = Money()
+    money: Money = field(default_factory=Money)
     views: tuple[ViewStatus, ...] = ()
     rewritten: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     client: str = ""
-    followed: Money = Money()
+    followed: Money = field(default_factory=Money)
 
     @property
     def own_money(self) -> Money:

@@ -32,7 +32,6 @@ from wane.journal import (
 )
 from wane.prices import NO_USAGE, TokenUsage, at_tier, bill_of, prices_of
 from wane.proxy import jsons
-from wane.proxy.sessions.figures import Money, SessionCosts
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
 from wane.proxy.sessions.messages import (
     CLIENT,
@@ -54,6 +53,7 @@ from wane.proxy.sessions.messages import (
 )
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Round, ViewMessage, Wire
 from wane.recall import Archive, answer
+from wane.savings import Money, SavingsMeter, own_overhead
 from wane.strategies.base import Fitted
 
 
@@ -107,10 +107,11 @@ class Session:
         self.history = History(self.engine, self._outline, ConfigRecord(strategy=""))
         self.history.drain()
         self.used = NO_USAGE
-        self.costs = SessionCosts()
+        self.costs = SavingsMeter()
         self._settings = settings
         self._edited: set[int] = set()  # entries
         self._anchored = -1  # number of items in the history at the last report
+        self._replying = False  # whether a reply has had a round and is not complete
         self._config = replace(settings.record(), annotate="infer" if self.infer else "model")
         # While following records: entries whose messages are still missing, and how many the first of them has so far.
         self._due: deque[Entry] = deque()
@@ -370,6 +371,7 @@ class Session:
     # Internals
 
     def _given(self, reply: GivenReply) -> None:
+        self._replying = False
         self.rounds.given(reply)
         if not reply.inherited:
             self.entries.chain.replied(reply.number, reply.shape)
@@ -378,7 +380,9 @@ class Session:
         """Count a request's usage; return whether it tells the size of the view."""
         # Further reports on the same history include rounds that are not in it yet.
         first = self._anchored != self.engine.item_count
-        self._pay(usage, model, replied=first)
+        # A request that the client sends again once it has its reply is its own, and no round of Wane's.
+        self._pay(usage, model, replied=first or not self._replying)
+        self._replying = True
         anchors = first and usage.of_request.input > 0
         if anchors:
             self._anchored = self.engine.item_count
@@ -386,7 +390,10 @@ class Session:
 
     def _pay(self, usage: TokenUsage, model: str, *, replied: bool) -> None:
         self.used += usage
-        self.costs.add(usage, model, self.engine.evicted, replied=replied)
+        own = self.engine.own
+        if self._settings.delimits:
+            own += own_overhead(tasks=self._settings.tasks)
+        self.costs.add(usage, model, self.engine.evicted, own=own, replied=replied)
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == CLIENT:

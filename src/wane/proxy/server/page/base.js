@@ -35,11 +35,12 @@ function spent(money) {
   return known ? dollars(money.spent) : `at least ${dollars(money.spent)} (${n0(money.priced_calls)} of ${n0(money.calls)} calls)`;
 }
 
-// What eviction saved, against the whole history in each request; it may have cost something.
-function savings(money) {
-  const saved = money.unmanaged - money.spent;
-  return [saved < 0 ? "more" : "less", `about ${dollars(Math.abs(saved))}`];
+// What Wane changed of a cost, as an estimate: marks cost, eviction saved, and both. Cents are rounded first, so that they add up.
+function effect(money) {
+  const marks = Math.round(100 * (money.unevicted - money.unmanaged)) / 100, saved = Math.round(100 * (money.unevicted - money.spent)) / 100;
+  return { marks, saved, net: saved - marks };
 }
+const cents = (amount) => `${amount < -0.004 ? "−" : ""}$${Math.abs(amount).toFixed(2)}`;
 
 function span(seconds) {
   if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s`;

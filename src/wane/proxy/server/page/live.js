@@ -17,9 +17,9 @@ function facts(data) {
     ["Up for", span(between(data.started, data.now))],
   ];
   if (data.money) {
-    const [than, saved] = savings(data.money);
+    const { marks, saved, net } = effect(data.money);
     rows.push(["Spent by these sessions", spent(data.money)]);
-    if (!data.shadow) rows.push([`${than === "less" ? "Saved" : "Added"} by eviction`, saved]);
+    if (!data.shadow) rows.push(["Marks cost, about", cents(marks)], ["Eviction saved, about", cents(saved)], ["Net, about", cents(net)]);
   }
   const failed = data.requests.failed_open || 0;
   if (failed) rows.push(["Passed on unchanged, as Wane failed", n0(failed)]);

@@ -85,8 +85,9 @@ function drawMoney(node, session) {
   const { money, used } = session;
   const parts = [];
   if (money) {
-    const [than, saved] = savings(money);
-    parts.push(`${spent(money)} spent${session.evicted > 0 ? `, ${saved} ${than} than without eviction` : ""}`);
+    const { marks, saved, net } = effect(money);
+    const changed = marks || saved ? `; about: marks cost ${cents(marks)}, eviction saved ${cents(saved)}, net ${cents(net)}` : "";
+    parts.push(`${spent(money)} spent${changed}`);
   }
   if (used.input) parts.push(`${Math.round((100 * used.cache_read) / used.input)} % of ${short(used.input)} input read from the cache`);
   if (session.agents) parts.push(withAgents(session));

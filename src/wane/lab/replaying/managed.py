@@ -1,0 +1,51 @@
+"""What Wane changed of the cost of a recorded session, as the proxy tells it of a running one (`wane.savings`)."""
+
+from __future__ import annotations
+
+from wane.core import Kind
+from wane.lab.counting import Material
+from wane.lab.replaying.replay import Pricing, moment, recorded_cost
+from wane.lab.session import ModelCall
+from wane.prices import TokenUsage
+from wane.recall import MODEL_TOOLS
+from wane.savings import Money, SavingsMeter, own_overhead
+
+
+def money_of(material: Material, pricing: Pricing) -> Money:
+    """Return what a session's calls cost, and what they would have cost with nothing evicted, and without Wane."""
+    session, meter = material.session, SavingsMeter()
+    wanes = _of_own_tools(material)
+    evictions = sorted((one for one in session.evictions if not one.client), key=lambda one: one.position)
+    own = own_overhead() if any(wanes) else 0
+    evicted = seen = answered = taken = 0
+    for call, output in zip(session.calls, material.output_tokens, strict=True):
+        for index in range(seen, call.first):
+            own += material.items[index].tokens if wanes[index] else 0
+        seen = call.first
+        while taken < len(evictions) and evictions[taken].position <= call.first:
+            evicted += sum(material.items[index].tokens for index in evictions[taken].removed)
+            taken += 1
+        # A round that follows nothing but results of Wane's own tools is one that the client would not have made.
+        replied = answered == call.first or not all(wanes[answered : call.first])
+        cost = recorded_cost(call, output, pricing) if call.cost is None else call.cost
+        prices = pricing.prices_for(call)
+        usage, model, at = _usage(call, output), call.priced_as or "", moment(call)
+        meter.add(usage, model, evicted, own=own, replied=replied, at=at, cost=cost, prices=prices)
+        if call.inherited:
+            meter.money = Money()
+        answered = call.stop
+    return meter.money
+
+
+def _of_own_tools(material: Material) -> list[bool]:
+    """Return for each item whether it is a call of one of Wane's own tools, or the result of one."""
+    ids = {item.call_id for item in material.items if item.tool in MODEL_TOOLS}
+    return [item.kind in (Kind.CALL, Kind.RESULT) and item.call_id in ids for item in material.items]
+
+
+def _usage(call: ModelCall, output: int) -> TokenUsage:
+    usage = call.usage
+    if usage is None:
+        return TokenUsage(0, 0)
+    output = output if usage.output is None else usage.output
+    return TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write, usage.cache_write_hour)

@@ -1,0 +1,193 @@
+"""What Wane changed of a session's cost: one estimate for `wane run`, the proxy, the status line and `wane view`.
+
+Three costs of one session stand side by side:
+
+- spent: what its calls cost, by the provider's reports;
+- unevicted: the same calls with all of the history in each request;
+- without Wane: the calls that the client would have made itself, with a history that has no marks and no recalled
+  content, and without Wane's tools and guidance.
+
+So *marks cost* unevicted less without Wane, and *eviction saved* unevicted less spent; both together are what Wane
+changed. Where nothing was evicted, unevicted is what was spent, to the digit. A history only grows, so that it is read
+from the provider's cache up to the end of the request before, less what the request that was sent could not read
+although nothing had been evicted: what broke the cache then would have broken it in any case.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from wane.account import NOTHING, Account
+from wane.core import Policy, chars
+from wane.core.delimiter import DESCRIPTION, SCHEMA
+from wane.core.guidance import guidance
+from wane.money import dollars
+from wane.prices import CacheUse, Prices, TokenUsage, at_tier, bill_of, prices_of
+from wane.recall import RECALL_DESCRIPTION, RECALL_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """The cost of model requests, and what it would have been otherwise.
+
+    Attributes:
+        account: what was spent.
+        unevicted: dollars for the same requests, of those with a known cost, if nothing had been evicted.
+        unmanaged: dollars without Wane, of the same.
+    """
+
+    account: Account = NOTHING
+    unevicted: float = 0.0
+    unmanaged: float = 0.0
+
+    @property
+    def marks_cost(self) -> float:
+        """Dollars for marks, recalled content, and Wane's tools and guidance."""
+        return self.unevicted - self.unmanaged
+
+    @property
+    def eviction_saved(self) -> float:
+        """Dollars that eviction saved; negative if it cost more."""
+        return self.unevicted - self.account.at_least
+
+    @property
+    def saved(self) -> float:
+        """Dollars that Wane saved in all; negative if it cost more."""
+        return self.unmanaged - self.account.at_least
+
+    def minus(self, earlier: Money) -> Money:
+        """Return the cost of the requests after `earlier`."""
+        return Money(
+            self.account.minus(earlier.account), self.unevicted - earlier.unevicted, self.unmanaged - earlier.unmanaged
+        )
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return it as JSON-able data; None if no cost is known."""
+        if not self.account.priced and not self.account.at_least:
+            return None
+        return {
+            "spent": round(self.account.at_least, 6),
+            "unevicted": round(self.unevicted, 6),
+            "unmanaged": round(self.unmanaged, 6),
+            "calls": self.account.calls,
+            "priced_calls": self.account.priced,
+        }
+
+    def __add__(self, other: Money) -> Money:
+        return Money(self.account + other.account, self.unevicted + other.unevicted, self.unmanaged + other.unmanaged)
+
+
+def described_effect(money: Money) -> str:
+    """Return what Wane changed of a cost, in words; the figures add up as they are written. Empty for under a cent."""
+    marks, saved = round(money.marks_cost, 2), round(money.eviction_saved, 2)
+    net = saved - marks
+    if not marks and not saved:
+        return ""
+    return (
+        f"about: marks cost {dollars(marks)}, eviction {'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}, "
+        f"in all {dollars(abs(net))} {'less' if net >= 0 else 'more'} than without Wane"
+    )
+
+
+@cache
+def own_overhead(*, tasks: bool = False) -> int:
+    """Return the tokens that Wane's guidance and tools add to each request of a model that marks its work."""
+    tools = json.dumps([DESCRIPTION, SCHEMA, RECALL_DESCRIPTION, RECALL_SCHEMA])
+    return chars(guidance(Policy(), recall=True, tasks=tasks)) + chars(tools)
+
+
+class SavingsMeter:
+    """Adds up the three costs of one session, request by request.
+
+    Attributes:
+        money: the costs so far.
+        followed: the part of them that was read from records: of earlier runs, and of other processes.
+    """
+
+    def __init__(self) -> None:
+        self.money = self.followed = Money()
+        self._caches = False
+        self._writes = False
+        self._hour = False
+        self._sent = 0  # tokens of the previous request
+        self._whole = 0  # the same with the whole history
+        self._own = 0  # tokens of it that are Wane's
+        self._evicted = 0  # tokens that the previous request did not show
+
+    def add(
+        self,
+        usage: TokenUsage,
+        model: str,
+        evicted: int,
+        *,
+        own: int = 0,
+        replied: bool = True,
+        at: datetime | None = None,
+        cost: float | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        """Take in a request.
+
+        Args:
+            usage: its usage, as the provider reported it; without input if it reported none.
+            model: its model.
+            evicted: tokens of the history that it did not show.
+            own: tokens of the history that are Wane's, evicted or not, and those of its tools and guidance.
+            replied: whether the client would have made it, as it does not make further rounds for Wane's own tools.
+            at: when; None for now.
+            cost: what it cost, if that is known; None to price the usage.
+            prices: those of the model, if they are known; None to look them up.
+        """
+        if usage.input <= 0:
+            self.money += Money(Account().plus(None, cost))
+            return
+        self._caches |= usage.cache_read + usage.cache_write > 0
+        self._writes |= usage.cache_write > 0
+        if usage.cache_write:
+            self._hour = 2 * usage.cache_write_hour > usage.cache_write
+        request = usage.of_request
+        sent = request.input or usage.input
+        whole = sent + evicted
+        plain = max(0, whole - own)
+        bill = bill_of(usage, model, at)
+        spent = bill.cost if cost is None else cost
+        prices = prices or prices_of(at_tier(model, usage.tier))
+        read = self._read(usage, sent, evicted)
+        unevicted = unmanaged = 0.0
+        if spent is not None:
+            unevicted = unmanaged = spent
+            if prices is not None:
+                own_cost = prices.cost(request.use, usage.output, at=at).total
+                other = max(0.0, spent - own_cost)  # such as an advisor: it would have cost the same
+                if evicted:
+                    unevicted = prices.cost(self._use(whole, read), usage.output, at=at).total + other
+                unmanaged = unevicted
+                if own:
+                    # What is new of Wane's own would not have been there to be paid.
+                    fresh = min(plain, max(0, whole - read - (own - self._own)))
+                    unmanaged = prices.cost(self._use(plain, plain - fresh), usage.output, at=at).total + other
+            if not replied:
+                unmanaged = 0.0
+        at_least = 0.0 if spent is not None else bill.at_least
+        self.money += Money(Account().plus(usage, spent, at_least=at_least), unevicted, unmanaged)
+        self._sent, self._whole, self._own, self._evicted = sent, whole, own, evicted
+
+    def _read(self, usage: TokenUsage, sent: int, evicted: int) -> int:
+        """Return the tokens that a request with the whole history would have read from the cache."""
+        if not self._caches or not usage.cache_read:
+            return 0
+        if not evicted:
+            return usage.cache_read
+        missed = 0
+        if evicted == self._evicted:
+            missed = max(0, min(self._sent, sent) - usage.cache_read)
+        return max(0, min(self._whole, sent + evicted) - missed)
+
+    def _use(self, total: int, read: int) -> CacheUse:
+        uncached = total - read
+        written = uncached if self._writes else 0
+        return CacheUse(read, written, uncached - written, written if self._hour else 0)
