@@ -204,8 +204,9 @@ def test_calls_need_the_signed_thinking_ahead_of_them_and_thinking_needs_company
     assert needs(THINKING, REDACTED, use("c1"), use("c2")) == [{1}, {2}, {0, 1}, {0, 1}]
     assert needs(THINKING, use("c1"), THINKING, use("c2")) == [{1}, {0}, {3}, {0, 2}]
     assert needs(use(), THINKING) == [set(), set()]
+    # DeepSeek and Kimi demand it behind an Anthropic endpoint, too.
     unsigned = {"type": "thinking", "thinking": "Hm."}
-    assert needs(unsigned, use()) == [set(), set()]
+    assert needs(unsigned, use()) == [set(), {0}]
 
 
 def test_empty_blocks_are_no_company() -> None:

@@ -160,3 +160,49 @@ def test_a_request_body_is_as_good_as_its_messages() -> None:
 def test_what_is_wrong_is_said_with_the_number_of_the_message(message: Any, said: str) -> None:
     with pytest.raises(FormatError, match=f"^message 1: .*{said}"):
         FORMAT.load([{"role": "user", "content": "Go."}, message])
+
+
+# What needs what (R12)
+
+
+def needs(**fields: Any) -> list[tuple[int, ...]]:
+    return [part.needs for part in FORMAT.parts({"role": "assistant", "content": None, **fields})]
+
+
+def chat_call(id_: str, **fields: Any) -> dict[str, Any]:
+    return {"id": id_, "type": "function", "function": {"name": "read", "arguments": "{}"}, **fields}
+
+
+def test_calls_need_their_reasoning_in_whatever_field_it_stands() -> None:
+    calls = [chat_call("c1"), chat_call("c2")]
+    for field in ("reasoning_content", "reasoning", "reasoning_text"):
+        assert needs(**{field: "Hm."}, tool_calls=calls) == [(), (-1,), (-2,)]
+        assert needs(**{field: "Hm."}, content="So.") == [(), ()]
+    sealed = {"type": "reasoning.encrypted", "data": "c2VhbA==" * 9, "id": "c1"}
+    assert needs(reasoning_details=[sealed], tool_calls=calls) == [(1,), (-1,), (-2,)]
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2VhbA=="}
+    assert needs(thinking_blocks=[thinking], content="So.", tool_calls=calls[:1]) == [(1,), (), (-2,)]
+    assert needs(reasoning_opaque="c2VhbA==", tool_calls=calls[:1]) == [(1,), (-1,)]
+
+
+def test_parallel_calls_need_the_one_that_carries_geminis_signature() -> None:
+    for signed in (
+        chat_call("c1", extra_content={"google": {"thought_signature": "c2VhbA=="}}),
+        chat_call("c1", provider_specific_fields={"thought_signature": "c2VhbA=="}),
+        chat_call("c1__thought__c2VhbA=="),
+    ):
+        assert needs(tool_calls=[signed, chat_call("c2"), chat_call("c3")]) == [(), (-1,), (-2,)]
+
+
+def test_a_calls_signature_among_the_details_leaves_with_the_call() -> None:
+    details = [{"type": "reasoning.encrypted", "data": f"s{n}", "id": f"c{n}"} for n in (1, 2)]
+    message = {
+        "role": "assistant",
+        "content": "So.",
+        "reasoning_details": details,
+        "tool_calls": [chat_call("c1"), chat_call("c2")],
+    }
+    kept = FORMAT.keep(message, [0, 1, 3])
+    assert kept["reasoning_details"] == details[1:]
+    assert kept["tool_calls"] == message["tool_calls"][1:]
+    assert "reasoning_details" not in FORMAT.keep(message, [1])

@@ -243,19 +243,21 @@ def test_reasoning_and_what_follows_it_need_each_other_where_both_have_ids() -> 
     assert needs(thought(), call(id="fc_1")) == [{1}, {0}]
     assert needs(thought(), said(id="msg_1"), call(id="fc_1")) == [{1}, {0}, {0}]
     assert needs(thought(), call(id="fc_1"), call("c2", id="fc_2"), said(id="msg_1")) == [{1}, {0}, {0}, set()]
-    assert needs(thought(), thought("rs_2"), call(id="fc_1")) == [{1}, {0, 2}, {1}]
+    assert needs(thought(), thought("rs_2"), call(id="fc_1")) == [{1}, {0, 2}, {0, 1}]
     assert needs(thought(), {"type": "item_reference", "id": "fc_1"}) == [{1}, {0}]
     assert needs({"id": "rs_1"}, {"id": "msg_1"}) == [{1}, {0}]
 
 
-def test_without_ids_reasoning_may_go_but_not_stay_alone() -> None:
-    assert needs(thought(), call()) == [{1}, set()]
-    assert needs(thought(None, encrypted_content="s"), call(id="fc_1")) == [{1}, set()]
+def test_without_ids_reasoning_stays_with_its_call_and_not_alone() -> None:
+    assert needs(thought(), call()) == [{1}, {0}]
+    assert needs(thought(None, encrypted_content="s"), call(id="fc_1")) == [{1}, {0}]
+    assert needs(thought(None, encrypted_content="s"), said(id="msg_1")) == [{1}, set()]
 
 
-def test_reasoning_of_servers_that_seal_nothing_is_free_to_go() -> None:
+def test_reasoning_of_servers_that_seal_nothing_stays_with_its_call_alone() -> None:
     text = [{"type": "reasoning_text", "text": "Hm."}]
-    assert needs(thought(None, content=text), call(id="fc_1")) == [set(), set()]
+    assert needs(thought(None, content=text), call(id="fc_1")) == [set(), {0}]
+    assert needs(thought(None, content=text), said(id="msg_1")) == [set(), set()]
 
 
 def test_a_call_made_by_a_program_and_the_program_need_each_other() -> None:

@@ -189,8 +189,9 @@ SO = TextPart("So.")
 @pytest.mark.parametrize(
     ("parts", "needed"),
     [
-        # Unsigned reasoning is free.
-        ([ThinkingPart("Hm."), SO, call()], [(), (), ()]),
+        # Unsigned reasoning is free, but calls need it: DeepSeek and Kimi refuse them without.
+        ([ThinkingPart("Hm."), SO], [(), ()]),
+        ([ThinkingPart("Hm."), SO, call()], [(), (), (-2,)]),
         ([ThinkingPart("Hm.", id="reasoning_content", **CHAT), TextPart("So.", id="content", **CHAT)], [(), ()]),
         # Calls need the signed reasoning before them, and it needs company: a text, or else the first call.
         ([signed(), SO, call(), call("c2")], [(1,), (), (-2,), (-3,)]),

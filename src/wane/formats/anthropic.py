@@ -30,7 +30,8 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Located, Part, PlainFormat, anchor, turn_part
+from wane.formats.base import Located, Part, PlainFormat, turn_part
+from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, withdrawn_in, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
@@ -100,7 +101,7 @@ class AnthropicFormat(PlainFormat):
             return _user_parts(blocks) or [(_WHOLE, Part(Kind.USER))]
         parts = enumerate(map(_assistant_part, blocks))
         located = [(location, part) for location, part in parts if part is not None]
-        return _couple(blocks, located) if len(located) > 1 else located
+        return couple(located, [_tie(blocks[location], part) for location, part in located])
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
         content, located = message.get("content"), self.located(message)
@@ -359,44 +360,18 @@ def _lines(*texts: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
-def _couple(blocks: Sequence[Block], located: list[Located[int]]) -> list[Located[int]]:
-    """Add what must stay together (R12).
-
-    - Calls need the signed thinking before them. The thinking needs one item after it: no message may end in thinking.
-    - The call and the result of a tool that Anthropic runs need each other, and text needs those that it may cite.
-    - A call made by running code and the call that ran the code need each other.
-    - A `fallback` separates two runs of thinking, which Anthropic would refuse without it.
-    """
-    couplings = Couplings()
-    signed: list[int] = []
-    served: list[int] = []
-    marks: list[int] = []
-    calls: dict[str | None, int] = {}
-    for position, (location, part) in enumerate(located):
-        block = blocks[location]
-        if part.kind is Kind.REASONING:
-            if _seal(block):
-                signed.append(position)
-        elif part.kind is Kind.CALL:
-            couplings.add(position, *signed)
-            if (caller := _caller(block)) in calls:
-                couplings.mutual(position, calls[caller])
-            calls[part.call_id] = position
-            if block["type"] != "tool_use":
-                served.append(position)
-        elif part.kind is Kind.RESULT:
-            if part.call_id in calls:
-                couplings.mutual(position, calls[part.call_id])
-            served.append(position)
-        elif block["type"] == "fallback":
-            marks.append(position)
-        elif block.get("citations"):
-            couplings.add(position, *served)
-    for position in signed:
-        couplings.add(position, *anchor(located, position, marks), *marks)
-    for position in marks:
-        couplings.add(position, *anchor(located, position, marks) or [position - 1] * (position > 0))
-    return couplings.applied(located)
+def _tie(block: Block, part: Part) -> Tie:
+    """What ties a block to others of its message (R12)."""
+    kind = block["type"]
+    if part.kind is Kind.REASONING:
+        return SIGNED if _seal(block) else UNTIED
+    if part.kind is Kind.CALL:
+        # A call made by running code and the call that ran the code need each other.
+        served = kind != "tool_use"
+        return Tie(bonds=tuple(filter(None, (served and part.call_id, _caller(block)))), served=served)
+    if part.kind is Kind.RESULT:
+        return Tie(bonds=tuple(filter(None, (part.call_id,))), served=True)
+    return Tie(divides=kind == "fallback", cites=bool(block.get("citations")))
 
 
 def _caller(block: Block) -> str:

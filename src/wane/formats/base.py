@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
@@ -505,82 +505,3 @@ def readable(part: Part) -> str:
     if part.kind is Kind.CALL:
         return f"[call {part.tool}] {part.arguments or ''}"
     return f"[{part.kind.value}]\n{part.text}"
-
-
-class Couplings:
-    """Needs between the parts of one message."""
-
-    __slots__ = ("_needs",)
-
-    def __init__(self) -> None:
-        self._needs: dict[int, set[int]] = {}
-
-    def add(self, part: int, *needed: int) -> None:
-        """Note that one part needs others, which may stay without it."""
-        if needed:
-            self._needs.setdefault(part, set()).update(needed)
-
-    def mutual(self, first: int, second: int) -> None:
-        """Note that two parts need each other."""
-        self.add(first, second)
-        self.add(second, first)
-
-    def apply(self, number: int, part: Part) -> Part:
-        """Return a part with its needs, as offsets."""
-        needed = self._needs.get(number)
-        if not needed:
-            return part
-        needs = tuple(sorted([need - number for need in needed]))
-        # Spelled out: `replace` takes three times as long, and histories are taken apart on every request.
-        return Part(
-            part.kind,
-            part.text,
-            part.call_id,
-            part.tool,
-            part.arguments,
-            needs,
-            part.extra_tokens,
-            part.system,
-            part.person,
-            part.loads,
-            part.withdraws,
-        )
-
-    def applied(self, located: Sequence[Located[LocationT]]) -> list[Located[LocationT]]:
-        """Return the parts of a message, each with its location, with their needs as offsets."""
-        return [(location, self.apply(position, part)) for position, (location, part) in enumerate(located)]
-
-
-def anchor(located: Sequence[Located[Any]], position: int, excluded: Collection[int] = ()) -> list[int]:
-    """Return the position of the item that must stay with reasoning, in a list that is empty if there is none.
-
-    That is the next text, because texts are evicted last, or else the next item.
-
-    Args:
-        located: the parts of an answer, each with its location.
-        position: that of the reasoning.
-        excluded: positions of parts that cannot be it.
-    """
-    later = [number for number in range(position + 1, len(located)) if number not in excluded]
-    return [number for number in later if located[number][1].kind is Kind.TEXT][:1] or later[:1]
-
-
-def couple_reasoning(located: Sequence[Located[LocationT]], sealed: Mapping[int, bool]) -> list[Located[LocationT]]:
-    """Return an answer's parts, coupled for a provider that recognises its own reasoning.
-
-    The provider refuses such reasoning without the item that follows it, and refuses the calls that follow without the
-    reasoning.
-
-    Args:
-        located: the parts, each with its location.
-        sealed: such reasoning, by position; True if the next item, whatever it is, is refused without it.
-    """
-    couplings, last = Couplings(), -1
-    for position, (_, part) in enumerate(located):
-        if part.kind is Kind.REASONING:
-            last = position if position in sealed else -1
-            if last >= 0 and position + 1 < len(located):
-                couplings.add(position, position + 1)
-        elif last >= 0 and (part.kind is Kind.CALL or (sealed[last] and position == last + 1)):
-            couplings.add(position, last)
-    return couplings.applied(located)

@@ -31,7 +31,8 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Located, Part, PlainFormat, turn_part
+from wane.formats.base import Located, Part, PlainFormat, turn_part
+from wane.formats.coupling import SIGNED, UNTIED, Seal, Tie, couple
 from wane.formats.gemini_calls import OpenCall, as_called, call_ids, completed, field
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
@@ -106,7 +107,7 @@ class GeminiFormat(PlainFormat):
         parts = parts_of(message)
         if role == "model":
             located = list(_answer_parts(parts))
-            return _couple(parts, located) if len(located) > 1 else located
+            return couple(located, [_tie(parts[location], part) for location, part in located])
         if role == "system":
             return [(_WHOLE, turn_part("".join(_text(part) for part in parts), system=True))]
         return list(_user_parts(parts)) or [(_WHOLE, Part(Kind.USER))]
@@ -314,29 +315,16 @@ def _response_text(response: object) -> str:
     return raw_text(response)
 
 
-def _couple(parts: Sequence[GeminiPart], located: list[Located[int]]) -> list[Located[int]]:
-    """Add what must stay together (R12).
-
-    - A call without a signature needs the signed call or thought before it, by which Gemini takes both.
-    - A signed thought needs what follows it, because no content may end in reasoning.
-    - A call that Gemini runs and its result need each other.
-    """
-    couplings, signed = Couplings(), -1
-    ran: dict[str | None, int] = {}
-    for position, (location, part) in enumerate(located):
-        sealed = is_signed(parts[location])
-        if part.kind is Kind.CALL:
-            thought = signed >= 0 and located[signed][1].kind is Kind.REASONING
-            if signed >= 0 and (thought or not sealed):
-                couplings.add(position, signed)
-            ran[part.call_id] = position
-        elif part.kind is Kind.RESULT and part.call_id in ran:
-            couplings.mutual(position, ran[part.call_id])
-        elif part.kind is Kind.REASONING and sealed and position + 1 < len(located):
-            couplings.add(position, position + 1)
-        if sealed and part.kind in (Kind.CALL, Kind.REASONING):
-            signed = position
-    return couplings.applied(located)
+def _tie(raw: GeminiPart, part: Part) -> Tie:
+    """What ties a part to others of its content (R12). Gemini demands signatures, and no thoughts without one."""
+    sealed = is_signed(raw)
+    if part.kind is Kind.REASONING:
+        return SIGNED if sealed else Tie(free=True)
+    if part.kind is Kind.CALL:
+        served = field(raw, "functionCall") is None
+        bonds = (part.call_id,) if served and part.call_id else ()
+        return Tie(Seal.SIGNED if sealed else Seal.NONE, bonds)
+    return Tie(bonds=tuple(filter(None, (part.call_id,)))) if part.kind is Kind.RESULT else UNTIED
 
 
 def _sendable(message: Message) -> Message | None:

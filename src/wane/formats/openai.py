@@ -1,4 +1,4 @@
-"""OpenAI chat messages, with the `reasoning_content` that DeepSeek, vLLM and others add."""
+"""OpenAI chat messages, with the reasoning and the signatures that DeepSeek, OpenRouter, vLLM and others add."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Final
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, Part, PlainFormat, turn_part
+from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import is_notice
-from wane.formats.values import expect_list, string, type_name
+from wane.formats.values import expect_list, sealed_tokens, string, type_name
 from wane.formats.vocabulary import CHAT, as_data
 
 Message = dict[str, Any]
@@ -20,11 +21,14 @@ NON_TEXT_TOKENS: Final = 1_000
 """Flat estimate for an image, a sound or a file in a message, in tokens."""
 
 _ROLES: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER}
-REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
-"""Keys of reasoning as text."""
+REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
+"""Keys of reasoning as text: the last is GitHub Copilot's."""
 
-REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_items")
-"""Keys of the same reasoning in parts with signatures, as OpenRouter and LiteLLM give it beside the text."""
+REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_items", "reasoning_opaque")
+"""Keys of the same reasoning with signatures: OpenRouter's, two of LiteLLM's, and the whole of it as GitHub Copilot
+seals it. Some answers have it without the text."""
+
+_SEALS: Final = ("signature", "data", "encrypted_content")
 
 _TEXT_KEYS: Final = ("content", "refusal")
 _CALL_TYPES: Final = frozenset({"function", "custom"})
@@ -61,7 +65,8 @@ class OpenAIFormat(PlainFormat):
             raise FormatError(f"a chat message must be an object, found {type_name(message)}")
         role = message.get("role")
         if role == "assistant":
-            return _assistant_parts(message)
+            located = _assistant_parts(message)
+            return couple(located, [_tie(message, source) for source, _ in located])
         if role == "tool":
             text, extra = _content(message.get("content"), "\n")
             return [((), Part(Kind.RESULT, text, call_id=string(message, "tool_call_id"), extra_tokens=extra))]
@@ -74,11 +79,18 @@ class OpenAIFormat(PlainFormat):
             return {**message, "content": content}
         sources = [source for source, _ in _assistant_parts(message)]
         going = set(sources) - {sources[position] for position in positions}
-        if not going.isdisjoint(REASONING_TEXTS):
+        if not going.isdisjoint((*REASONING_TEXTS, *REASONING_LISTS)):
             # These hold the same reasoning in another form.
             going.update(REASONING_TEXTS, REASONING_LISTS)
         result = {key: value for key, value in message.items() if key not in going}
         calls = [call for number, call in enumerate(message.get("tool_calls") or []) if number not in going]
+        if isinstance(details := result.get("reasoning_details"), list):
+            # An entry with a call's id is its signature, and leaves with it.
+            gone = {call.get("id") for n, call in enumerate(message.get("tool_calls") or []) if n in going} - {None}
+            if not (remaining := [entry for entry in details if _field(entry, "id") not in gone]):
+                del result["reasoning_details"]
+            elif len(remaining) < len(details):
+                result["reasoning_details"] = remaining
         if calls:
             result["tool_calls"] = calls
         else:
@@ -171,9 +183,13 @@ def _turn_parts(message: Message) -> list[Located[tuple[int, ...]]]:
 def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:
     """The parts with the key, or the number of the call, that each comes from."""
     parts: list[tuple[str | int, Part]] = []
-    for key in REASONING_TEXTS:
-        if (reasoning := message.get(key)) and isinstance(reasoning, str):
+    for key in (*REASONING_TEXTS, *REASONING_LISTS):
+        reasoning = message.get(key)
+        if reasoning and isinstance(reasoning, str) and key in REASONING_TEXTS:
             parts.append((key, Part(Kind.REASONING, reasoning)))
+            break
+        if reasoning and key in REASONING_LISTS:
+            parts.append((key, _sealed_reasoning(reasoning)))
             break
     for key in _TEXT_KEYS:
         text, extra = _content(message.get(key))
@@ -184,6 +200,42 @@ def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:
         raise FormatError(f"tool_calls must be a list, found {type_name(calls)}")
     parts += [(number, _call(call)) for number, call in enumerate(calls)]
     return parts
+
+
+def _sealed_reasoning(reasoning: object) -> Part:
+    """Reasoning of which a message has no text beside its entries with signatures."""
+    if isinstance(reasoning, str):
+        return Part(Kind.REASONING, extra_tokens=max(1, sealed_tokens(reasoning, 0)))
+    entries = reasoning if isinstance(reasoning, list) else [reasoning]
+    texts = [_field(entry, key) for entry in entries for key in ("text", "summary", "thinking")]
+    if text := "\n".join(text for text in texts if isinstance(text, str) and text):
+        return Part(Kind.REASONING, text)
+    seals = sum(sealed_tokens(_field(entry, key), 0) for entry in entries for key in _SEALS)
+    return Part(Kind.REASONING, extra_tokens=max(1, seals))
+
+
+def _tie(message: Message, source: str | int) -> Tie:
+    """What ties a part to others of its message (R12): DeepSeek and Kimi demand reasoning even without a signature."""
+    if isinstance(source, int):
+        call = message["tool_calls"][source]
+        google = _field(_field(call, "extra_content"), "google")
+        litellm = _field(call, "provider_specific_fields")
+        # Behind a Chat endpoint Gemini's signature stands in one of these, or, with LiteLLM, in the call's id.
+        signatures = (_field(google, "thought_signature"), _field(litellm, "thought_signature"))
+        return SIGNED if any(signatures) or "__thought__" in str(call.get("id")) else UNTIED
+    if source not in (*REASONING_TEXTS, *REASONING_LISTS):
+        return UNTIED
+    for key in REASONING_LISTS:
+        value = message.get(key)
+        entries = value if isinstance(value, list) else []
+        sealed = any(_field(entry, seal) for entry in entries for seal in _SEALS)
+        if sealed or (value and isinstance(value, str)):
+            return SIGNED
+    return UNTIED
+
+
+def _field(value: object, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def _call(call: object) -> Part:

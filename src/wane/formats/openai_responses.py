@@ -35,7 +35,8 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Located, NativeFormat, Part
+from wane.formats.base import Located, NativeFormat, Part
+from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
@@ -358,7 +359,16 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
             raise FormatError(f"a message must be an object with a list of items, found {type_name(message)}")
         items: list[Any] = message["items"]
         located = [(location, part) for location, item in enumerate(items) if (part := part_of(item)) is not None]
-        return _couple(items, located) if len(located) > 1 else located
+        locations = [location for location, _ in located]
+        ties = (
+            [
+                _tie(items, location, part, following)
+                for (location, part), following in zip(located, [*locations[1:], None], strict=True)
+            ]
+            if located
+            else []
+        )
+        return couple(located, ties)
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
         items, located = message["items"], self.located(message)
@@ -498,34 +508,27 @@ def _items_in(data: Iterable[Any]) -> Iterator[Any]:
             yield entry
 
 
-def _couple(items: Sequence[ResponseItem], located: list[Located[int]]) -> list[Located[int]]:
-    """Add what must stay together (R12).
+def _tie(items: Sequence[ResponseItem], location: int, part: Part, following: int | None) -> Tie:
+    """What ties an item to others of its message (R12).
 
-    - OpenAI refuses sealed reasoning without the item that follows it.
-    - If both have ids, OpenAI refuses that item without its reasoning. It may also refuse later calls that came from
-      the same reasoning.
-    - A call made by a program and the program need each other.
+    OpenAI refuses sealed reasoning without the item that follows it, and if both have ids, that item without its
+    reasoning. A call made by a program and the program need each other.
+
+    Args:
+        items: the message's items.
+        location: that of the item.
+        part: what it is.
+        following: location of the next item that is a part; None if there is none.
     """
-    couplings = Couplings()
-    reasoning: int | None = None
-    named = False  # whether that reasoning has an id
-    programs: dict[str | None, int] = {}
-    for position, (location, part) in enumerate(located):
-        item = items[location]
-        if reasoning is not None and (position == reasoning + 1 or part.kind is Kind.CALL) and named and item.get("id"):
-            couplings.add(position, reasoning)
-        if part.kind is Kind.REASONING:
-            # OpenAI recognises it by these; reasoning of other servers is plain text and may go.
-            reasoning = position if item.get("id") or item.get("encrypted_content") else None
-            named = bool(item.get("id"))
-            if reasoning is not None and position + 1 < len(located):
-                couplings.add(position, position + 1)
-        elif part.kind is Kind.CALL:
-            if (caller := _caller(item)) in programs:
-                couplings.mutual(position, programs[caller])
-            if item.get("type") == "program":
-                programs[part.call_id] = position
-    return couplings.applied(located)
+    item = items[location]
+    if part.kind is Kind.REASONING:
+        if item.get("id") and following is not None and items[following].get("id"):
+            return NAMED
+        return PLACED if item.get("id") or item.get("encrypted_content") else UNTIED
+    if part.kind is Kind.CALL:
+        program = part.call_id if item.get("type") == "program" else None
+        return Tie(bonds=tuple(filter(None, (program, _caller(item)))))
+    return UNTIED
 
 
 def _caller(item: ResponseItem) -> str:

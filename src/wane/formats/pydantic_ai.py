@@ -40,7 +40,8 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor
+from wane.formats.base import Located, NativeFormat, Part
+from wane.formats.coupling import Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, expect_list
@@ -104,7 +105,8 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
             located = [(position, _request_part(part)) for position, part in enumerate(message.parts)]
             return located or [(-1, Part(Kind.SYSTEM))]
         if isinstance(message, ModelResponse):
-            return _couple(message, list(_response_parts(message)))
+            located = list(_response_parts(message))
+            return couple(located, [_tie(message.parts[location]) for location, _ in located])
         raise FormatError(
             f"a Pydantic AI message must be a ModelRequest or a ModelResponse, found {type(message).__name__}"
         )
@@ -244,36 +246,19 @@ def _paired_natives(message: ModelResponse) -> set[int]:
     return paired
 
 
-def _couple(message: ModelResponse, located: list[Located[int]]) -> list[Located[int]]:
-    """Add what must stay together (R12).
-
-    - Calls need the signed reasoning before them (Anthropic, Google). The reasoning needs one item after
-      it: providers refuse a message that ends in reasoning.
-    - Reasoning with an item id (OpenAI Responses) and the item right after it need each other; so do
-      pieces of one item, which share its id.
-    - Text with citations needs the native results that it may cite.
-    """
-    raw = [message.parts[location] for location, _ in located]
-    couplings = Couplings()
-    signed: list[int] = []
-    natives: list[int] = []
-    for position, part in enumerate(raw):
-        if isinstance(part, _m.ThinkingPart) and (part.signature or _item_id(part)):
-            signed.append(position)
-            if position + 1 < len(raw):
-                if _item_id(part):
-                    couplings.mutual(position, position + 1)
-                else:
-                    couplings.add(position, *anchor(located, position))
-        elif isinstance(part, _m.NativeToolCallPart | _m.NativeToolReturnPart):
-            natives.append(position)
-        elif isinstance(part, _m.TextPart) and (part.citations or (part.provider_details or {}).get("citations")):
-            couplings.add(position, *natives)
-        if located[position][1].kind is Kind.CALL:
-            couplings.add(position, *signed)
-        if position and _item_id(part) and _item_id(part) == _item_id(raw[position - 1]):
-            couplings.mutual(position - 1, position)
-    return couplings.applied(located)
+def _tie(part: _m.ModelResponsePart) -> Tie:
+    """What ties a part to others of its response (R12): an item of OpenAI's has an id, and its pieces share it."""
+    item = _item_id(part)
+    bonds = (item,) if item else ()
+    if isinstance(part, _m.ThinkingPart):
+        sealed = Seal.SIGNED if part.signature else Seal.NONE
+        return Tie(Seal.NAMED if item else sealed, bonds)
+    if isinstance(part, _m.ToolCallPart):
+        return Tie(Seal.SIGNED if (part.provider_details or {}).get("thought_signature") else Seal.NONE)
+    if isinstance(part, _m.NativeToolCallPart | _m.NativeToolReturnPart):
+        return Tie(served=True)
+    cites = isinstance(part, _m.TextPart) and (part.citations or (part.provider_details or {}).get("citations"))
+    return Tie(bonds=bonds, cites=bool(cites))
 
 
 def _item_id(part: object) -> str | None:

@@ -198,10 +198,11 @@ CHAT: Final = Vocabulary(
         "system": _CHAT_PLAIN,
         "developer": _CHAT_PLAIN,
         "user": _CHAT_PLAIN,
-        # The last two lines are of OpenRouter, LiteLLM and others.
+        # The last three lines are of OpenRouter, LiteLLM, GitHub Copilot and others.
         "assistant": _CHAT_PLAIN
         | {"refusal", "audio", "tool_calls", "reasoning_content"}
         | {"reasoning", "reasoning_details", "thinking_blocks", "reasoning_items"}
+        | {"reasoning_text", "reasoning_opaque"}
         | {"images", "extra_content", "provider_specific_fields"},
         "tool": _CHAT_PLAIN | {"tool_call_id"},
     },

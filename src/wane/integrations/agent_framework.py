@@ -20,7 +20,8 @@ from weakref import WeakKeyDictionary
 from wane.conversation import Adapter, Call, Conversation, calls_of
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Couplings, Located, NativeFormat, Part
+from wane.formats.base import Located, NativeFormat, Part
+from wane.formats.coupling import NAMED, UNTIED, Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import sealed_tokens
@@ -289,7 +290,9 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         located = [(location, part) for location, part in parts if part is not None]
         if not located and message.role in _TURNS:
             return [(-1, Part(kind, system=system))]
-        return _couple(message, located) if kind is Kind.TEXT else located
+        if kind is not Kind.TEXT:
+            return located
+        return couple(located, [_tie(message.contents[location], part) for location, part in located])
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
         located = self.located(message)
@@ -339,39 +342,14 @@ def _part(content: Content, kind: Kind, hosted: set[str | None], *, system: bool
     return Part(kind, _as_json(content.to_dict(exclude={"raw_representation"})), system=system)
 
 
-def _couple(message: Message, located: list[Located[int]]) -> list[Located[int]]:
-    """Add what must stay together (R12).
-
-    Sealed reasoning is refused without what follows it. The calls that follow are refused without it, and so is what
-    stands right behind reasoning that has an id of OpenAI's. A call of the provider's goes with its result.
-    """
-    if len(located) < 2:
-        return located
-    contents = [message.contents[location] for location, _ in located]
-    seals = [
-        position
-        for position, content in enumerate(contents)
-        if content.type == "text_reasoning" and (content.protected_data or _is_openai(content))
-    ]
-    couplings, hosted = Couplings(), dict[str, int]()
-    for position, (_, part) in enumerate(located):
-        content = contents[position]
-        if part.kind is Kind.TEXT and content.call_id:
-            hosted_call = hosted.setdefault(content.call_id, position)
-            if hosted_call != position:
-                couplings.mutual(hosted_call, position)
-        if not seals:
-            continue
-        before = [seal for seal in seals if seal < position]
-        if position in seals:
-            if position + 1 < len(located):
-                couplings.add(position, position + 1)
-        elif part.kind is Kind.CALL:
-            # Chat Completions has the details of reasoning at an answer's end.
-            couplings.add(position, before[-1] if before else seals[0])
-        elif before and before[-1] == position - 1 and _is_openai(contents[position - 1]):
-            couplings.add(position, position - 1)
-    return couplings.applied(located)
+def _tie(content: Content, part: Part) -> Tie:
+    """What ties a content to others of its message (R12): a call of the provider's goes with its result."""
+    if content.type == "text_reasoning":
+        if _is_openai(content):
+            return NAMED
+        # Chat Completions has the details of reasoning at an answer's end.
+        return Tie(Seal.PLACED if content.protected_data else Seal.NONE, unordered=True)
+    return Tie(bonds=(content.call_id,)) if part.kind is Kind.TEXT and content.call_id else UNTIED
 
 
 def _is_openai(content: Content) -> bool:

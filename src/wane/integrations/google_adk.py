@@ -24,7 +24,8 @@ from wane.conversation import Adapter, Call, Conversation, Tool
 from wane.conversation.scopes import new_scope, path
 from wane.core import DEFAULT_BUDGET, EpisodeType, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Couplings, Located, NativeFormat, Part
+from wane.formats.base import Located, NativeFormat, Part
+from wane.formats.coupling import UNTIED, Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact
@@ -347,31 +348,24 @@ def _answer_parts(content: types.Content) -> Iterator[Located[int]]:
 
 
 def _couple(content: types.Content, located: list[Located[int]]) -> list[Located[int]]:
-    """Add what must stay together (R12).
-
-    A call is refused without the signature of the thought that led to it. It stands on the thought, or on the first of
-    several parallel calls. A signed thought is refused without what follows. A provider's call goes with its result.
-    """
-    if len(located) < 2:
-        return located
-    parts = [(content.parts or [])[location] for location, _ in located]
-    couplings, signed, ran = Couplings(), None, dict[str | None, int]()
-    for position, (raw, (_, part)) in enumerate(zip(parts, located, strict=True)):
-        if raw.thought_signature:
-            if part.kind is Kind.REASONING and position + 1 < len(located):
-                couplings.add(position, position + 1)
-            if part.kind is Kind.CALL and signed is not None and located[signed][1].kind is Kind.REASONING:
-                couplings.add(position, signed)
-            signed = position if part.kind in (Kind.REASONING, Kind.CALL) else signed
-        elif part.kind is Kind.CALL and signed is not None:
-            couplings.add(position, signed)
-        if raw.tool_call is not None:
-            ran[raw.tool_call.id] = position
-        elif raw.tool_response is not None and raw.tool_response.id in ran:
-            couplings.mutual(ran[raw.tool_response.id], position)
-        elif raw.code_execution_result is not None and position and parts[position - 1].executable_code is not None:
-            couplings.mutual(position - 1, position)
-    return couplings.applied(located)
+    """Add what must stay together (R12). A result of code stands right behind it, and has no id."""
+    parts = content.parts or []
+    ties: list[Tie] = []
+    for location, part in located:
+        raw = parts[location]
+        sealed = Seal.SIGNED if raw.thought_signature else Seal.NONE
+        if raw.executable_code is not None:
+            ties.append(Tie(bonds=(f"code {location}",)))
+        elif raw.code_execution_result is not None:
+            ties.append(Tie(bonds=(f"code {location - 1}",)))
+        elif (served := raw.tool_call or raw.tool_response) is not None:
+            ties.append(Tie(bonds=(served.id or "",)))
+        elif part.kind is Kind.REASONING:
+            # Gemini demands signatures, and no thoughts without one.
+            ties.append(Tie(sealed, free=sealed is Seal.NONE))
+        else:
+            ties.append(Tie(sealed) if part.kind is Kind.CALL else UNTIED)
+    return couple(located, ties)
 
 
 def _call_id(call: types.FunctionCall | types.FunctionResponse, counts: Counter[str]) -> str:

@@ -29,7 +29,8 @@ from typing import Any, Final, TypeAlias, Unpack
 from wane.conversation import Adapter, Call, Conversation, Conversations, Tool, calls_of
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, couple_reasoning, turn_part
+from wane.formats.base import Located, NativeFormat, Part, turn_part
+from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact, sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
@@ -227,7 +228,7 @@ class InspectFormat(NativeFormat[ChatMessage]):
     def located(self, message: object) -> list[Located[Location]]:
         if isinstance(message, ChatMessageAssistant):
             located = list(_answer_parts(message))
-            return couple_reasoning(located, _sealed(message, located))
+            return couple(located, _ties(message, located))
         if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
             raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
         text, extra = _text_of(message.content)
@@ -301,12 +302,13 @@ def _text_of(content: Any) -> tuple[str, int]:
     return "\n".join(texts), extra
 
 
-def _sealed(message: ChatMessageAssistant, located: Sequence[Located[Location]]) -> dict[int, bool]:
-    """The reasoning that a provider knows again, by position; whether it is OpenAI's, known by its id."""
-    entries = message.content_list
-    sealed: dict[int, bool] = {}
-    for position, ((_, number), part) in enumerate(located):
+def _ties(message: ChatMessageAssistant, located: Sequence[Located[Location]]) -> list[Tie]:
+    """What ties each part to others: OpenAI knows its reasoning by an id, other providers by a signature (R12)."""
+    entries, ties = message.content_list, list[Tie]()
+    for (_, number), part in located:
         entry = entries[number] if part.kind is Kind.REASONING else None
+        tie = UNTIED
         if isinstance(entry, ContentReasoning) and (entry.signature or entry.redacted or entry.internal):
-            sealed[position] = (entry.signature or "").startswith("rs_")
-    return sealed
+            tie = NAMED if (entry.signature or "").startswith("rs_") else PLACED
+        ties.append(tie)
+    return ties

@@ -24,7 +24,8 @@ from wane.conversation import Adapter, Call, Conversation, Request, calls_of
 from wane.conversation.scopes import stamped
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, couple_reasoning, turn_part
+from wane.formats.base import Located, NativeFormat, Part, turn_part
+from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
@@ -427,16 +428,18 @@ def _locations(content: Sequence[Any], calls: Sequence[Any]) -> list[Location]:
 
 
 def _couple(message: AIMessage, located: list[Located[Location]]) -> list[Located[Location]]:
-    """Add what must stay together (R12): signed thinking, and reasoning that has an id."""
-    if isinstance(message.content, str):
-        return located
-    sealed: dict[int, bool] = {}
-    for position, ((where, number), part) in enumerate(located):
-        block = message.content[number] if part.kind is Kind.REASONING and where == "block" else {}
-        named = isinstance(block, dict) and str(block.get("id") or "").startswith("rs_")
-        if named or _seal(block):
-            sealed[position] = named
-    return couple_reasoning(located, sealed)
+    """Add what must stay together (R12): OpenAI knows its reasoning by an id, other providers by a signature."""
+    ties: list[Tie] = []
+    for (where, number), part in located:
+        tie = UNTIED
+        if part.kind is Kind.REASONING and where == "block" and number is not None:
+            block = message.content[number]
+            if isinstance(block, dict) and str(block.get("id") or "").startswith("rs_"):
+                tie = NAMED
+            elif _seal(block):
+                tie = PLACED
+        ties.append(tie)
+    return couple(located, ties)
 
 
 def _reasoning(block: Mapping[str, Any]) -> Part:

@@ -32,7 +32,8 @@ from wane.conversation.context import REMIND_AT
 from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, TASKS_TOOL
 from wane.core import DEFAULT_BUDGET, Kind, Policy
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Located, NativeFormat, Part, couple_reasoning, turn_part
+from wane.formats.base import Located, NativeFormat, Part, turn_part
+from wane.formats.coupling import NAMED, PLACED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resumed
@@ -388,7 +389,7 @@ def _answer_parts(message: Message) -> list[Located[int]]:
     parts = list(_reasoning(answer))
     signed = any(not hasattr(block, "signature") or block.signature for block in answer.thinking_blocks or ())
     named = answer.responses_reasoning_item is not None
-    sealed = {0: named} if parts and (signed or named) else {}
+    sealed = (NAMED if named else PLACED) if parts and (signed or named) else UNTIED
     content = answer.content if isinstance(first, MessageEvent) else answer.thought
     if text := "\n".join(entry.text for entry in content if isinstance(entry, TextContent)):
         parts.append(Part(Kind.TEXT, text))
@@ -397,7 +398,7 @@ def _answer_parts(message: Message) -> list[Located[int]]:
         if isinstance(event, ActionEvent):
             raw = event.tool_call.arguments
             located.append((location, Part(Kind.CALL, call_id=event.tool_call_id, tool=event.tool_name, arguments=raw)))
-    return couple_reasoning(located, sealed)
+    return couple(located, [sealed if part.kind is Kind.REASONING else UNTIED for _, part in located])
 
 
 def _reasoning(answer: Any) -> Iterator[Part]:

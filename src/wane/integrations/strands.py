@@ -26,7 +26,8 @@ from typing import Any, Final, TypeAlias, Unpack
 from wane.conversation import Adapter, Call, Conversation, Tool, calls_of
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor, turn_part
+from wane.formats.base import Located, NativeFormat, Part, turn_part
+from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text, type_name
 from wane.integrations.lifecycle import HostMarks, LifecycleSettings, Warner, has_budget, maker, set_overhead
@@ -202,7 +203,10 @@ class StrandsFormat(NativeFormat[Message]):
             raise FormatError("content must be a list of blocks")
         parts = enumerate(_part(role, block) for block in content)
         located = [(location, part) for location, part in parts if part is not None]
-        return _couple(content, located) if role == "assistant" and len(located) > 1 else located
+        if role != "assistant":
+            return located
+        sealed = [part.kind is Kind.REASONING and bool(_seal(content[location])) for location, part in located]
+        return couple(located, [SIGNED if seal else UNTIED for seal in sealed])
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
         located = self.located(message)
@@ -272,23 +276,6 @@ def _text_of(block: Block) -> tuple[str, int]:
     if any(kind in block for kind in ("image", "document", "audio", "video")):
         return "", NON_TEXT_TOKENS
     raise FormatError(f"a block {', '.join(map(repr, block))} is unknown")
-
-
-def _couple(content: Sequence[Block], located: list[Located[int]]) -> list[Located[int]]:
-    """Add what must stay together (R12).
-
-    Signed reasoning is needed by the calls that follow it, and needs one item behind it: text, which goes last of all,
-    or else what is next.
-    """
-    couplings, signed = Couplings(), list[int]()
-    for position, (location, part) in enumerate(located):
-        if part.kind is Kind.CALL:
-            couplings.add(position, *signed)
-        elif part.kind is Kind.REASONING and _seal(content[location]):
-            signed.append(position)
-    for position in signed:
-        couplings.add(position, *anchor(located, position))
-    return couplings.applied(located)
 
 
 def _seal(block: Block) -> str | bytes:

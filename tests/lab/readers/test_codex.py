@@ -221,7 +221,7 @@ def test_reasoning_is_coupled_to_what_follows_and_goes_with_the_next_turn(tmp_pa
         item(**REASONING),
         message("assistant", "y"),
     )
-    assert [part.needs for part in session.parts[2:5]] == [(1,), (-1, 1), (-1,)]
+    assert [part.needs for part in session.parts[2:5]] == [(1,), (-1, 1), (-2, -1)]
     assert [part.extra_tokens for part in session.parts if part.kind is Kind.REASONING] == [16, 15, 0]
     assert session.reasoning_cleared == [7]
     assert kinds(session)[-1] == "text"  # its reasoning is of unknown size

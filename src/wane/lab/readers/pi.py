@@ -259,7 +259,7 @@ def _parts(blocks: Iterable[Mapping[str, Any]], api: str) -> list[Part]:
         else:
             answer.text(content([block]))
     if api.startswith(("openai-responses", "openai-codex", "azure-openai")):
-        return couple_items(answer.parts) if answer.signed else answer.parts
+        return couple_items(answer.parts) if answer.signed else answer.coupled()
     return answer.coupled()
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from wane.core import Kind
 from wane.formats.anthropic import SEAL
-from wane.formats.base import Couplings, Part
+from wane.formats.base import Part
+from wane.formats.coupling import NAMED, SIGNED, UNTIED, couple_parts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact, raw_text, sealed_tokens
 from wane.lab.readers.building.values import mapping, text
@@ -196,26 +197,10 @@ class Answer:
                 self.parts.append(part)
 
     def coupled(self) -> list[Part]:
-        """Return the parts with signed reasoning coupled, as Anthropic and Google require.
-
-        Calls need the reasoning before them, and reasoning needs an item after it, because no answer may end in it.
-        """
-        couplings, parts = Couplings(), self.parts
-        texts = [position for position, part in enumerate(parts) if part.kind is Kind.TEXT]
-        for signed in self.signed:
-            if signed + 1 < len(parts):
-                # Text is evicted last.
-                couplings.add(signed, next((position for position in texts if position > signed), signed + 1))
-        for position, part in enumerate(parts):
-            if part.kind is Kind.CALL:
-                couplings.add(position, *(signed for signed in self.signed if signed < position))
-        return [couplings.apply(position, part) for position, part in enumerate(parts)]
+        """Return the parts with what must stay together (R12)."""
+        return couple_parts(self.parts, [SIGNED if n in self.signed else UNTIED for n in range(len(self.parts))])
 
 
 def couple_items(parts: Sequence[Part]) -> list[Part]:
     """Return an answer of OpenAI's Responses, in which reasoning and the item after it need each other."""
-    couplings = Couplings()
-    for position, part in enumerate(parts[:-1]):
-        if part.kind is Kind.REASONING:
-            couplings.mutual(position, position + 1)
-    return [couplings.apply(position, part) for position, part in enumerate(parts)]
+    return couple_parts(parts, [NAMED if part.kind is Kind.REASONING else UNTIED for part in parts])
