@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent / "proxy"))
 
 from rich.console import Console
 from rich.table import Table
-from sessions import SHAPES
 
+from sessions import SHAPES
 from wane.conversation import ContextSettings
 from wane.journal import SessionStore, read, sent_requests
 from wane.prices import TokenUsage

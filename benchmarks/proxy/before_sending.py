@@ -14,7 +14,6 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from sessions import Session
-
 from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions, TreatmentOptions
 from wane.cli.proxy.options import proxy_options
 from wane.proxy.http.upstream import Upstream

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
-from sessions import Session
 
+from sessions import Session
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.wire.anthropic.protocol import AnthropicWire

@@ -37,6 +37,7 @@ from client import PIECES, Answer, Connection, middle
 from rich.console import Console
 from rich.table import Table
 from sampled import PARTS, REST
+
 from sessions import SHAPES, Session
 
 HERE = Path(__file__).parent

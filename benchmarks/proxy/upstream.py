@@ -19,7 +19,6 @@ from itertools import count
 from typing import Final
 
 from sessions import ARGUMENTS, SHAPES
-
 from wane.testing.anthropic import Anthropic
 from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.request import Request

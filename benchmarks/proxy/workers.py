@@ -34,8 +34,8 @@ from client import Answer, Connection, middle
 from rich.console import Console
 from rich.table import Table
 from run import check, cpu, ms, parties
-from sessions import ARGUMENTS, SHAPES, Session
 
+from sessions import ARGUMENTS, SHAPES, Session
 from wane.formats.anthropic import AnthropicFormat
 from wane.journal import MessageRecord, NoteRecord
 from wane.proxy.sessions.messages import REPLY, reply_of, shape_of

@@ -33,7 +33,8 @@ from typing import Any, Final, Unpack
 from wane.conversation import Adapter, Call, Conversation
 from wane.core import DEFAULT_BUDGET, DELIMITER, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor, turn_part
+from wane.formats.base import Located, NativeFormat, Part, turn_part
+from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
@@ -400,17 +401,7 @@ def _answer_parts(message: Message, text: str, media: int) -> list[Located[str |
         arguments = shown_text(function.get("arguments") or "{}")
         part = Part(Kind.CALL, call_id=call.get("id"), tool=function.get("name"), arguments=arguments)
         located.append((number, part))
-    if len(located) < 2 or located[0][0] != "reasoning":
-        return located
-    # R12: a call needs the reasoning that led to it, since a server may demand or have signed it; and what a provider
-    # has sealed is refused without the item that follows it.
-    couplings = Couplings()
-    for position, (_, part) in enumerate(located):
-        if part.kind is Kind.CALL:
-            couplings.add(position, 0)
-    if seal:
-        couplings.add(0, *anchor(located, 0))
-    return couplings.applied(located)
+    return couple(located, [SIGNED if location == "reasoning" and seal else UNTIED for location, _ in located])
 
 
 def _seal(message: Message) -> str:

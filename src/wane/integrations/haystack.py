@@ -23,7 +23,8 @@ from wane.conversation import Adapter, Conversation, calls_of
 from wane.conversation.conversations import Conversations
 from wane.core import DEFAULT_BUDGET, DELIMITER, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
-from wane.formats.base import Couplings, Located, NativeFormat, Part, anchor, turn_part
+from wane.formats.base import Located, NativeFormat, Part, turn_part
+from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker
@@ -232,7 +233,11 @@ class HaystackFormat(NativeFormat[ChatMessage]):
             part = _part(block)
             if part is not None:
                 located.append((position, part))
-        return _couple(content, located)
+        ties = [
+            SIGNED if part.kind is Kind.REASONING and content[location]["reasoning"]["extra"] else UNTIED
+            for location, part in located
+        ]
+        return couple(located, ties)
 
     def keep(self, message: ChatMessage, positions: Sequence[int]) -> ChatMessage:
         located = self.located(message)
@@ -275,16 +280,3 @@ def _part(block: Mapping[str, Any]) -> Part | None:
     if "text" in block:
         return Part(Kind.TEXT, block["text"]) if block["text"] else None
     return Part(Kind.TEXT, "", extra_tokens=NON_TEXT_TOKENS)
-
-
-def _couple(content: Sequence[Mapping[str, Any]], located: list[Located[int]]) -> list[Located[int]]:
-    """Add what must stay together (R12): a call needs the reasoning ahead of it, sealed reasoning what follows it."""
-    couplings, reasoning = Couplings(), list[int]()
-    for position, (location, part) in enumerate(located):
-        if part.kind is Kind.CALL:
-            couplings.add(position, *reasoning)
-        elif part.kind is Kind.REASONING:
-            reasoning.append(position)
-            if content[location]["reasoning"]["extra"]:
-                couplings.add(position, *anchor(located, position))
-    return couplings.applied(located)
