@@ -359,15 +359,10 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
             raise FormatError(f"a message must be an object with a list of items, found {type_name(message)}")
         items: list[Any] = message["items"]
         located = [(location, part) for location, item in enumerate(items) if (part := part_of(item)) is not None]
-        locations = [location for location, _ in located]
-        ties = (
-            [
-                _tie(items, location, part, following)
-                for (location, part), following in zip(located, [*locations[1:], None], strict=True)
-            ]
-            if located
-            else []
-        )
+        ties: list[Tie] = []
+        for position, (location, part) in enumerate(located):
+            following = located[position + 1][0] if position + 1 < len(located) else None
+            ties.append(_tie(items, location, part, following))
         return couple(located, ties)
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:

@@ -389,7 +389,9 @@ def _answer_parts(message: Message) -> list[Located[int]]:
     parts = list(_reasoning(answer))
     signed = any(not hasattr(block, "signature") or block.signature for block in answer.thinking_blocks or ())
     named = answer.responses_reasoning_item is not None
-    sealed = (NAMED if named else PLACED) if parts and (signed or named) else UNTIED
+    sealed = NAMED if named else UNTIED
+    if signed and not named:
+        sealed = PLACED
     content = answer.content if isinstance(first, MessageEvent) else answer.thought
     if text := "\n".join(entry.text for entry in content if isinstance(entry, TextContent)):
         parts.append(Part(Kind.TEXT, text))
