@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,20 @@ class GeminiHands:
     def edit(self, path: str, old: str, new: str) -> Call:
         given = {"file_path": str(self.work / path), "instruction": "Change it.", "old_string": old, "new_string": new}
         return Call("replace", given)
+
+
+@dataclass(frozen=True)
+class OpenCodeHands:
+    work: Path
+
+    def read(self, path: str) -> Call:
+        return Call("read", {"filePath": str(self.work / path)})
+
+    def run(self, command: str) -> Call:
+        return Call("bash", {"command": command, "description": "Runs it."})
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return Call("edit", {"filePath": str(self.work / path), "oldString": old, "newString": new})
 
 
 class PiHands:
@@ -238,6 +254,41 @@ class GeminiCli(CodingAgent):
                 calls = [(call["name"], call["args"]) for call in line.get("toolCalls", ())]
                 messages.append((line["type"], line.get("content"), calls))
         return messages
+
+
+@dataclass(frozen=True)
+class OpenCode(CodingAgent):
+    """OpenCode, with a provider of the user's own."""
+
+    api: str
+    package: Package = install.OPENCODE
+    budget: int = 20_000  # of which 8,000 are its own instructions and tools
+
+    def hands(self, work: Path) -> Hands:
+        return OpenCodeHands(work)
+
+    def environ(self, upstream: str) -> Mapping[str, str]:
+        return dict.fromkeys(("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH"), "1")
+
+    def prepare(self, home: Path, upstream: str) -> None:
+        model = {"name": "Scripted", "limit": {"context": 200_000, "output": 8_000}}
+        options = {"baseURL": f"{upstream}/v1", "apiKey": KEY}
+        provider = {"npm": f"@ai-sdk/{self.api}", "options": options, "models": {"scripted": model}}
+        settings = {"model": "mine/scripted", "provider": {"mine": provider}}
+        (home / ".config" / "opencode").mkdir(parents=True)
+        (home / ".config" / "opencode" / "opencode.jsonc").write_text(f"// Mine.\n{json.dumps(settings)}")
+
+    def command(self, prompt: str, turn: int) -> list[str]:
+        return ["run", *(["-c"] if turn else []), "--auto", "--format", "json", prompt]
+
+    def answer(self, output: str) -> str:
+        events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        return str([event["part"]["text"] for event in events if event["type"] == "text"][-1])
+
+    def transcript(self, home: Path) -> list[Any]:
+        with closing(sqlite3.connect(home / ".local" / "share" / "opencode" / "opencode.db")) as database:
+            rows = database.execute("select data from part order by id").fetchall()
+        return [json.loads(row[0]) for row in rows]
 
 
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:

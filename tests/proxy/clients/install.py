@@ -44,8 +44,10 @@ PI = Package("@earendil-works/pi-coding-agent@0.87.1", "pi", needs_node=True)
 # It names only the provider's SDK.
 EARLIER_PI = Package("@earendil-works/pi-coding-agent@0.80.10", "pi", needs_node=True)
 GEMINI = Package("@google/gemini-cli@0.61.0", "gemini")
+OPENCODE = Package("opencode-ai@1.18.33", "opencode", ("node_modules/opencode-ai/postinstall.mjs",))
 NODE_22 = Package(NODE, "node", ("node_modules/node/installArchSpecificPackage.js",))
 PACKAGES = (CLAUDE, CODEX, PI, EARLIER_PI, GEMINI)
+"""Those of `.ci/run`; the others come when a test asks for them."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,12 @@ class Installed:
 
 
 def installed(package: Package) -> Installed:
-    """Return a client, and install it, with all others, if it is not there yet.
+    """Return a client, and install it, with all others of `.ci/run`, if it is not there yet.
 
     Raises:
         UnavailableError: if npm or the package is missing, or it cannot be installed.
     """
-    outcome = _all_installed()[package]
+    outcome = _all_installed()[package] if package in PACKAGES else _try(package)
     if isinstance(outcome, UnavailableError):
         raise outcome
     return outcome

@@ -11,7 +11,7 @@ import pytest
 
 from wane.core.errors import ConfigError
 from wane.proxy.agents.base import GOOGLE, AgentCommand, Start, around_proxies, openai_base
-from wane.proxy.agents.known import ClaudeCode, Codex, GeminiCli, OtherAgent, Pi, agent_of
+from wane.proxy.agents.known import ClaudeCode, Codex, GeminiCli, OpenCode, OtherAgent, Pi, agent_of
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.settings import Timeouts, UpstreamUrl
 
@@ -50,6 +50,7 @@ def started(agent: Any, how: AgentCommand) -> Start:
         ("codex.cmd", Codex),
         ("./pi", Pi),
         ("gemini", GeminiCli),
+        ("opencode", OpenCode),
         ("aider", OtherAgent),
         ("claude-2", OtherAgent),
     ],
@@ -283,6 +284,61 @@ def test_gemini_is_told_by_the_environment_if_it_uses_a_key(
             started(GeminiCli(), how)
     else:
         assert started(GeminiCli(), how) == Start(environ={"GOOGLE_GEMINI_BASE_URL": PROXY})
+
+
+# OpenCode
+
+
+def opencode_settings(start: Start) -> Any:
+    return json.loads(start.environ["OPENCODE_CONFIG_CONTENT"])
+
+
+@pytest.mark.parametrize(
+    ("model", "upstream"),
+    [
+        ("anthropic/claude-sonnet-5-5", "https://api.anthropic.com/v1"),
+        ("openai/gpt-6.1-sol", "https://api.openai.com/v1"),
+    ],
+)
+def test_opencode_is_told_by_settings_in_its_environment(home: Path, model: str, upstream: str) -> None:
+    how = command(home, "run", "-m", model, "Hi")
+    assert OpenCode().upstream(how) == upstream
+    provider = model.partition("/")[0]
+    base = {"provider": {provider: {"options": {"baseURL": f"{PROXY}/v1"}}}}
+    assert opencode_settings(started(OpenCode(), how)) == base
+    mine = {"share": "disabled", "provider": {provider: {"options": {"timeout": 7}}, "other": {}}}
+    how = command(home, "-m", model, environ={"OPENCODE_CONFIG_CONTENT": json.dumps(mine)})
+    mine["provider"][provider]["options"]["baseURL"] = f"{PROXY}/v1"  # type: ignore[index]
+    assert opencode_settings(started(OpenCode(), how)) == mine
+
+
+def test_opencode_keeps_the_provider_of_its_files(home: Path) -> None:
+    mine = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "https://mine.test/api/v4"}}
+    comments = f'{{ // the user\'s\n"model": "mine/x", /* a // b */ "provider": {{"mine": {json.dumps(mine)},}},}}'
+    write(home / ".config" / "opencode" / "opencode.jsonc", comments)
+    assert OpenCode().upstream(command(home)) == "https://mine.test/api/v4"
+    options = {"baseURL": f"{PROXY}/v4"}
+    assert opencode_settings(started(OpenCode(), command(home)))["provider"]["mine"]["options"] == options
+    # A project's settings win, wherever in the project the user stands.
+    write(home.parent / "opencode.json", {"provider": {"mine": {"options": {"baseURL": "https://project.test/v1"}}}})
+    assert OpenCode().upstream(command(home)) == "https://project.test/v1"
+    write(home / "named.json", {"model": "anthropic/x"})
+    how = command(home, environ={"OPENCODE_CONFIG": str(home / "named.json")})
+    assert OpenCode().upstream(how) == "https://api.anthropic.com/v1"
+
+
+def test_opencode_that_would_ask_elsewhere_cannot_be_run(home: Path) -> None:
+    with pytest.raises(ConfigError, match="give --model PROVIDER/MODEL"):
+        OpenCode().upstream(command(home, "run", "Hi"))
+    with pytest.raises(ConfigError, match="its provider 'opencode' is unknown; give it as --upstream"):
+        OpenCode().upstream(command(home, "-m", "opencode/big-pickle"))
+    write(home.parent / "work" / "opencode.json", {"provider": {"g": {"npm": "@ai-sdk/google"}}})
+    with pytest.raises(ConfigError, match="'g' speaks by @ai-sdk/google"):
+        started(OpenCode(), command(home, "-m", "g/x", upstream="https://g.test"))
+    write(home / ".local" / "share" / "opencode" / "auth.json", {"openai": {"type": "oauth"}})
+    with pytest.raises(ConfigError, match="login with ChatGPT"):
+        started(OpenCode(), command(home, "-m", "openai/gpt-6.1-sol"))
+    assert started(OpenCode(), command(home, "-m", "anthropic/x")).environ
 
 
 # Others

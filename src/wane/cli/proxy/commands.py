@@ -303,9 +303,9 @@ class RunOptions:
     """Run a coding agent with its context kept within a budget, without changing the agent's setup.
 
     A proxy starts on a free port, and stops when the agent ends. The agent has the terminal to itself, and its exit
-    code is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code and
-    Gemini CLI, an option for Codex, an extension for pi. Its login or key, its provider and its other settings stay the
-    same.
+    code is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code,
+    Gemini CLI and OpenCode, an option for Codex, an extension for pi. Its login or key, its provider and its other
+    settings stay the same.
 
     Examples:
       wane run claude
@@ -330,8 +330,8 @@ class RunOptions:
         str,
         Flag(
             "AGENT",
-            "The agent's program and its arguments: claude, codex, gemini, pi, or with --api any other. Everything "
-            "after its name goes to it.",
+            "The agent's program and its arguments: claude, codex, gemini, opencode, pi, or with --api any other. "
+            "Everything after its name goes to it.",
             "AGENT [ARGUMENT ...]",
         ),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -142,6 +143,26 @@ def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:
 def read_json(path: Path) -> dict[str, Any]:
     """Return an agent's settings; empty if the file is missing or malformed, which the agent itself reports."""
     return _read(path, json.loads)
+
+
+_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+
+
+def parse_jsonc(settings: str) -> Any:
+    """Return JSON that may hold comments, and commas after the last entry.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    for left_out in (_COMMENT, _TRAILING_COMMA):
+        settings = left_out.sub(lambda match: match[1] or "", settings)
+    return json.loads(settings)
+
+
+def read_jsonc(path: Path) -> dict[str, Any]:
+    """Return an agent's settings with comments in them, as `read_json` does."""
+    return _read(path, parse_jsonc)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -18,8 +19,10 @@ from wane.proxy.agents.base import (
     Start,
     cannot,
     openai_base,
+    parse_jsonc,
     parsed,
     read_json,
+    read_jsonc,
     read_toml,
     table,
     text,
@@ -306,6 +309,91 @@ class Pi(Agent):
         return command.directory("PI_CODING_AGENT_DIR", ".pi/agent")
 
 
+_OPENCODE_PROVIDERS: Final = {"anthropic": f"{ANTHROPIC}/v1", "openai": OPENAI}
+"""Built-in providers of OpenCode that were run through the proxy. Their addresses end with a version."""
+
+_OPENCODE_APIS: Final = ("@ai-sdk/anthropic", "@ai-sdk/openai", "@ai-sdk/openai-compatible")
+"""Packages of the AI SDK that speak a protocol of the proxy's; a provider of the user's names one."""
+
+_OPENCODE_VARIABLE: Final = "OPENCODE_CONFIG_CONTENT"
+"""The variable with settings as JSON, which override those of all files that a user writes."""
+
+
+class OpenCode(Agent):
+    """OpenCode, with a key of Anthropic's or OpenAI's, or a provider of the user's own with `options.baseURL`.
+
+    A variable with settings points that provider at the proxy. Which one it is must be written somewhere: what OpenCode
+    takes by itself depends on what was used last.
+    """
+
+    program = "opencode"
+    install = "npm install -g opencode-ai"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the address of its model's provider."""
+        provider = self._provider(command)
+        settings = self._settings_of(command, provider)
+        base = text(table(settings, "options"), "baseURL") or _OPENCODE_PROVIDERS.get(provider)
+        if base is None:
+            what = f"the address of its provider {provider!r} is unknown; give it as --upstream"
+            raise cannot("opencode", what)
+        return base
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the settings that point its provider at the proxy, on top of those that the environment holds."""
+        provider = self._provider(command)
+        package = text(self._settings_of(command, provider), "npm")
+        if package is not None and package not in _OPENCODE_APIS:
+            what = f"its provider {provider!r} speaks by {package}; Wane knows {', '.join(_OPENCODE_APIS)}"
+            raise cannot("opencode", what)
+        data = command.directory("XDG_DATA_HOME", ".local/share")
+        login = table(read_json(data / "opencode" / "auth.json"), provider)
+        if provider == "openai" and login.get("type") == "oauth":
+            what = (
+                "its login with ChatGPT sends all requests to ChatGPT, whatever its settings say; use a key of the API"
+            )
+            raise cannot("opencode", what)
+        settings = parsed(command.environ.get(_OPENCODE_VARIABLE, ""), json.loads)
+        providers = table(settings, "provider")
+        entry = table(providers, provider)
+        options = {**table(entry, "options"), "baseURL": openai_base(proxy, upstream)}
+        settings["provider"] = {**providers, provider: {**entry, "options": options}}
+        return Start(environ={_OPENCODE_VARIABLE: json.dumps(settings)})
+
+    def _provider(self, command: AgentCommand) -> str:
+        """Return the provider of the model that the command line or the settings name."""
+        named = command.option("-m", "--model")
+        for settings in self._settings(command):
+            named = named or text(settings, "model")
+        if named is None:
+            what = 'its model is not named; give --model PROVIDER/MODEL, or write "model" into its opencode.json'
+            raise cannot("opencode", what)
+        return named.partition("/")[0]
+
+    def _settings_of(self, command: AgentCommand, provider: str) -> dict[str, Any]:
+        """Return the settings of a provider; what stands in several places is that of the first."""
+        merged: dict[str, Any] = {}
+        options: dict[str, Any] = {}
+        for settings in self._settings(command):
+            entry = table(settings, "provider", provider)
+            merged = {**entry, **merged}
+            options = {**table(entry, "options"), **options}
+        return {**merged, "options": options}
+
+    def _settings(self, command: AgentCommand) -> Iterator[dict[str, Any]]:
+        """Yield its settings, the winning ones first: the environment's, the project's, a named file's, the user's."""
+        yield parsed(command.environ.get(_OPENCODE_VARIABLE, ""), parse_jsonc)
+        user = command.directory("XDG_CONFIG_HOME", ".config") / "opencode"
+        folders = [*(folder / ".opencode" for folder in (command.folder, *command.folder.parents))]
+        folders += [command.folder, *command.folder.parents]
+        files = [folder / name for folder in folders for name in ("opencode.jsonc", "opencode.json")]
+        if named := command.environ.get("OPENCODE_CONFIG"):
+            files.append(command.folder / named)
+        files += [user / name for name in ("opencode.jsonc", "opencode.json", "config.json")]
+        for path in files:
+            yield read_jsonc(path)
+
+
 _OTHER_VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
@@ -346,13 +434,14 @@ class OtherAgent(Agent):
         for api, url in _PROVIDERS.items():
             if host == UpstreamUrl.parse(url).host:
                 return api
+        known = ", ".join(agent.program for agent in AGENTS)
         raise ConfigError(
-            f"Wane does not know {self.program} (it knows claude, codex, gemini and pi): give its protocol, --api"
+            f"Wane does not know {self.program} (it knows {known}): give its protocol, --api"
             " anthropic, openai or gemini, and --upstream if its provider is another"
         )
 
 
-AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), Pi())
+AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), OpenCode(), Pi())
 """The agents that Wane knows."""
 
 

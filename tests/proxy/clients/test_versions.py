@@ -1,0 +1,92 @@
+"""The newest releases of all clients under `wane run`: whole sessions, resumed twice, with 66 kB of output in them.
+
+What was run stands in a table of the docs, which these tests compare, and write with `UPDATE_SNAPSHOTS=1`. Each is
+skipped, with the reason, where its client cannot be installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.proxy.clients.agents import CodingAgent, OpenCode
+from tests.proxy.clients.script import ANSWERS, Step, marked, turns
+from tests.proxy.clients.world import WANE, Place, work
+from wane.testing import Reply, Request, ScriptedServer
+
+pytestmark = [pytest.mark.full, pytest.mark.wide]
+
+AGENTS: dict[str, CodingAgent] = {
+    "OpenCode, Messages": OpenCode("anthropic"),
+    "OpenCode, Chat Completions": OpenCode("openai-compatible"),
+    "OpenCode, Responses": OpenCode("openai"),
+}
+TABLE = Path(__file__).parents[3] / "docs" / "proxy" / "versions.md"
+LOUD = "seq 1 12900"  # 66 kB, of which clients show the model a part
+
+
+class Model:
+    """Follows a script; what a client asks besides, without tools, such as a title, takes no reply from it."""
+
+    def __init__(self, replies: list[Reply]) -> None:
+        self.replies = replies
+        self.requests: list[Request] = []
+
+    def __call__(self, request: Request) -> Reply:
+        if not request.tools:
+            return Reply("A title")
+        self.requests.append(request)
+        return self.replies.pop(0)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_session_goes_on_over_a_small_budget(name: str, tmp_path: Path) -> None:
+    agent = AGENTS[name]
+    place, log = Place.make(tmp_path / "agent"), tmp_path / "run.log"
+    first, second, third = turns(agent.hands(place.work))
+    loud = Step(Reply(calls=(agent.hands(place.work).run(LOUD),)))
+    steps = (first, (second[0], loud, *second[1:]), third)
+    model = Model(list(chain.from_iterable(marked(turn) for turn in steps)))
+    with ScriptedServer(model) as server:
+        options = ["--budget", str(agent.budget), "--strict", "--log", str(log)]
+        done = work(agent, place, upstream=server.url, before=[*WANE, "run", *options, "--"])
+        assert server.refusals == ()
+    assert (done.answers, model.replies) == (list(ANSWERS), [])
+    assert place.files()["a.py"] == "print(42)\n"
+    assert place.files()["notes.txt"] == "a.py prints 42\n"
+    asked = [result for request in model.requests for result in request.results.values()]
+    assert any("12900" in result for result in asked)  # of the loud command
+    # Its budget holds, although what it read does not fit.
+    views = [int(view) for view in re.findall(r" view (\d+)/\d+ evicted ", log.read_text())]
+    evicted = [int(tokens) for tokens in re.findall(r" evicted (\d+) ", log.read_text())]
+    assert max(views) <= agent.budget
+    assert max(request.tokens for request in model.requests) <= agent.budget
+    assert max(evicted) > agent.budget // 10
+    # All three runs are one session.
+    sessions = {found for error in done.errors for found in re.findall(r"wane: session (\S+?)[:,]", error)}
+    assert len(sessions) == 1, done.errors
+    in_table(name, agent)
+
+
+def in_table(name: str, agent: CodingAgent) -> None:
+    """Compare the line of a client in the docs, but for its date, or write it."""
+    package, _, version = agent.package.spec.rpartition("@")
+    row = f"| {name} | `{package}` | {version} | {agent.budget:,} |"
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    numbers = [number for number, line in enumerate(lines) if line.startswith(f"| {name} |")]
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        today = f"{row} {datetime.now(UTC).date()} |"
+        if numbers:
+            lines[numbers[0]] = today
+        else:
+            lines.append(today)
+        TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return
+    assert [lines[number][: len(row)] for number in numbers] == [row], (
+        f"{row} is not in {TABLE}: run with UPDATE_SNAPSHOTS=1"
+    )
