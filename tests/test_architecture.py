@@ -25,12 +25,13 @@ FLOORS: dict[str, set[str]] = {
     "money": set(),
     "replacing": set(),
     "prices": {"core"},
+    "budgets": {"core"},
     "caches": set(),
     "rewrites": set(),
     "savings": {"account", "core", "money", "prices", "recall"},
     "account": {"journal", "money", "prices"},
     "formats": {"core", "tools"},
-    "planning": {"conversation", "core", "counters", "formats", "inference", "strategies"},
+    "planning": {"budgets", "conversation", "core", "counters", "formats", "inference", "strategies"},
     "rebuilding": {"conversation", "core", "formats", "journal", "strategies"},
     "journal": {"core", "formats"},
     "testing": {"core", "formats", "conversation", "strategies"},
@@ -53,7 +54,7 @@ FLOORS: dict[str, set[str]] = {
         "savings",
         "strategies",
     },
-    "conversation": {"core", "counters", "formats", "inference", "journal", "strategies", "recall", "tools"},
+    "conversation": {"budgets", "core", "counters", "formats", "inference", "journal", "strategies", "recall", "tools"},
     "search": set(),
     "identifiers": {"core", "formats"},
     # Finds the other distribution by its name; see below.
@@ -61,6 +62,7 @@ FLOORS: dict[str, set[str]] = {
     "recall": {"core", "formats", "search"},
     "integrations": {"caches", "conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
     "agent": {
+        "budgets",
         "conversation",
         "core",
         "counters",
@@ -78,6 +80,7 @@ FLOORS: dict[str, set[str]] = {
         "replacing",
     },
     "proxy": {
+        "budgets",
         "caches",
         "rewrites",
         "savings",
@@ -111,6 +114,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "cli": {
         "savings",
+        "budgets",
         "rewrites",
         "conversation",
         "core",

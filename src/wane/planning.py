@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
+from wane.budgets import choose_budget, is_auto
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.views import messages_of
@@ -24,6 +25,7 @@ from wane.core import (
     ToolClass,
     chars,
     parse_budget,
+    parse_window,
 )
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import read_tool_classes
@@ -87,6 +89,7 @@ class Plan:
                 "before": report.tokens_before,
                 "after": report.tokens_after,
                 "budget": report.budget,
+                "budget_used": report.budget_used,
                 "pinned": self.pinned.total,
             },
             "room": self.room.to_dict(),
@@ -111,6 +114,7 @@ def plan(
     annotate: AnnotateChoice = "auto",
     tasks: bool = False,
     marks: Mapping[int, tuple[Mark, ...]] | None = None,
+    window: int | str | None = None,
 ) -> Plan:
     """Run one pass over a whole session, and return what it would evict. Nothing is changed.
 
@@ -118,7 +122,7 @@ def plan(
         messages: the session, oldest message first: for `openai` chat messages, for `anthropic` messages of the
             Messages API, for `openai_responses` input items, for `gemini` contents, for `pydantic_ai` `ModelMessage`
             objects or their JSON data; `auto` detects the format.
-        budget: tokens that the view may hold: a number, or text such as `"80k"`.
+        budget: tokens that the view may hold: a number, or text such as `"80k"`; `"auto"` chooses one.
         policy: what to evict, and how far; `Policy()` if None, `Policy.paper()` for the paper's.
         format: one of `wane.formats.FORMAT_NAMES`, or `auto`.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
@@ -129,6 +133,7 @@ def plan(
             was accepted, else inferred.
         tasks: whether the agent may have grouped its episodes in tasks (R17).
         marks: marks of the program around the agent (R18), by index of the item after them.
+        window: tokens of the model's window, beyond which no pass works (R22); None if unknown.
 
     Raises:
         ConfigError: for a budget, policy, counter, tool class or `annotate` that cannot work.
@@ -158,6 +163,7 @@ def plan(
         annotate=annotate,
         tasks=tasks,
         marks=marks,
+        window=window,
     )
     return replace(planned, messages=messages_of(transcript, planned.view, "cwl")[0], _format=chosen)
 
@@ -173,6 +179,7 @@ def plan_items(
     annotate: AnnotateChoice = "auto",
     tasks: bool = False,
     marks: Mapping[int, tuple[Mark, ...]] | None = None,
+    window: int | str | None = None,
 ) -> Plan:
     """Run one pass over the items of a session; see `plan`.
 
@@ -186,6 +193,7 @@ def plan_items(
         annotate: where episodes come from.
         tasks: whether the agent may have grouped its episodes in tasks (R17).
         marks: marks of the program around the agent (R18), by index of the item after them.
+        window: tokens of the model's window; None if unknown.
 
     Raises:
         ConfigError: for a budget, policy, tool class or `annotate` that cannot work.
@@ -195,9 +203,12 @@ def plan_items(
         raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(AnnotateChoice))}")
     marks = marks or {}
     annotator = resolved(annotate, (part for _, part in history), marks)
+    window = None if window is None else parse_window(window)
+    auto = is_auto(budget)
     settings = ContextSettings(
-        parse_budget(budget, exact=True),
+        choose_budget(window=window).tokens if auto else parse_budget(budget, exact=True),
         overhead,
+        window=window,
         policy=policy or Policy(),
         tool_classes=tool_classes,
         annotate=annotator,
@@ -211,6 +222,8 @@ def plan_items(
             engine.add(item, part, recorded)
         except HistoryError as error:
             raise HistoryError(f"message {item.message}: {error}") from None
+    if auto:
+        engine.window.budget = choose_budget(window=window, fixed=engine.window.room.fixed).tokens
     fitted = engine.fit()
     assert isinstance(fitted, Fitted)
     assert fitted.report is not None

@@ -411,6 +411,21 @@ def prices_of(model: str) -> Prices | None:
         return None
 
 
+def window_of(model: str) -> int | None:
+    """Return the tokens of a model's window, by the price list; None if it does not say."""
+    prices = prices_of(model)
+    return None if prices is None else prices.window
+
+
+def price_step(model: str) -> int | None:
+    """Return the input tokens above which a model's price of a whole request rises; None if it never does."""
+    prices = prices_of(model)
+    if prices is None:
+        return None
+    lowest = prices.tiers[0]
+    return min((rates.above for rates in prices.tiers if rates.input > lowest.input), default=None)
+
+
 @lru_cache(maxsize=256)
 def listed_name(provider: str, model: str) -> str:
     """Return the name by which the price list has a model, as for `Prices.of`; `provider:model` if it has none.

@@ -138,5 +138,6 @@ def _empty(
         strategy=_decides(last.strategy),
         remind_at=None,
         counter=counter,
+        window=first.window,
     )
     return Timeline(Setup(format, Adapter(), settings, []))

@@ -164,7 +164,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         await at.answers("/recall nothing", "no episode is named 'nothing'")
         await at.answers("/search return 4[01]", "was found in", 'in episode "look"')
         await at.answers("/search", "/search needs a text")
-        await at.answers("/budget 1k", "of 1,000 tokens", "too little room")
+        await at.answers("/budget 1k", "of 1,000 tokens", "Budget 1,000; ", "cannot be evicted")
         at.say("/context")
         shown = " ".join((await at.until("may be evicted: ", "user turns", "Set a budget of")).split())
         assert re.search(

@@ -245,11 +245,11 @@ class TestReplay:
 
     def test_a_budget_below_what_every_request_carries_is_said(self, run: Run, pi: Path) -> None:
         text = flat(run("replay", pi, "--budget", "4k").out)
-        assert "The budget of 4,000 tokens leaves too little room" in text
-        assert "so that nothing is left for the work. Set a budget of" in text
-        assert "too little room" not in run("replay", pi, "--budget", "30k").out
+        assert "Budget 4,000; " in text
+        assert " tokens cannot be evicted; working with " in text
+        assert "cannot be evicted" not in run("replay", pi, "--budget", "30k").out
         swept = flat(run("sweep", pi, "--budgets", "4k,30k", "--strategy", "cwl").out)
-        assert "The budget of 4,000 tokens leaves too little room" in swept
+        assert "Budget 4,000; " in swept
 
     def test_the_report(self, run: Run, chat: Path, tmp_path: Path) -> None:
         page = tmp_path / "out.html"

@@ -127,12 +127,16 @@ class TestRoom:
         messages = sample.messages()
         messages[0]["content"] += " Be good." * 300
         chat = write(tmp_path / "chat.json", messages)
-        done = run("plan", chat, "--budget", "1k")
-        room = json.loads(run("plan", chat, "--budget", "1k", "--json").out)["room"]
+        strict = ("--budget", "1k", "--min-room", "0")
+        done = run("plan", chat, *strict)
+        room = json.loads(run("plan", chat, *strict, "--json").out)["room"]
         assert room["tight"]
         told = " ".join(done.out.split())
         assert told.endswith(f"left for the work. Set a budget of {room['advised']:,}, or load fewer tools.")
         assert "room" not in run("plan", chat, "--budget", f"{room['advised']}").out
+        widened = " ".join(run("plan", chat, "--budget", "1k").out.split())
+        assert "Budget 1,000; " in widened
+        assert "cannot be evicted; working with 1," in widened
         assert "room" not in run("plan", chat, "--budget", "80k").out, "nothing had to go"
 
 

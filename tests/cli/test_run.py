@@ -194,13 +194,13 @@ def test_the_last_line_counts_the_requests_of_this_run_alone(tmp_path: Path, env
 
 @pytest.mark.usefixtures("upstream")
 def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(tmp_path: Path, run: Run) -> None:
-    agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 3_000'))
+    agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 4_000'))
     log = tmp_path / "run.log"
     done = run("--budget", "9k", "--log", str(log), "--", "claude")
     _, line, _, warning = done.stderr.splitlines()
-    assert line.endswith(f"; 1 warning in {log}")
-    assert warning.startswith("wane: The budget of 9,000 tokens leaves too little room: ")
-    assert warning.endswith(", or load fewer tools.")
+    assert line.startswith("wane: 1 request; the view held ")
+    assert warning.startswith("wane: Budget 9,000; ")
+    assert " of it cannot be evicted; working with 1" in warning
     assert warning.removeprefix("wane: ") in log.read_text()
 
 

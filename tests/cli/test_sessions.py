@@ -193,7 +193,7 @@ class TestShow:
         self, run: Run, store: SessionStore, saved: Path, here: Path
     ) -> None:
         with store.create(here, message_format="openai", session_id="0b5e", fsync=False) as journal:
-            journal.append(ConfigRecord(budget=BUDGET, policy=Policy(), overhead=2_000))
+            journal.append(ConfigRecord(budget=BUDGET, policy=Policy(min_room=0.0), overhead=2_000))
             journal.append(MessageRecord(message={"role": "user", "content": "Hello."}))
             journal.append(UsageRecord(items=1, input_tokens=2_500, output_tokens=9))
             journal.append(MessageRecord(message={"role": "assistant", "content": "Hello."}))

@@ -330,10 +330,10 @@ def test_the_room_is_that_of_the_next_request() -> None:
     conversation = Conversation(budget="0.2k")
     conversation.append(user("Go."))
     conversation.overhead = 100
-    assert conversation.room == Room(200, system=100, user=1)
+    assert conversation.room == Room(200, system=100, user=1, min_room=0.4)
     conversation.request()
     conversation.overhead = 90
-    assert conversation.room == Room(200, system=90, user=1)
+    assert conversation.room == Room(200, system=90, user=1, min_room=0.4)
     conversation.change(manage=False)
     assert conversation.room is None
     assert Conversation(strategy="none").room is None
@@ -476,7 +476,7 @@ def test_events_come_in_the_order_of_what_happens() -> None:
 
 def test_a_budget_that_cannot_be_met_is_told_and_is_no_error() -> None:
     log = Log()
-    conversation = Conversation(budget="0.01k", on_event=log)
+    conversation = Conversation(budget="0.01k", policy=Policy(min_room=0.0), on_event=log)
     conversation.append(user("x" * 400))
     report = conversation.request().report
     assert report is not None

@@ -103,7 +103,7 @@ def test_a_pass_that_had_to_take_of_an_open_episode_says_which() -> None:
 
 
 def test_where_every_pass_must_take_of_it_twice_as_much_fills_before_each_reminder() -> None:
-    session = Session(2_000)
+    session = Session(2_000, policy=Policy(low_water=0.5, min_room=0.0))
     session.add(Kind.USER, 1_700)
     session.start("look")
     passes = 0

@@ -53,7 +53,7 @@ def test_only_a_result_is_a_persons_or_loads_tools() -> None:
 
 @pytest.mark.parametrize("tokens", [0, -1, float("inf")])
 def test_a_window_of_no_tokens_is_refused(tokens: int) -> None:
-    with pytest.raises(ConfigError, match=f"window is {tokens} tokens; it must be at least 1"):
+    with pytest.raises(ConfigError, match=f"window is {tokens}; it must be the tokens of the model's window"):
         ContextWindow(window=tokens)
 
 

@@ -382,9 +382,9 @@ def test_a_session_of_another_agent_stands_beside_what_wane_would_have_shown(run
 def test_the_headline_says_that_a_budget_leaves_too_little_room(run: Run, tmp_path: Path) -> None:
     chat = chat_of(tmp_path, {"role": "system", "content": "Be good. " * 1_200})
     outcome = run("view", chat, "--budget", "4k", "--output", tmp_path / "v.html")
-    assert "The budget of 4,000 tokens leaves too little room: 2,70" in outcome.err
+    assert "Budget 4,000; 2,70" in outcome.err
     (session,) = Page(tmp_path / "v.html").data["sessions"]
-    assert "Set a budget of 7,000, or load fewer tools." in session["headline"]["detail"]
+    assert " of it cannot be evicted; working with 4,30" in session["headline"]["detail"]
 
 
 def test_what_cannot_be_viewed_is_said(run: Run, tmp_path: Path) -> None:

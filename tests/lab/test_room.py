@@ -22,7 +22,8 @@ from wane.lab.room import room_of, tight_lines, tight_sessions
 from wane.lab.tune import tune
 from wane.strategies.base import Settings
 
-OVERHEAD = 900
+STRICT = Policy(min_room=0.0)
+OVERHEAD = 950
 BUDGET = 1_500
 
 
@@ -41,23 +42,23 @@ def with_window(studied: Studied, window: int) -> Studied:
 
 def test_a_session_that_fits_into_the_budget_has_room_enough() -> None:
     material = Tale().system(60).user(10).says(5).material()
-    assert room_of(material, 100, AUTOMATIC) is None
-    assert room_of(material, 69, AUTOMATIC) == Room(69, system=60, user=10)
+    assert room_of(material, Settings(100, policy=STRICT)) is None
+    assert room_of(material, Settings(69, policy=STRICT)) == Room(69, system=60, user=10)
 
 
 def test_what_came_after_the_last_call_does_not_count() -> None:
     material = Tale().user(10).says(5).user(50).material()
-    assert room_of(material, 9, AUTOMATIC) == Room(9, system=0, user=10)
+    assert room_of(material, Settings(9, policy=STRICT)) == Room(9, system=0, user=10)
 
 
 def test_it_is_replayed_at_both_budgets() -> None:
     studied = heavy()
-    (tight,) = tight_sessions([working(3).studied(), studied], Settings(BUDGET), InProcess())
+    (tight,) = tight_sessions([working(3).studied(), studied], Settings(BUDGET, policy=STRICT), InProcess())
     assert tight.name == "heavy"
     assert tight.room.tight
     assert tight.room.advised > BUDGET
     for totals, budget in ((tight.totals, BUDGET), (tight.advised, tight.room.advised)):
-        settings = Settings(budget, annotate=studied.annotate)
+        settings = Settings(budget, policy=STRICT, annotate=studied.annotate)
         alone = Job(0, "cwl", settings, AUTOMATIC).run(studied.subject).totals
         assert totals is not None
         assert replace(totals, seconds=0) == replace(alone, seconds=0)
@@ -66,7 +67,7 @@ def test_it_is_replayed_at_both_budgets() -> None:
 
 
 def test_a_budget_beyond_the_models_window_is_not_replayed() -> None:
-    (tight,) = tight_sessions([with_window(heavy(), 2_000)], Settings(BUDGET), InProcess())
+    (tight,) = tight_sessions([with_window(heavy(), 2_000)], Settings(BUDGET, policy=STRICT), InProcess())
     assert tight.totals is tight.advised is None
     assert str(tight).endswith("but the model's window holds 2,000: load fewer tools.")
 
@@ -74,7 +75,7 @@ def test_a_budget_beyond_the_models_window_is_not_replayed() -> None:
 def test_several_sessions_are_named_the_tightest_first() -> None:
     every = [heavy(f"heavy-{number}", turns) for number, turns in enumerate([40, 42, 44, 46, 48, 50])]
     assert tight_lines([], 7) == []
-    tight = tight_sessions(every, Settings(BUDGET))
+    tight = tight_sessions(every, Settings(BUDGET, policy=STRICT))
     lines = tight_lines(tight, 7)
     assert lines[0] == "6 of 7 sessions have too little room for the work:"
     assert lines[1].startswith("  heavy-5: The budget of 1,500 tokens leaves too little room: ")
@@ -84,11 +85,11 @@ def test_several_sessions_are_named_the_tightest_first() -> None:
 
 
 def test_a_comparison_tells_it_of_cwl() -> None:
-    done = compare([heavy()], ["cwl"], Settings(BUDGET), InProcess())
+    done = compare([heavy()], ["cwl"], Settings(BUDGET, policy=STRICT), InProcess())
     (told,) = done.to_dict()["tight"]
     assert told["tight"]
     assert told["at_advised"]["recall"] >= told["at_budget"]["recall"]
-    assert compare([heavy()], ["truncate"], Settings(BUDGET), InProcess()).tight == ()
+    assert compare([heavy()], ["truncate"], Settings(BUDGET, policy=STRICT), InProcess()).tight == ()
     assert compare([heavy()], ["cwl"], Settings(5_000), InProcess()).to_dict()["tight"] == []
 
 
@@ -111,7 +112,9 @@ def test_a_headline_ends_with_it() -> None:
 
 
 def test_the_page_of_a_comparison_tells_it_without_names_if_these_are_private(tmp_path: Path) -> None:
-    done = compare([heavy("secret"), heavy("hidden", 40)], ["cwl"], Settings(BUDGET), InProcess(), trace=True)
+    done = compare(
+        [heavy("secret"), heavy("hidden", 40)], ["cwl"], Settings(BUDGET, policy=STRICT), InProcess(), trace=True
+    )
     for contents in (True, False):
         write_report(tmp_path / "page.html", done, contents=contents)
         page = (tmp_path / "page.html").read_text()

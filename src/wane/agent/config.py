@@ -17,6 +17,7 @@ import platformdirs
 
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, SandboxMode, Strategy
+from wane.budgets import is_auto
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
@@ -226,7 +227,9 @@ def _flag(value: object) -> bool:
 
 def _budget(value: object) -> str | int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise ConfigError('it must be tokens (80000, "80k") or a share of the window ("50%")')
+        raise ConfigError('it must be tokens (80000, "80k"), a share of the window ("50%") or "auto"')
+    if is_auto(value):
+        return value
     # The model's window is not known yet. With any window, a malformed budget fails here, where the file is known.
     parse_budget(value, window=1_000_000)
     return value

@@ -19,6 +19,7 @@ from wane.agent.repositories import RepositoryGuard, quiet_environment
 from wane.agent.sandbox.wall import Kind, Sandbox, find_sandbox
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
+from wane.budgets import choose_budget, is_auto
 from wane.conversation import Conversation
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, JournalError
@@ -28,6 +29,7 @@ from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import ConfigRecord, Journal, MessageRecord, NoteRecord, Record, SessionStore
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import settings_after
+from wane.prices import price_step
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:
@@ -105,11 +107,16 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
             warnings = [note, *warnings]
         model = resolve_model(settings.model or default_model(os.environ))
         bounded = traits(settings.context.strategy).bounded
+        window = settings.context.window or model.context_window
+        auto = is_auto(settings.budget)
         context = replace(
             settings.context,
-            budget=parse_budget(settings.budget, window=model.context_window),
+            auto=auto,
+            budget=choose_budget(window=window).tokens if auto else parse_budget(settings.budget, window=window),
+            price_step=price_step(name_of(settings, model)) if auto else None,
             strategy=settings.context.strategy if bounded else "cwl",  # it has one too, but does not manage
             manage=bounded,
+            window=window,
         )
         conversation = new_conversation(settings=context)
         conversation.log.follow(records)
@@ -117,7 +124,7 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
             journal = config.store.create(config.cwd, message_format=AGENT_FORMAT)
         recorder = Recorder(journal, conversation)
         recorder.config(unless=recorded)
-        if model_name != _name_of(settings, model):
+        if model_name != name_of(settings, model):
             record_model(recorder, settings, model)
     except BaseException:
         if journal is not None:
@@ -173,7 +180,7 @@ def _is_annotated(records: Sequence[Record]) -> bool:
 
 def record_model(recorder: Recorder, settings: Settings, model: Model) -> None:
     """Record the model that answers from here on."""
-    recorder.note(AGENT_NOTE, model=_name_of(settings, model))
+    recorder.note(AGENT_NOTE, model=name_of(settings, model))
 
 
 def _resumed_settings(config: SessionConfig, recorded: ConfigRecord, model: str | None) -> Settings:
@@ -196,6 +203,6 @@ def _noted_model(records: Sequence[Record]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _name_of(settings: Settings, model: Model) -> str:
+def name_of(settings: Settings, model: Model) -> str:
     """The model as the user named it: `openai-chat:x` is not the `openai:x` of the model's id."""
     return settings.model if isinstance(settings.model, str) else model.model_id

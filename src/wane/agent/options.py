@@ -148,7 +148,12 @@ class AgentOptions:
     ] = None
     budget: Annotated[
         str | int | None,
-        Flag("--budget", "Tokens that the view may hold: 80k, the default, or 50% of the window.", "TOKENS"),
+        Flag(
+            "--budget",
+            "Tokens that the view may hold: 80k, the default; 50% of the window; or auto, which goes by what never "
+            "leaves and by the window.",
+            "TOKENS",
+        ),
     ] = None
     policy: Annotated[
         PolicyName | None,

@@ -23,14 +23,16 @@ from wane.agent.events import OnEvent, Outcome, SessionEvent, Spent, TurnResult,
 from wane.agent.faults import SILENCE, Patience, fault_of, fitting_budget
 from wane.agent.messages import Prompt, answer_open_calls, event_of, has_begun, with_images
 from wane.agent.models import explain, provider_message, resolve_model
-from wane.agent.opening import SessionConfig, SessionParts, prepare, record_model
+from wane.agent.opening import SessionConfig, SessionParts, name_of, prepare, record_model
 from wane.agent.options import Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
 from wane.agent.tools.toolset import coding_tools
+from wane.budgets import choose_budget, is_auto
 from wane.conversation.events import Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, parse_budget
 from wane.core.errors import JournalError
 from wane.formats.pydantic_ai import encodable
+from wane.prices import price_step
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:
@@ -167,8 +169,7 @@ class AgentSession:
     @property
     def room(self) -> Room | None:
         """The room that the budget leaves for the work, in the model's window; None if no budget is kept."""
-        room = self.conversation.room
-        return None if room is None else replace(room, window=self.model.context_window)
+        return self.conversation.room
 
     @property
     def episodes(self) -> Sequence[Episode]:
@@ -187,12 +188,12 @@ class AgentSession:
         the budget and the pass's target.
         """
         window = ContextWindow.restore(self.window.export())
-        tokens, budget = window.tokens, window.budget
+        tokens, budget = window.tokens, window.budget_used
         if tokens <= budget:
             target = tokens - (budget - budget * window.policy.low_water)
             window.budget = max(1, tokens - 1)
             low_water = min(1.0, max(target / window.budget, 1e-9))
-            window.policy = replace(window.policy, low_water=low_water)
+            window.policy = replace(window.policy, low_water=low_water, min_room=0.0)
         return window.fit()
 
     async def connect(self) -> None:
@@ -245,12 +246,13 @@ class AgentSession:
             MissingExtraError: if its client is not installed.
         """
         model = resolve_model(spec)
-        budget = parse_budget(self.settings.budget, window=model.context_window)
+        window = self.settings.context.window or model.context_window
+        budget = self._budget_of(self.settings.budget, window, model)
         self.settings = replace(self.settings, model=spec)
         self.model = model
         record_model(self._recorder, self.settings, model)
-        if budget != self.conversation.settings.budget:
-            self.conversation.change(budget=exact_budget(budget))
+        if (budget, window) != (self.conversation.settings.budget, self.conversation.settings.window):
+            self.conversation.change(budget=exact_budget(budget), window=window)
             self._recorder.config()
 
     def set_budget(self, budget: str | int) -> None:
@@ -259,10 +261,19 @@ class AgentSession:
         Raises:
             ConfigError: for a budget that is malformed or too small.
         """
-        self.conversation.change(budget=exact_budget(parse_budget(budget, window=self.model.context_window)))
+        window = self.settings.context.window or self.model.context_window
+        self.conversation.change(budget=exact_budget(self._budget_of(budget, window, self.model)))
         self.settings = replace(self.settings, budget=budget)
         self._recorder.config()
         self._check_room()
+
+    def _budget_of(self, budget: str | int, window: int | None, model: Model) -> int:
+        """Return the tokens of a budget as a user writes it."""
+        if is_auto(budget):
+            return choose_budget(
+                window=window, step=price_step(name_of(self.settings, model)), fixed=self.window.room.fixed
+            ).tokens
+        return parse_budget(budget, window=window)
 
     def manage(self, on: bool) -> None:
         """Switch eviction by episode on or off, from the next turn on. Any other strategy ends.
@@ -381,7 +392,8 @@ class AgentSession:
         self._warn(
             f"the provider takes no view of {conversation.tokens:,} tokens; from here on it holds at most {budget:,}"
         )
-        conversation.change(budget=exact_budget(budget))
+        # What the provider takes is the window, as far as it can be known: no pass may work beyond it (R22).
+        conversation.change(budget=exact_budget(budget), window=budget)
         self._recorder.config()
         return True
 
@@ -448,14 +460,14 @@ class AgentSession:
         if self.account != self._reported:
             self._reported = self.account
             view = event.input_tokens if isinstance(event, UsageObserved) else self.conversation.tokens
-            self._emit(Spent(self.account, view, self.conversation.settings.budget))
+            self._emit(Spent(self.account, view, self.conversation.window.budget_used))
 
     def _check_room(self) -> None:
-        """Warn if the budget leaves too little room, once for each budget."""
+        """Say once for each budget if it leaves too little room, or another is used for that reason (R22)."""
         room = self.room
-        if room is not None and room.tight and room.budget != self._cramped_at:
+        if room is not None and room.remark and room.budget != self._cramped_at:
             self._cramped_at = room.budget
-            self._warn(room.warning)
+            self._warn(room.remark)
 
     def _warn(self, text: str) -> None:
         if self._on_event is None:

@@ -92,7 +92,7 @@ class PlanOptions:
         ),
     ]
     budget: Budget = "80k"
-    window: Window = 200_000
+    window: Window = None
     policy: PolicyName = "default"
     policy_settings: PolicyOptions = field(default_factory=PolicyOptions)
     counter: Annotated[

@@ -13,18 +13,28 @@ from wane.flags import Flag
 from wane.lab.names import ReaderName
 
 VERSION: Final = Flag("--version", "Print the version and exit.")
+DEFAULT_WINDOW: Final = 200_000
+"""Window of which a budget in percent is a share, if none is given."""
+
 HELP: Final = Flag("-h, --help", "Show this help and exit.")
 
 Json: TypeAlias = Annotated[bool, Flag("--json", "Print JSON instead of tables.")]
 Full: TypeAlias = Annotated[bool, Flag("--full", "Show all rows of long tables, and texts in full.")]
 Budget: TypeAlias = Annotated[
-    str, Flag("--budget", "Tokens that the view may hold: 80k, the default, or 50% of --window.", "TOKENS")
+    str,
+    Flag(
+        "--budget",
+        "Tokens that the view may hold: 80k, the default; 50% of --window; or auto, which goes by what never leaves "
+        "and by the window.",
+        "TOKENS",
+    ),
 ]
 Window: TypeAlias = Annotated[
-    int,
+    int | None,
     Flag(
         "--window",
-        "The model's window, for a budget in percent. The default is 200k.",
+        "The model's window, beyond which no view grows, and of which a budget in percent is a share. The default is "
+        "that of the price list; for a budget in percent, 200k.",
         "TOKENS",
         read=values.window,
     ),
@@ -95,7 +105,7 @@ class PolicyOptions:
         float | None,
         Flag(
             "--low-water",
-            "Share of the budget that a pass evicts down to: above 0, at most 1. The default is the policy's: 0.5, or "
+            "Share of the budget that a pass evicts down to: above 0, at most 1. The default is the policy's: 0.4, or "
             "1 for paper.",
             "SHARE",
             read=values.share,
@@ -112,6 +122,17 @@ class PolicyOptions:
         ),
     ] = None
     index_share: IndexShare = None
+    min_room: Annotated[
+        float | None,
+        Flag(
+            "--min-room",
+            "Share of the budget that is left for the work: where what is never evicted leaves less, a larger one is "
+            "used, never beyond the window. 0 for a strict budget. The default is the policy's: 0.4, or 0 for "
+            "paper.",
+            "SHARE",
+            read=values.share_from_zero,
+        ),
+    ] = None
     prologue: Annotated[
         Prologue | None,
         Flag(

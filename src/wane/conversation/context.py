@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict, Unpack
 
-from wane.core import Counter, EpisodeType, Policy, ToolClass, chars, parse_budget
+from wane.budgets import choose_budget, is_auto
+from wane.core import Counter, EpisodeType, Policy, ToolClass, chars, parse_budget, parse_window
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.journal.records import ConfigRecord
@@ -30,6 +31,7 @@ class EpisodeArguments(TypedDict, total=False):
     subagents: Mapping[str, EpisodeType | str] | None
     remind_at: float | None
     tool_classes: Mapping[str, ToolClass | str] | None
+    window: int | str | None
     counter: str | Counter
 
 
@@ -55,6 +57,9 @@ class ContextSettings(Settings):
         cache_lifetime: seconds after which the provider's unused cache has expired, for a policy with
             `evict_when_cold`; None for the lifetime of the model that answered last, or else `CACHE_LIFETIME`.
         manage: whether anything may leave the view; if not, the model gets no tools.
+        auto: whether the budget is chosen with the first request, by what never leaves and by the window
+            (`wane.budgets`); `budget` holds until then.
+        price_step: input tokens above which the price of a whole request rises, for `auto`; None if there is no step.
 
     Raises:
         ConfigError: for a value that cannot work. The message names it.
@@ -67,6 +72,8 @@ class ContextSettings(Settings):
     counter: Counter = chars
     cache_lifetime: float | None = None
     manage: bool = True
+    auto: bool = False
+    price_step: int | None = None
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)  # not `super()`: with slots, dataclass makes another class than it refers to
@@ -98,7 +105,8 @@ class ContextSettings(Settings):
 
         Args:
             settings: the settings to change; None for the defaults.
-            budget: the budget; a small one must have a unit, such as `"0.5k"`. None leaves it as it is.
+            budget: the budget, or `auto`; a small one must have a unit, such as `"0.5k"`, and a percentage is of the
+                window that these settings name. None leaves it as it is.
             others: the other settings by name.
 
         Raises:
@@ -108,7 +116,13 @@ class ContextSettings(Settings):
             raise ConfigError(f"unknown setting {', '.join(map(repr, unknown))}; known: {', '.join(SETTING_NAMES)}")
         values: dict[str, Any] = {**others}
         if budget is not None:
-            values["budget"] = parse_budget(budget)
+            window = values.get("window", settings.window if settings else None)
+            window = None if window is None else parse_window(window)
+            values["auto"] = is_auto(budget)
+            if values["auto"]:
+                values["budget"] = choose_budget(window=window).tokens
+            else:
+                values["budget"] = parse_budget(budget, window=window)
         return replace(cls() if settings is None else settings, **values)
 
     @property
@@ -150,6 +164,7 @@ class ContextSettings(Settings):
             strategy=self.strategy if self.manage else "none",
             annotate=self.annotate,
             tasks=self.tasks,
+            window=self.window,
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
 
+from wane.budgets import AutoBudget
 from wane.conversation.alignment import Adapter, Aligner, ByMessage
 from wane.conversation.calls import Call
 from wane.conversation.common import Common, serialised
@@ -62,7 +63,8 @@ class Conversation(Generic[M]):
 
     Args:
         format: name of the messages' format (`wane.formats.FORMAT_NAMES`), or a format of your own.
-        budget: tokens that the view may hold: a number, or text such as `"80k"`, the default.
+        budget: tokens that the view may hold: a number, or text such as `"80k"`, the default; `"auto"` chooses one with
+            the first request, by what never leaves and by the model's window (`auto_budget`).
         keep_opening: whether the model's current turn must begin with its own reasoning, as Anthropic demands if
             thinking has a budget (`thinking.type` is `enabled`); may be changed later.
         adapter: reads what a framework's messages say about themselves: ids, usage, times.
@@ -149,6 +151,11 @@ class Conversation(Generic[M]):
                 f"{', '.join(fixed)} cannot be changed in a conversation: make a new one and `restore` this one's state"
             )
         self._common.change(ContextSettings.of(self.settings, budget=budget, **others))
+
+    @property
+    def auto_budget(self) -> AutoBudget | None:
+        """The budget that was chosen for `budget="auto"`, with its reason; None before the first request."""
+        return self._common.setup.chosen
 
     @property
     def own_tools(self) -> tuple[Tool, ...]:

@@ -134,7 +134,7 @@ class Engine:
             return room
         # The window that follows another strategy gets no reports.
         counted = self._accounting
-        return Room(room.budget, round(room.system * counted.ratio + counted.drift))
+        return Room(room.budget, round(room.system * counted.ratio + counted.drift), window=room.window)
 
     @property
     def thrashing(self) -> Thrashing | None:
@@ -147,9 +147,14 @@ class Engine:
         return self._detector.state(room, low_water)
 
     @property
+    def budget(self) -> int:
+        """Tokens that the view may hold now: more than were set where what is fixed leaves too little (R22)."""
+        return self.window.budget_used if self._other is None else self.window.budget
+
+    @property
     def counted_budget(self) -> int:
         """The budget in tokens of our own count, by the provider's last report."""
-        return max(1, round(self.window.budget / self._accounting.ratio))
+        return max(1, round(self.budget / self._accounting.ratio))
 
     @property
     def item_count(self) -> int:
@@ -244,7 +249,7 @@ class Engine:
         Args:
             overflowed: whether the pass before the request had to take unfinished work (R16).
         """
-        budget = self.window.budget
+        budget = self.budget
 
         def fits(reminder: str) -> bool:
             return not self.tokens <= budget < self.tokens + self.added_by(reminder)
@@ -268,7 +273,7 @@ class Engine:
     @property
     def _full(self) -> bool:
         """Whether the window is so full that a strategy with searches warns the model."""
-        return self.tokens > WARN_AT * self.window.budget
+        return self.tokens > WARN_AT * self.budget
 
     def added_by(self, reminder: str | None) -> int:
         """Return the tokens that a reminder adds to a request, by the provider's last report."""
@@ -301,6 +306,7 @@ class Engine:
         """Return the state without the window, as JSON data."""
         return {
             "inference_budget": self._inference_budget,
+            "budget": self.window.budget,
             "standing": None if self._other is None else self._other.standing,
             "accounting": asdict(self._accounting),
             "reminder": self._reminder.export(),

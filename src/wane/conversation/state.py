@@ -131,6 +131,8 @@ def restore_timeline(
         HistoryError: if it does not fit the messages.
     """
     messages = list(messages)
+    if setup.settings.auto:
+        setup.change(budget=state["engine"]["budget"])
     line = Timeline(setup, state["engine"]["inference_budget"])
     marks = None
     if state["marks"] is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
+from wane.budgets import AutoBudget, choose_budget
 from wane.conversation.alignment import Adapter
 from wane.conversation.context import CACHE_LIFETIME, ContextSettings
 from wane.conversation.engine import Engine
@@ -42,12 +43,14 @@ class Setup(Generic[MessageT]):
         adapter: reads what the host's messages say about themselves.
         settings: how the context is managed.
         events: events that the listeners have not received yet.
+        chosen: the budget `auto` that was chosen, with its reason; None if none was.
     """
 
     format: Format[MessageT]
     adapter: Adapter[MessageT]
     settings: ContextSettings
     events: list[Event]
+    chosen: AutoBudget | None = None
 
     def __post_init__(self) -> None:
         self.change(policy=self.settings.policy)
@@ -284,6 +287,8 @@ class Timeline(Generic[MessageT]):
         self.history.follow(record)
         self.view.changed()
         if isinstance(record, ConfigRecord):
+            if self.setup.settings.auto:
+                self.setup.change(budget=record.budget)
             self.host_overhead = max(0, record.overhead - self.message_overhead)
         engine = self.engine
         if not self.history.requested:
@@ -314,7 +319,7 @@ class Timeline(Generic[MessageT]):
     def configure(self) -> None:
         """Put the setup's settings in force."""
         self.history.configure(self.setup.settings.record(self.engine.overhead))
-        if self.engine.window.tokens > self.setup.settings.budget:
+        if self.engine.tokens > self.engine.budget:
             self.shown = None  # a request that is made again must fit too
 
     def _entered(self, prepared: Prepared[MessageT], items: list[Taken], at: float | None) -> list[Taken]:
@@ -352,6 +357,8 @@ class Timeline(Generic[MessageT]):
         if overhead != engine.overhead:
             history.configure(replace(history.settings, overhead=overhead))
             self.setup.events.append(OverheadChanged(overhead))
+        if self.setup.settings.auto and not self.requests and not self.base:
+            self._choose_budget()
         before = engine.tokens
         if not self.setup.settings.manage:
             return self._show(history.hold(), before)
@@ -378,6 +385,16 @@ class Timeline(Generic[MessageT]):
             self.view.changed()
 
     # Internals
+
+    def _choose_budget(self) -> None:
+        """Choose the budget `auto` by what never leaves the first request."""
+        setup, history = self.setup, self.history
+        room = self.engine.room
+        fixed = 0 if room is None else room.fixed
+        settings = setup.settings
+        setup.chosen = choose_budget(window=settings.window, step=settings.price_step, fixed=fixed)
+        setup.change(budget=setup.chosen.tokens)
+        history.configure(replace(history.settings, budget=setup.chosen.tokens))
 
     def _is_cold(self) -> bool:
         """Whether the provider's cache has expired, by the times of messages."""

@@ -4,7 +4,7 @@ from wane.core.delimiter import Refusal, Verdict
 from wane.core.episodes import Episode, EpisodeType, Level
 from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, Standing, ToolClass
 from wane.core.marks import Mark
-from wane.core.policy import DEFAULT_BUDGET, Policy, exact_budget, parse_budget
+from wane.core.policy import DEFAULT_BUDGET, Policy, exact_budget, parse_budget, parse_window
 from wane.core.report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.room import Room
 from wane.core.view import Counter, chars
@@ -36,4 +36,5 @@ __all__ = [
     "chars",
     "exact_budget",
     "parse_budget",
+    "parse_window",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from wane.core.errors import ConfigError
-from wane.core.room import share_of
+from wane.core.room import MIN_ROOM, share_of
 
 DEFAULT_BUDGET: Final = 80_000
 """Default budget: tokens that the view may hold (the paper's τ)."""
@@ -61,14 +61,14 @@ class Policy:
     """
 
     order: Order = "last_use"
-    low_water: float = 0.5
+    low_water: float = 0.4
     description_share: float | None = 0.2
     evict_when_cold: bool = True
     guard: float | None = None
     prologue: Prologue = "turns"
     overflow: Overflow = "strip"
     index_share: float = INDEX_SHARE
-    min_room: float = 0.0
+    min_room: float = MIN_ROOM
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -174,6 +174,20 @@ def parse_budget(text: str | int, *, window: int | None = None, exact: bool = Fa
     if number > 100 * scale:
         raise ConfigError(f"budget {text!r} is more than the whole window")
     return _checked(_rounded(window * number, 100 * scale))
+
+
+def parse_window(tokens: str | int) -> int:
+    """Return the size of a model's window in tokens: a number, or text such as `200k`.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    try:
+        return parse_budget(tokens, exact=True)
+    except ConfigError:
+        raise ConfigError(
+            f"window is {_shown(tokens)}; it must be the tokens of the model's window, such as 200000 or 200k"
+        ) from None
 
 
 def exact_budget(tokens: int) -> str:

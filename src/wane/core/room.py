@@ -120,6 +120,14 @@ class Room:
             f"({fixed}), so that {remainder}. {self._advice}"
         )
 
+    @property
+    def remark(self) -> str:
+        """The warning, or else a sentence on the budget that is used instead; empty if there is room enough."""
+        if self.tight or not self.widened:
+            return self.warning
+        holders = ", ".join(f"{label} {tokens:,}" for label, tokens in self.holders())
+        return f"B{self.widening[1:]} ({holders})."
+
     def holders(self) -> list[tuple[str, int]]:
         """Return what holds the fixed tokens, as (label, tokens), the largest first."""
         rows = [

@@ -14,7 +14,7 @@ from wane.core.eviction import Eviction
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
 from wane.core.marks import Mark
 from wane.core.opened import OpenEpisodes
-from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
+from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget, parse_window
 from wane.core.report import EvictedIndex, FitReport, Pinned, Step
 from wane.core.room import Room
 from wane.core.standing import Load, StandingItems
@@ -148,15 +148,18 @@ class ContextWindow:
         self._budget = parse_budget(budget, exact=True)
 
     @property
+    def budget_used(self) -> int:
+        """Tokens that the view may hold now: more than were set where what is fixed leaves too little (R22)."""
+        return self.room.used
+
+    @property
     def window(self) -> int | None:
         """Tokens of the model's window; None if unknown. May be changed between passes."""
         return self._window
 
     @window.setter
     def window(self, tokens: int | None) -> None:
-        if tokens is not None and not 1 <= tokens < inf:
-            raise ConfigError(f"window is {tokens} tokens; it must be at least 1, or None if it is not known")
-        self._window = tokens
+        self._window = None if tokens is None else parse_window(tokens)
 
     @property
     def policy(self) -> Policy:

@@ -10,7 +10,6 @@ from wane.core import ContextWindow, Room
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
 from wane.lab.replaying.engine import Engine, Job
-from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied
 from wane.lab.verdict import OURS
 from wane.money import dollars, share
@@ -39,7 +38,7 @@ class TightSession:
     def __str__(self) -> str:
         """Return what the room lacks and, from the replays, how much the advised budget would have kept."""
         if self.totals is None or self.advised is None or not self.totals.loss.uses:
-            return self.room.warning
+            return self.room.remark
         before, after = self.totals, self.advised
         return (
             f"{self.room.warning} Replayed at {self.room.advised:,} tokens, {_recall(after)} of what later calls used "
@@ -57,31 +56,28 @@ class TightSession:
         }
 
 
-def room_of(material: Material, budget: int, pricing: Pricing) -> Room | None:
-    """Return the room at a session's last call; None if nothing had to be evicted.
-
-    If the session does not name the model's window, the prices do.
-    """
-    window = ContextWindow(budget, overhead=material.overhead)
+def room_of(material: Material, settings: Settings) -> Room | None:
+    """Return the room at a session's last call; None if nothing had to be evicted."""
+    window = ContextWindow(settings.budget, settings.policy, overhead=material.overhead, window=settings.window)
     window.extend(material.items[: max((call.first for call in material.session.calls), default=0)])
-    model_window = material.session.window or pricing.prices.window
-    return replace(window.room, window=model_window) if window.tokens > budget else None
+    return window.room if window.tokens > settings.budget else None
 
 
 def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engine | None = None) -> list[TightSession]:
     """Return the sessions for which the settings' budget leaves OURS too little room, the tightest first.
 
-    An engine replays these at both budgets; without one, there are no replays.
+    These include those for which OURS works with a larger budget for that reason (R22). An engine replays the others at
+    both budgets; without one, there are no replays.
     """
     tight: list[tuple[Studied, Room]] = []
     for prepared in studied:
-        room = room_of(prepared.subject.material, prepared.under(settings).budget, prepared.pricing)
-        if room is not None and room.tight:
+        room = room_of(prepared.subject.material, prepared.under(settings))
+        if room is not None and room.remark:
             tight.append((prepared, room))
     tight.sort(key=lambda pair: -pair[1].fixed)
     jobs: list[Job] = []
     for number, (prepared, room) in enumerate(tight):
-        if room.attainable:
+        if room.tight and room.attainable:
             for budget in (room.budget, room.advised):
                 budgeted = replace(prepared.under(settings), budget=budget)
                 jobs.append(Job(number, OURS, budgeted, prepared.pricing))

@@ -11,7 +11,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from wane.core import DEFAULT_BUDGET, Added, EpisodeType, FitReport, Item, Policy, Step, ToolClass, parse_budget
+from wane.core import (
+    DEFAULT_BUDGET,
+    Added,
+    EpisodeType,
+    FitReport,
+    Item,
+    Policy,
+    Step,
+    ToolClass,
+    parse_budget,
+    parse_window,
+)
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.items import read_tool_classes
 from wane.core.policy import check_policy
@@ -225,6 +236,8 @@ class Settings:
         tasks: whether a model that marks its work may group episodes in tasks (R17).
         subagents: under `host`, names of tools that are sub-agents, with the type of the episode that each call is:
             `expl` or `act`.
+        window: tokens of the model's window, beyond which no pass works (R22): a number, or text such as `"200k"`; None
+            if unknown.
 
     Raises:
         ConfigError: for a value that cannot work. The message names it.
@@ -239,9 +252,12 @@ class Settings:
     recall: bool = False
     tasks: bool = False
     subagents: Mapping[str, EpisodeType | str] | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", parse_budget(self.budget, exact=True))
+        if self.window is not None:
+            object.__setattr__(self, "window", parse_window(self.window))
         policy: object = self.policy
         object.__setattr__(self, "policy", Policy() if policy is None else check_policy(policy))
         read_tool_classes(self.tool_classes)

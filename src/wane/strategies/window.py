@@ -115,6 +115,7 @@ class WindowStrategy(Strategy):
             overhead=settings.overhead,
             tool_classes=settings.tool_classes,
             tasks=settings.tasks,
+            window=settings.window,
         )
         self.episodes: list[Episode] = []
         self.host = settings.marker()
@@ -175,7 +176,7 @@ class WindowStrategy(Strategy):
 
     def adopt(self, window: ContextWindow) -> None:
         """Go on with another window over the same items, at the present budget and policy."""
-        window.budget, window.policy = self.window.budget, self.window.policy
+        window.budget, window.policy, window.window = self.window.budget, self.window.policy, self.window.window
         live = {episode.number: episode for episode in (*window.episodes, *window.described)}
         for episode in self.episodes:
             if episode.number not in live:  # it has been removed

@@ -35,11 +35,14 @@ from tests.proxy.server.support import (
     text_start,
 )
 from wane.conversation import ContextSettings
+from wane.core import Policy
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import MAX_ROUNDS
 
 Answering = Callable[[Asked, asyncio.StreamWriter], Any]
+
+STRICT = Policy(min_room=0.0)
 
 
 def replies(*answers: bytes | Answering) -> Answering:
@@ -246,7 +249,7 @@ async def test_request_without_tools_is_shown_the_view_of_the_session_that_it_go
 
 @pytest.mark.parametrize("strategy", ["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"])
 async def test_a_request_over_the_budget_says_so_under_every_strategy_that_evicts(strategy: Any) -> None:
-    index = SessionIndex(open_store(None), ContextSettings(budget=1_000, strategy=strategy))
+    index = SessionIndex(open_store(None), ContextSettings(budget=1_000, strategy=strategy, policy=STRICT))
 
     async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url, index=index) as it:
         over = await ask(it, body("word " * 4_000))
@@ -259,8 +262,9 @@ async def test_a_request_over_the_budget_says_so_under_every_strategy_that_evict
 async def test_a_budget_that_leaves_too_little_room_is_logged_once_a_session(
     strategy: Any, warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    index = SessionIndex(open_store(None), ContextSettings(budget=9_000, strategy=strategy))
-    tools = [{"name": "read", "description": "Reads. " * 3_000, "input_schema": {"type": "object"}}]
+    settings = ContextSettings(budget=9_000, strategy=strategy, policy=STRICT)
+    index = SessionIndex(open_store(None), settings)
+    tools = [{"name": "read", "description": "Reads. " * 4_000, "input_schema": {"type": "object"}}]
 
     with caplog.at_level("WARNING", "wane.proxy"):
         async with provider(replies(response(message()))) as up, proxy(up.url, index=index) as it:

@@ -107,7 +107,11 @@ async def test_notices_that_are_not_marked_stay_and_the_client_is_told_that_the_
             super()._tell("user" if kind != "unknown" else role, text.replace("<skill>", "skill"))
 
     client = Unmarked()
-    facts = (await work(SessionIndex(MemoryStore(), SMALL), client, worker(client, 1), 8))[-1].facts
+    facts = (
+        await work(
+            SessionIndex(MemoryStore(), replace(SMALL, policy=Policy(min_room=0.0))), client, worker(client, 1), 8
+        )
+    )[-1].facts
     assert facts.view > SMALL.budget
     assert not facts.satisfied
     assert "over the budget of 2,400" in facts.note

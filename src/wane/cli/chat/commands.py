@@ -151,15 +151,15 @@ def _context(chat: Host, _: str) -> None:
     if report.steps:
         steps = layout.step_table(report.steps, limit=_ROWS)
         chat.console.print(picture.titled("What the next pass would evict, in this order", steps))
-    chat.console.print(picture.WindowPicture(blocks, window.budget, labels))
+    chat.console.print(picture.WindowPicture(blocks, window.budget_used, labels))
     chat.console.print(Text(printable(_outlook(session, report))))
     _warn_of_room(chat)
 
 
 def _warn_of_room(chat: Host) -> None:
     room = chat.session.room
-    if room is not None and room.tight:
-        chat.console.print(Text(room.warning, style="yellow"))
+    if room is not None and room.remark:
+        chat.console.print(Text(room.remark, style="yellow"))
 
 
 def _items(session: AgentSession) -> list[Item]:
@@ -172,14 +172,14 @@ def _items(session: AgentSession) -> list[Item]:
 
 def _outlook(session: AgentSession, report: FitReport) -> str:
     window = session.window
-    state = f"The view holds {session.tokens:,} of {window.budget:,} tokens."
+    state = f"The view holds {session.tokens:,} of {window.budget_used:,} tokens."
     strategy = session.settings.context.strategy
     if not traits(strategy).bounded:
         return f"{state} The context is not managed: no pass will run. /cwl on switches it on."
     if not traits(strategy).by_episode:
         return f"{state} The strategy {strategy} manages it: {describe(strategy)}. /cwl on evicts by episode instead."
     freed = report.tokens_before - report.tokens_after
-    due = window.tokens > window.budget
+    due = window.tokens > window.budget_used
     if not freed:
         outlook = f"{state} Nothing could be evicted now."
     elif due:

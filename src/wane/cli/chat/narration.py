@@ -188,7 +188,7 @@ class Narration:
                 return Text(line, style="magenta")
             case PassRan(report) if report.tokens_after < report.tokens_before:
                 freed = counted(report.tokens_before - report.tokens_after, "token")
-                state = f"the view holds {report.tokens_after:,} of {report.budget:,}"
+                state = f"the view holds {report.tokens_after:,} of {report.budget_used:,}"
                 return Text(f"{marks.evicted} evicted {freed}; {state}", style="yellow")
             case StrategyActed(strategy, _, _, before, after):
                 effect = f"{strategy}: the view went from {before:,} to {after:,} tokens"
@@ -311,7 +311,7 @@ def footer(session: AgentSession, columns: int = 0) -> str:
     """
     window, active = session.window, session.window.active
     account, model = session.account, printable(session.model.model_id)
-    fill = f"{short(session.tokens)}/{short(window.budget)}"
+    fill = f"{short(session.tokens)}/{short(window.budget_used)}"
     episode = ""
     if not traits(session.settings.context.strategy).marked:
         episode = f"cwl off ({session.settings.context.strategy})"

@@ -35,7 +35,7 @@ def recap_lines(session: AgentSession) -> list[Text | AnswerText]:
     figures = [
         counted(len(turns), "turn"),
         counted(passes, "pass", "passes"),
-        f"view {short(session.tokens)}/{short(session.window.budget)}",
+        f"view {short(session.tokens)}/{short(session.window.budget_used)}",
     ]
     if used is not None:
         figures.insert(0, f"last used {local_time(used)}")

@@ -7,8 +7,10 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from wane.budgets import is_auto
 from wane.cli import failure
 from wane.cli.commands import PlanOptions
+from wane.cli.flags import DEFAULT_WINDOW
 from wane.cli.lab.reading import Messages, read_one, usable_counter
 from wane.cli.terminal.text import counted, plain_console, printable, say
 from wane.cli.values import by_tool
@@ -24,8 +26,12 @@ _ROWS: Final = 40
 
 def run_plan(options: PlanOptions) -> int:
     # Check the options before a file that may be long is read.
+    auto, window = is_auto(options.budget), options.window
+    if window is None and options.budget.strip().endswith("%"):
+        window = DEFAULT_WINDOW
     settings: dict[str, Any] = {
-        "budget": parse_budget(options.budget, window=options.window),
+        "budget": options.budget if auto else parse_budget(options.budget, window=window),
+        "window": window,
         "policy": options.policy_settings.applied_to(options.policy),
         "tool_classes": by_tool(options.tool_classes),
         "annotate": options.annotate,
@@ -100,12 +106,12 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     if result.report.steps:
         steps = layout.step_table(result.report.steps, limit=limit)
         console.print(picture.titled("What leaves, in this order", steps))
-    console.print(picture.titled("The window", picture.WindowPicture(blocks, result.report.budget)))
+    console.print(picture.titled("The window", picture.WindowPicture(blocks, result.report.budget_used)))
     explanation = Text(printable(result.report.explain()))
     explanation.highlight_words([printable(result.report.shortfall)], "bold red")
     console.print(explanation)
-    if result.report.ran and result.room.tight:
-        console.print(f"\n{result.room.warning}", style="bold")
+    if result.report.ran and result.room.remark:
+        console.print(f"\n{result.room.remark}", style="bold")
 
 
 def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:

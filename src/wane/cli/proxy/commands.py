@@ -30,7 +30,7 @@ class ContextOptions:
             "TOKENS",
         ),
     ] = None
-    window: Window = 200_000
+    window: Window = None
     strategy: Annotated[
         Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"],
         Flag(

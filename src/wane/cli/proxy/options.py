@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from wane.budgets import choose_budget, is_auto
 from wane.cli.failure import UsageError, need_proxy
+from wane.cli.flags import DEFAULT_WINDOW
 from wane.cli.lab.commands import PRICE
 from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
 from wane.cli.sessions.stores import STORE_VARIABLE, with_store
@@ -52,7 +54,7 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         if not traits(settings.strategy).bounded:
             raise UsageError("--strategy none keeps to no budget: leave --agent-budget out")
         try:
-            optional["agent_budget"] = parse_budget(context.agent_budget, window=context.window)
+            optional["agent_budget"] = parse_budget(context.agent_budget, window=context.window or DEFAULT_WINDOW)
         except ConfigError as error:
             raise UsageError(f"--agent-budget: {error}") from None
     optional = {name: value for name, value in optional.items() if value is not None}
@@ -142,7 +144,15 @@ def _check_shadow(command: ProxyCommandOptions) -> None:
 def context_settings(options: ContextOptions) -> ContextSettings:
     """Return how to manage contexts."""
     values: dict[str, Any] = {name: getattr(options, name, None) for name in SETTING_NAMES}
-    values["budget"] = parse_budget(options.budget, window=options.window)
+    window = options.window
+    if window is None and options.budget.strip().endswith("%"):
+        window = DEFAULT_WINDOW
+    values["window"] = window
+    values["auto"] = is_auto(options.budget)
+    if values["auto"]:
+        values["budget"] = choose_budget(window=window).tokens
+    else:
+        values["budget"] = parse_budget(options.budget, window=window)
     values["policy"] = options.policy_settings.applied_to(options.policy)
     values["tool_classes"] = by_tool(options.tool_classes) or None
     values = {name: value for name, value in values.items() if value is not None}

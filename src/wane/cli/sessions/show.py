@@ -286,13 +286,13 @@ def _print(session: Session, full: bool) -> None:
         console.print(picture.titled("Passes", _pass_table(session, limit)))
     if (index := session.rebuilt.window.index) is not None:
         console.print(picture.titled("The index of what has left the view", Text(printable(index.text, "\n"))))
-    window = picture.WindowPicture(session.blocks, session.rebuilt.window.budget, _LABELS)
+    window = picture.WindowPicture(session.blocks, session.rebuilt.engine.budget, _LABELS)
     console.print(picture.titled("The window", window))
 
 
 def _summary(session: Session) -> RenderableType:
     header, rebuilt = session.file.header, session.rebuilt
-    tokens, excess = rebuilt.engine.tokens, rebuilt.engine.tokens - rebuilt.window.budget
+    tokens, excess = rebuilt.engine.tokens, rebuilt.engine.tokens - rebuilt.engine.budget
     table = plain_table("", "*")
     table.show_header = False
     table.add_row("session", Text(header.id, style="bold"))
@@ -319,8 +319,10 @@ def _summary(session: Session) -> RenderableType:
             usage += f"; without {unread:,} that cannot be read"
         table.add_row("sub-agents", f"{_first_names([short_id(agent) for agent in session.agents])}: {usage}")
         table.add_row("with them", describe_usage(session.usage + session.usage_of_agents))
-    budget = f" of {rebuilt.window.budget:,}" if rebuilt.bounded else ""
+    budget = f" of {rebuilt.engine.budget:,}" if rebuilt.bounded else ""
     table.add_row("window", f"{tokens:,}{budget} tokens; {session.history_tokens:,} with all that was evicted")
+    if rebuilt.by_episode and rebuilt.bounded and (widening := rebuilt.window.room.widening):
+        table.add_row("room", widening)
     if rebuilt.by_episode and rebuilt.bounded and excess > 0:
         over = f"by {counted(excess, 'token')}; no pass may take: {rebuilt.window.pinned.explain()}"
         table.add_row("over", Text(printable(over), style="red"))

@@ -242,10 +242,11 @@ class _Run:
         cost = self._pricing.cost(use, self._material.output_tokens[number], call)
         cost += self._pricing.further(call) or Cost()
         self._filling.change(removed, entered)
-        if use.total > self._budget and not call.inherited:
+        budget = outcome.report.budget_used if outcome.report else self._budget
+        if use.total > budget and not call.inherited:
             latest = self._session.calls[number - 1].first if number else 0
             pinned = outcome.report.pinned if outcome.report else None
-            self._over[self._filling.why_over(self._budget, latest, call.first, pinned)] += 1
+            self._over[self._filling.why_over(budget, latest, call.first, pinned)] += 1
         if call.inherited:
             self._breaks_before = self._cache.prefix_breaks
         else:

@@ -39,8 +39,10 @@ class Studied:
     budget: int | None = None
 
     def under(self, settings: Settings) -> Settings:
-        """Return settings for the session: with its marks, and its budget if it has one."""
-        return replace(settings, annotate=self.annotate, tasks=self.tasks, budget=self.budget or settings.budget)
+        """Return settings for the session: with its marks, its budget if it has one, and its model's window."""
+        window = settings.window or self.subject.material.session.window or self.pricing.prices.window
+        budget = self.budget or settings.budget
+        return replace(settings, annotate=self.annotate, tasks=self.tasks, budget=budget, window=window)
 
     @property
     def inferred(self) -> bool:

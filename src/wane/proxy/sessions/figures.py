@@ -22,7 +22,7 @@ class Facts:
         api: name of the wire.
         model: the requested model.
         view: tokens of the view.
-        budget: tokens that it may hold.
+        budget: tokens that it may hold: those that were set, or more where what is fixed leaves too little (R22).
         history: tokens of the whole history, evicted or not.
         evicted: tokens that are not in the view.
         evicted_now: tokens that were evicted for this request.
@@ -62,15 +62,20 @@ class Facts:
 
     @property
     def advice(self) -> str:
-        """Which budget would help the session, and why; empty if the present one is enough."""
+        """Which budget would help the session, and why, or which one is used instead; empty if it is enough."""
         if self.thrashing is not None:
             return self.thrashing.warning
-        return "" if self.room is None else self.room.warning
+        return "" if self.room is None else self.room.remark
 
     @property
     def tight(self) -> bool:
         """Whether the budget leaves too little room."""
         return self.room is not None and self.room.tight
+
+    @property
+    def widened(self) -> bool:
+        """Whether passes work with a larger budget than was set."""
+        return self.room is not None and self.room.widened
 
 
 @dataclass(frozen=True, slots=True)

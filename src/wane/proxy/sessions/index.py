@@ -229,7 +229,7 @@ class SessionIndex:
             if 0 < len(cached.session.entries) == alignment.common:
                 equipped = self._equipped(wire, body, self._own(wire, body))
                 session = copy.deepcopy(cached.session, {id(wire): wire})
-                _, history = await _extended(session, equipped, arrivals, alignment)
+                _, history = await _extended(session, equipped, arrivals, alignment, str(body.get("model", "")))
                 return cached, equipped, session.fit(history, body)
         return None
 
@@ -305,7 +305,8 @@ class SessionIndex:
         if alignment.common:  # a new session has no cache yet that could have expired
             cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
         try:
-            records, history = await _extended(session, equipped, arrivals, alignment)
+            model = str(body.get("model", ""))
+            records, history = await _extended(session, equipped, arrivals, alignment, model)
             view = session.fit(history, equipped.body, cold=cold, reminds=not sender.compacts)
         except BaseException:
             # The session in memory has only part of the request; the stored one is consistent.
@@ -316,7 +317,7 @@ class SessionIndex:
         cached.requests += 1
         if not cached.title:
             cached.title = _title(arrivals)
-        _note_facts(cached, view, str(body.get("model", "")), finder.owner)
+        _note_facts(cached, view, model, finder.owner)
         return SessionTurn(finder.parentage, self._finished, cached, body, equipped, history, view, own)
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
@@ -357,12 +358,17 @@ def _note_facts(cached: CachedSession, view: RequestView, model: str, owner: str
     )
     cached.remark = ""
     cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now))
+    if before is None and session.chosen is not None:
+        _LOGGER.info("session %s: %s", cached.id, session.chosen)
     thrashes = facts.thrashing is not None and (before is None or before.thrashing is None)
     tightens = facts.tight and (before is None or not before.tight)
+    widens = facts.widened and (before is None or not before.widened)
     if thrashes or tightens:
         _LOGGER.warning("session %s: %s", cached.id, facts.advice)
     elif shortfall and (before is None or before.satisfied):
         _LOGGER.warning("session %s: the view is over its budget: %s", cached.id, shortfall)
+    elif widens:
+        _LOGGER.info("session %s: %s", cached.id, facts.advice)
 
 
 def _title(arrivals: Sequence[Arrival]) -> str:
@@ -381,10 +387,10 @@ def _arrivals(wire: Wire, body: Body) -> list[Arrival]:
 
 
 async def _extended(
-    session: Session, equipped: Equipped, arrivals: Sequence[Arrival], alignment: Alignment
+    session: Session, equipped: Equipped, arrivals: Sequence[Arrival], alignment: Alignment, model: str
 ) -> tuple[list[Record], FullHistory]:
     """Take in a request; return the records of it, and the whole history."""
-    records = [*session.setup(equipped), *session.amend(session.edits(arrivals, alignment))]
+    records = [*session.setup(equipped, model), *session.amend(session.edits(arrivals, alignment))]
     entries: list[Entry] = []
     message_records: list[Record] = []
     for arrival in arrivals[len(session.entries) :]:

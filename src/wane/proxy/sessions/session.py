@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wane.account import parts_of, usage_of
+from wane.budgets import AutoBudget, choose_budget
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.history import History
@@ -30,7 +31,7 @@ from wane.journal import (
     spent_call,
     spent_note,
 )
-from wane.prices import NO_USAGE, TokenUsage, at_tier, bill_of, prices_of
+from wane.prices import NO_USAGE, TokenUsage, at_tier, bill_of, price_step, window_of
 from wane.proxy import jsons
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
 from wane.proxy.sessions.messages import (
@@ -93,12 +94,12 @@ class Session:
         history: the history that they stand for.
         used: usage of its rounds, as the provider reported it.
         costs: what they cost.
+        chosen: the budget `auto` that was chosen in this process, with its reason; None if none was.
     """
 
     def __init__(self, wire: Wire, settings: ContextSettings, root: str, *, infer: bool) -> None:
         self.wire = wire
         self.root = root
-        self.budget = settings.budget
         self.infer = infer or settings.annotate == "infer"
         self.entries = Entries(root)
         self.rounds = UnseenRounds(wire)
@@ -109,6 +110,7 @@ class Session:
         self.used = NO_USAGE
         self.costs = SavingsMeter()
         self._settings = settings
+        self.chosen: AutoBudget | None = None
         self._edited: set[int] = set()  # entries
         self._anchored = -1  # number of items in the history at the last report
         self._replying = False  # whether a reply has had a round and is not complete
@@ -116,6 +118,11 @@ class Session:
         # While following records: entries whose messages are still missing, and how many the first of them has so far.
         self._due: deque[Entry] = deque()
         self._followed = 0
+
+    @property
+    def budget(self) -> int:
+        """Tokens that the view may hold now; see `Engine.budget`."""
+        return self.engine.budget
 
     @property
     def cut_short(self) -> bool:
@@ -153,13 +160,22 @@ class Session:
                 self.entries.renew(edit.number, edit.digest, edit.tokens)
         return [edits_note(edits)] if edits else []
 
-    def setup(self, equipped: Equipped) -> list[Record]:
-        """Take in the tokens of a request besides its messages, own tools included; return records of the change."""
+    def setup(self, equipped: Equipped, model: str) -> list[Record]:
+        """Take in the tokens of a request besides its messages, own tools included; return records of the change.
+
+        Args:
+            equipped: the request.
+            model: the model that it asks, whose window counts if the settings name none (R22).
+        """
         settings = self.history.settings
         overhead = chars(jsons.dumps(self.wire.fixed(equipped)).decode("utf-8", "replace"))
         if settings.strategy and abs(overhead - settings.overhead) <= 0.02 * overhead:
             overhead = settings.overhead  # a small change is not worth a record
-        self.history.configure(replace(self._config, overhead=overhead, required=settings.required))
+        window = self._settings.window or window_of(model)
+        if self._settings.auto and self.chosen is None and not self.engine.item_count:
+            self.chosen = choose_budget(window=window, step=price_step(model), fixed=overhead)
+            self._config = replace(self._config, budget=self.chosen.tokens)
+        self.history.configure(replace(self._config, overhead=overhead, required=settings.required, window=window))
         return self.history.drain()
 
     def take(self, arrival: Arrival) -> tuple[Entry, list[Record]]:
@@ -228,10 +244,9 @@ class Session:
     def room(self, model: str) -> Room | None:
         """Return the room that the budget leaves, with the size of the model's window if that is known."""
         room = self.engine.room
-        prices = prices_of(model)
-        if room is None or prices is None:
+        if room is None or room.window is not None:
             return room
-        return replace(room, window=prices.window)
+        return replace(room, window=window_of(model))
 
     def _fitted(
         self, history: FullHistory, body: Body, extra: int, *, cold: bool
@@ -357,6 +372,8 @@ class Session:
                 self._follow_note(record)
             elif isinstance(record, UsageRecord):
                 self._take_usage(usage_of(record), record.model)
+            elif isinstance(record, ConfigRecord) and self._settings.auto and record.strategy:
+                self._config = replace(self._config, budget=record.budget)
             self.history.follow(record)
         self.history.drain()  # these are stored already
         costs.followed = costs.money.minus(own)

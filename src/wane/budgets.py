@@ -1,0 +1,61 @@
+"""The budget `auto`: one number from what is known of a model and of a session, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from wane.core import DEFAULT_BUDGET, Room
+
+AUTO: Final = "auto"
+"""What a user writes for it."""
+
+OF_WINDOW: Final = 0.8
+"""Share of the model's window that it may take: the answer, and what comes between two passes, need the rest."""
+
+OF_STEP: Final = 0.9
+"""Share of a price step that it may take, so that a request seldom passes the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutoBudget:
+    """A budget that was chosen.
+
+    Attributes:
+        tokens: the budget.
+        reason: why it is this one, in a few words.
+    """
+
+    tokens: int
+    reason: str
+
+    def __str__(self) -> str:
+        """Return it as a line."""
+        return f"budget auto: {self.tokens:,} tokens, {self.reason}"
+
+
+def is_auto(budget: object) -> bool:
+    """Whether a user wrote `auto` for a budget."""
+    return isinstance(budget, str) and budget.strip().lower() == AUTO
+
+
+def choose_budget(*, window: int | None = None, step: int | None = None, fixed: int = 0) -> AutoBudget:
+    """Return the budget `auto`.
+
+    It is the default, or more where what no pass may take would fill too much of that (`Room.advised`); but it stays
+    below the size from which a request costs more for each token, and within the window.
+
+    Args:
+        window: tokens of the model's window; None if unknown.
+        step: input tokens above which the price of a whole request rises; None if there is no such step.
+        fixed: tokens that no pass may take (R22), as far as they are known.
+    """
+    budget, reason = DEFAULT_BUDGET, "the default"
+    easy = Room(budget, fixed).advised
+    if easy > budget:
+        budget, reason = easy, f"2.5 times the {fixed:,} that never leave"
+    if step is not None and budget > OF_STEP * step:
+        budget, reason = round(OF_STEP * step), f"below the price step at {step:,}"
+    if window is not None and budget > OF_WINDOW * window:
+        budget, reason = max(1, round(OF_WINDOW * window)), f"{OF_WINDOW:.0%} of the window of {window:,}"
+    return AutoBudget(budget, reason)
