@@ -27,7 +27,7 @@ from wane.journal import NoteRecord, read
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
 
 NOTE = re.compile(r"\[Automatic note[^]]*")
-WIDENED = "Budget 4,000; "
+WIDENED = "Budget 3,000; "
 
 
 @pytest.mark.full
@@ -274,19 +274,19 @@ def test_other_strategies_have_no_episodes(served: Serve, project: Path, strateg
 
 
 def test_too_little_room_is_warned_of_once_for_each_budget(served: Serve, project: Path) -> None:
-    with working(served, project, [*task(0), *task(1), Reply("Done."), Reply("Done.")], budget=4_000) as at:
+    with working(served, project, [*task(0), *task(1), Reply("Done."), Reply("Done.")], budget=3_000) as at:
         assert at.session.warnings == [], "the tools are not known yet"
         at.run("go", "on")
         room = at.session.room
         assert room is not None
         (warned,) = at.of(Warned)
         assert warned.text.startswith(WIDENED)
-        assert warned.text == room.remark
+        assert " of it cannot be evicted; working with 3," in warned.text
         at.session.set_budget(room.advised)
         at.run("on")
         assert at.session.room is not None
         assert not at.session.room.tight
-        at.session.set_budget(4_000)
+        at.session.set_budget(3_000)
         resumed = at.resume()
         assert resumed.warnings[-1].startswith(WIDENED)
         resumed.manage(on=False)
