@@ -113,6 +113,7 @@ FLOORS: dict[str, set[str]] = {
         "testing",
     },
     "cli": {
+        "prices",
         "savings",
         "budgets",
         "rewrites",

@@ -156,7 +156,7 @@ def test_an_agent_has_its_input_output_and_exit_code(
     page, figures, session = done.stderr.splitlines()
     assert re.fullmatch(r"wane: this run's page, until claude ends: http://127\.0\.0\.1:\d+/wane/", page)
     assert figures.startswith("wane: 1 request; the view held ")
-    assert figures.endswith(" of 20,000 tokens at most, 0 were evicted; cost unknown")
+    assert figures.endswith(" of 20,000 tokens at most, 0 were evicted; cost unknown (no price is known for m)")
     told = re.fullmatch(r"wane: session (\w+): (wane show \1) prints it, (wane view \1) shows it as a page", session)
     assert told is not None
     for shown in (told[2], f"{told[3]} --output view.html"):

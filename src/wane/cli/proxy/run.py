@@ -20,6 +20,7 @@ from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
+from wane.prices import prices_of
 from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import agent_of
 from wane.proxy.sessions.figures import SessionStatus
@@ -161,6 +162,9 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
             line += f"; {effect}"
     elif total.account.calls:
         line += f"; {total.account.describe()}"
+    unpriced = sorted({status.facts.model for status in sessions if prices_of(status.facts.model) is None})
+    if total.account.calls and unpriced:
+        line += f" (no price is known for {', '.join(unpriced)})"
     if agents:
         of_agents = sum((status.own_money for status in agents), Money()).account
         line += f"; {counted(len(agents), 'sub-agent')} among them: {of_agents.describe()}"
