@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 
 from tests.lives import live
 from tests.strategies import Scenario, scenarios
 from wane import ContextWindow, Item, Kind, Policy, Room
-from wane.core import Standing
+from wane.core import EvictedIndex, Standing, Step
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.room import EASY, share_of
 
@@ -112,6 +114,26 @@ def test_a_report_says_that_another_budget_was_used() -> None:
         "Budget 1,000; 950 of it cannot be evicted; working with 1,350. Nothing had to go: the view holds 1,310 "
         "tokens, within the budget of 1,350."
     )
+
+
+def test_an_index_is_never_over_its_share_by_any_count() -> None:
+    policy = Policy(index_share=0.1, low_water=0.5, guard=0.0)
+    for reported in (400, 800, 1_600):
+        window = ContextWindow(1_000, policy)
+        window.extend([Item(Kind.USER, 10), Item(Kind.TEXT, 790)])
+        window.fit()
+        window.observe(reported)
+        window.extend([Item(Kind.USER, 10), Item(Kind.TEXT, 1_500), Item(Kind.USER, 10), Item(Kind.TEXT, 10)])
+        limits: list[int] = []
+
+        def write(_: Sequence[Step], limit: int, limits: list[int] = limits) -> EvictedIndex:
+            limits.append(limit)
+            return EvictedIndex("x", limit, 0)
+
+        report = window.fit(write_index=write)
+        assert report.index is not None
+        assert 0 < report.index.tokens == limits[0] <= 100
+        assert window.accounting.scaled(report.index.tokens) <= 100
 
 
 def test_a_strict_budget_with_less_room_than_the_default_is_tight() -> None:

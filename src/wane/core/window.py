@@ -424,11 +424,14 @@ class ContextWindow:
         """
         accounting, policy = self.accounting, self.policy
         before = accounting.total
-        room = self.room
-        budget = room.used
+        budget, widened = self._budget, None
+        if self._may_widen():
+            room = self.room
+            budget = room.used
+            widened = room if room.widened else None
         target = budget * policy.low_water
         ran = before > budget or (cold and policy.evict_when_cold and before > target)
-        trace = self._pass(budget, room.fixed, write_index) if ran else ()
+        trace = self._pass(budget, self._fixed_tokens(), write_index) if ran else ()
         accounting.mark_sent()
         after = accounting.total
         satisfied = after <= budget
@@ -445,8 +448,26 @@ class ContextWindow:
             pinned=None if satisfied else self.pinned,
             policy=policy,
             index=self._index,
-            room=room if room.widened else None,
+            room=widened,
         )
+
+    def _may_widen(self) -> bool:
+        """Whether the room may be less than `min_room`; most requests need not know it itself, which takes longer."""
+        share = self._policy.min_room
+        if not share or self._policy.prologue == "whole":
+            return share > 0
+        accounting = self.accounting
+        # At most this is fixed: the numbers of the room are rounded one by one.
+        fixed = (accounting.overhead + sum(self._fixed.values())) * accounting.ratio + accounting.drift
+        return self._budget - fixed - len(self._fixed) < self._budget * share
+
+    def _fixed_tokens(self) -> int:
+        """Tokens that no pass may ever take: `Room.fixed`, without the time to make one."""
+        scaled, fixed = self.accounting.scaled, self._fixed
+        tokens = max(0, self.accounting.beside + scaled(fixed[Kind.SYSTEM]))
+        for kind in (Kind.USER, Kind.NOTICE, Kind.CALL):
+            tokens += scaled(fixed[kind])
+        return tokens + scaled(self._graph.prologue_tokens)
 
     def _pass(self, budget: int, fixed: int, write_index: IndexWriter | None) -> tuple[Step, ...]:
         """Run a pass, and replace the index of what has left the view."""
@@ -454,7 +475,9 @@ class ContextWindow:
         index = self._index
         self._show(None)
         trace = self._eviction.run(policy, budget, fixed)
-        room = int(min(policy.index_limit(budget), budget - accounting.total) / accounting.ratio)
+        limit = policy.index_limit(budget)
+        # It may not be over its share by either count, the provider's or that of its writer.
+        room = min(limit, int(min(limit, budget - accounting.total) / accounting.ratio))
         if write_index is not None and any(step.removed for step in trace):
             index = write_index(trace, room) if room > 0 else None
         # The last index may have been written under another budget, and be too large now.
@@ -566,8 +589,7 @@ class ContextWindow:
             raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items of its message")
         if (item.person or item.loads) and item.kind is not Kind.RESULT:
             raise HistoryError(f"item {self._count} is a {item.kind.value}; only a result is a person's or loads tools")
-        names: tuple[object, ...] = (item.loads, item.withdraws)
-        if any(isinstance(tools, str) for tools in names):
+        if (item.loads or item.withdraws) and _names_by_text(item.loads, item.withdraws):
             raise HistoryError(f"item {self._count} names tools by a text; give a tuple of their names")
         if item.kind is Kind.RESULT and (item.call_id is None or item.call_id not in self._calls):
             raise HistoryError(
@@ -725,3 +747,7 @@ class ContextWindow:
             assert item.call_id is not None
             self._calls.setdefault(item.call_id, []).append(OpenCall(owner, rank, index))
             owner.open_calls += 1
+
+
+def _names_by_text(*names: object) -> bool:
+    return any(isinstance(tools, str) for tools in names)
