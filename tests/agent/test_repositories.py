@@ -39,6 +39,7 @@ def guard(directory: Path) -> RepositoryGuard:
         "core.fsmonitor", "core.sshCommand", "core.worktree", "core.attributesFile", "diff.external", "diff.x.textconv",
         "filter.x.clean", "include.path", "includeIf.gitdir:/.path", "log.showSignature", "gpg.program", "core.pager",
         "remote.origin.promisor", "extensions.partialClone", "format.pretty", "a.b",
+        "lfs.extension.foo.clean", "lfs.customtransfer.x.path", "blame.ignoreRevsFile",
     ],
 )  # fmt: skip
 def test_a_setting_that_may_start_a_program_or_leads_outside_asks(setting: str, repository: Path) -> None:

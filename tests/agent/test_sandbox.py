@@ -165,6 +165,39 @@ def test_a_socket_in_the_directory_is_out_of_reach(sandbox: Sandbox, directory: 
         assert is_reached(server)
 
 
+@pytest.mark.skipif(not os.path.exists(PYTHON), reason=f"no {PYTHON}, which sends to sockets")
+def test_no_pair_of_sockets_sends_to_another(sandbox: Sandbox, directory: Path) -> None:
+    program = 'import socket; socket.socketpair(type=socket.SOCK_DGRAM)[0].sendto(b"x", "socket")'
+    line = f"{PYTHON} -c '{program}'"
+    with contextlib.chdir(directory), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind("socket")
+        server.settimeout(0.2)
+        run_confined(sandbox, line)
+        with pytest.raises(TimeoutError):
+            server.recv(1)
+        run_freely(directory, line)
+        assert server.recv(1) == b"x"
+
+
+def test_a_pair_of_streams_is_allowed(sandbox: Sandbox) -> None:
+    if not os.path.exists(PYTHON):
+        pytest.skip(f"no {PYTHON}")
+    assert run_confined(sandbox, f"{PYTHON} -c 'import socket; socket.socketpair(); print(1)'") == "1"
+
+
+def test_the_kernels_settings_cannot_be_opened_to_write(sandbox: Sandbox) -> None:
+    # Opened and closed, not written: outside of the sandbox root may do that.
+    line = "(exec 3>> /proc/sys/vm/swappiness) 2>/dev/null && echo open || echo closed"
+    assert run_confined(sandbox, line) == "closed"
+
+
+def test_all_temporary_folders_together_are_limited(sandbox: Sandbox) -> None:
+    line = "for folder in /dev /dev/shm; do head -c 300000000 /dev/zero > $folder/made; done 2>/dev/null; du -cm /dev"
+    told = run_confined(sandbox, line)
+    size = [int(row.split()[0]) for row in told.splitlines() if row.endswith("total")]
+    assert not size or size[0] <= 260, told
+
+
 def test_other_processes_are_out_of_reach(sandbox: Sandbox, directory: Path) -> None:
     with subprocess.Popen(["sleep", "60"], env={"MARK": KEY, "PATH": os.environ["PATH"]}) as other:
         try:

@@ -33,7 +33,9 @@ _HARMLESS: Final = re.compile(
     | branch\..+ | submodule\..+\.(url | active | branch | ignore) | submodule\.active
     | (user | author | committer)\.(name | email | signingkey)
     | (pull | push | fetch | rebase | rerere | color | column | advice | init | gc | pack | index | feature | status
-      | i18n | maintenance | lfs | gitflow | gui | blame | checkout | worktree | transfer | receive)\..+
+      | i18n | maintenance | gitflow | gui | checkout | worktree | transfer | receive)\..+
+    | lfs\.(repositoryformatversion | (.+\.)?(access | locksverify))
+    | blame\.(blankboundary | coloring | date | showemail | showroot | markunblamablelines | markignoredlines)
     | merge\.[a-z]+ | tag\.(gpgsign | sort) | commit\.(gpgsign | verbose | cleanup)
     | log\.(date | decorate | abbrevcommit | follow | graphcolors | mailmap | initialdecorationset)
     | diff\.(algorithm | colormoved | colormovedws | context | interhunkcontext | renames | renamelimit | mnemonicprefix

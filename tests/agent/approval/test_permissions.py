@@ -329,3 +329,23 @@ def test_a_rule_that_denies_and_a_missing_directory_hold_for_commands_that_only_
     ) == [False, True]
     assert not asked.requests, "a denied command is not asked for"
     assert allowed(Permissions(asked), "ls") == [False]
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("ln -s ../outside q; cat q", True),
+        ("cat keep; ln -s ../outside q", False),
+        ("cat keep | ln -s ../outside q", True),
+        ("for n in 1 2; do cat q; ln -s ../outside q; done", True),
+        ("ln -s ../outside q; echo done", False),
+        ("ln -s ../outside q; git status --short", False),
+    ],
+)
+def test_a_name_is_not_read_unasked_once_another_part_may_have_changed_it(
+    line: str, asks: bool, repository: Path
+) -> None:
+    (repository / "keep").write_text("kept")
+    asked = Asked(NO)
+    permissions = Permissions(asked, allow=[Rule("ln *")], surroundings=surroundings(repository))
+    assert allowed(permissions, line) == [not asks]

@@ -97,7 +97,23 @@ def readings(line: Line, surroundings: Surroundings) -> dict[ShellPart, Reading]
         walk.follow(line.script, _Here(frozenset({str(surroundings.directory)})))
     except (_AsksError, OSError, ValueError):
         return asking
-    return {part: walk.readings.get(part, Reading.ASKS) for part in parts}
+    judged = {part: walk.readings.get(part, Reading.ASKS) for part in parts}
+    # Beside a part that may change files, a name may lead elsewhere by the time when it is read: after `ln`, or `git
+    # checkout`. The user who allowed that part has not seen the other one.
+    first = next((number for number, part in enumerate(parts) if judged[part] is Reading.ASKS), len(parts))
+    if first < len(parts) and not _is_sequence(line.script):
+        first = 0
+    for part in parts[first:]:
+        if part in walk.naming:
+            judged[part] = min(judged[part], Reading.SANDBOXED)
+    return judged
+
+
+def _is_sequence(script: Script) -> bool:
+    """Whether the commands run one after the other, each once at most."""
+    if isinstance(script, Simple):
+        return not script.nested
+    return script.form in (Form.LIST, Form.CHAIN) and all(map(_is_sequence, script.children))
 
 
 def _changes_shell(script: Script) -> bool:
@@ -142,6 +158,8 @@ class _Argument:
 class _Walk:
     surroundings: Surroundings
     readings: dict[ShellPart, Reading] = field(default_factory=dict)
+    naming: set[ShellPart] = field(default_factory=set)
+    names_file: bool = False
     root: str = field(init=False)
     commands: int = 0
 
@@ -220,6 +238,7 @@ class _Walk:
         try:
             if here.asks:
                 raise _AsksError
+            self.names_file = bool(command.redirections)
             arguments = [argument for word in command.words for argument in self._expanded(word, here)]
             plain = here.plain and all(argument.literal for argument in arguments)
             starts = here.starts
@@ -228,6 +247,8 @@ class _Walk:
             else:
                 self._judge(arguments, here.starts)
             self._note(part, Reading.PLAIN if plain else Reading.SANDBOXED)
+            if self.names_file:
+                self.naming.add(part)
             return starts
         except (_AsksError, OSError, ValueError):
             self._note(part, Reading.ASKS)
@@ -484,8 +505,10 @@ class _Walk:
             case "text" | "mark" | "pattern" | "pair":
                 return True
             case "path" | "patterns" | "tested":
+                self.names_file = True
                 return self._is_below(text, starts)
             case "tree":
+                self.names_file = True
                 return self._is_below(text, starts) and all(self._is_closed(start, text) for start in starts)
             case "format":
                 return not _SIGNATURE.search(text)

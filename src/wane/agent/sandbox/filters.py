@@ -126,7 +126,7 @@ _NAMESPACES: Final = 0x7E02_0000
 _FILE_FLAGS: Final = (0x4008_6602, 0x401C_5820)
 """Requests of `ioctl` that set a file's flags, for which a file need only be readable."""
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 _NUMBER, _MACHINE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in what the kernel shows to a filter
 _ALLOW, _NOT_PERMITTED, _UNKNOWN = 0x7FFF_0000, 0x0005_0001, 0x0005_0026  # EPERM, ENOSYS
 _AF_UNIX: Final = 1
@@ -161,7 +161,11 @@ def build_filter(machine: str, *, landlock: int | None = None, network: bool = F
     code += _unless(_CLONE[column], _FIRST, [_step(_ANY_BIT, _NAMESPACES, 0, 1), _step(_RETURN, _NOT_PERMITTED)])
     code += _unless(_PRLIMIT[column], _FIRST, [_step(_EQUAL, 0, 1, 0), _step(_RETURN, _NOT_PERMITTED)])
     if not network:
-        code += _unless(_SOCKETPAIR[column], _FIRST, [_step(_EQUAL, _AF_UNIX, 1, 0), _step(_RETURN, _NOT_PERMITTED)])
+        tests = [_step(_EQUAL, _AF_UNIX, 1, 0), _step(_RETURN, _NOT_PERMITTED)]
+        # A pair of datagram sockets (or raw ones) sends to any address.
+        tests += [_step(_LOAD, _SECOND), _step(_AND, 0xF), _step(_EQUAL, 1, 2, 0), _step(_EQUAL, 5, 1, 0)]
+        tests += [_step(_RETURN, _NOT_PERMITTED)]
+        code += _unless(_SOCKETPAIR[column], _FIRST, tests)
     if landlock is not None:
         tests = [step for flag in _FILE_FLAGS for step in (_step(_EQUAL, flag, 0, 1), _step(_RETURN, _NOT_PERMITTED))]
         code += _unless(_IOCTL[column], _SECOND, tests)

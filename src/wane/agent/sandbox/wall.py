@@ -264,7 +264,7 @@ class Sandbox:
         programs = [path for path in system if os.path.exists(path)]
         for entry in environ.get("PATH", os.defpath).split(os.pathsep):
             real = Path(os.path.realpath(entry)) if os.path.isabs(entry) else None
-            if real is None or not real.is_dir() or holds_home(real) or self.directory.is_relative_to(real):
+            if real is None or not os.path.isdir(real) or holds_home(real) or self.directory.is_relative_to(real):
                 continue
             if not any(real.is_relative_to(path) for path in (*programs, str(self.directory))):
                 programs.append(str(real))
@@ -274,7 +274,8 @@ class Sandbox:
         argv = [self.program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
         argv += ["--cap-drop", "ALL", "--hostname", "sandbox", *(["--share-net"] if network else [])]
         argv += ["--proc", "/proc"] if self.has_proc else ["--tmpfs", "/proc"]
-        argv += ["--dev", "/dev", *([] if allowed else ["--size", str(_TEMPORARY)]), "--tmpfs", _PRIVATE]
+        size = [] if allowed else ["--size", str(_TEMPORARY)]
+        argv += ["--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", _PRIVATE]  # noqa: S108 - its own
         for path in _SYSTEM:
             if os.path.islink(path):
                 argv += ["--symlink", os.readlink(path), path]
@@ -293,7 +294,9 @@ class Sandbox:
         if allowed:
             argv += ["--bind", str(self.directory), str(self.directory)]
         # Private folders are not listed to be written, so what is above them is read-only, too.
-        argv += ["--remount-ro", "/", "--chdir", str(self.directory), "--seccomp", "{filter}", "--"]
+        # Root may write to the kernel's settings in /proc/sys, which are not of the namespace.
+        argv += [word for path in ("/dev", "/proc", "/") for word in ("--remount-ro", path)]
+        argv += ["--chdir", str(self.directory), "--seccomp", "{filter}", "--"]
         if allowed:
             return [*argv, "/bin/sh", "-c", command]
         # Counted for the sandbox alone if it is set inside.

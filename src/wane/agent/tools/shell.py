@@ -122,13 +122,15 @@ class _SandboxedToolset(ShellToolset[Any]):
         """
         if sys.platform == "win32":
             return await super().shell(ctx, command, mode=mode, timeout=timeout)
+        # Taken first: what is refused below must not leave a clearance for another call.
+        allowed = self._cleared.take(ctx.tool_call_id)
         self._check_command(command)
         wait = self._default_timeout if timeout is None else timeout
         if not 0 < wait <= MAX_WAIT:
             raise ModelRetry(f"timeout is {wait:g}; it must be above 0 and at most {MAX_WAIT:g} seconds")
         directory = Path(tempfile.mkdtemp(prefix="wane-shell-"))
         try:
-            spec, environ = self._specification(command, directory, allowed=self._cleared.take(ctx.tool_call_id))
+            spec, environ = self._specification(command, directory, allowed=allowed)
             tied = mode == "foreground" or spec["alone"]
             log, status = directory / "output.log", directory / "status.json"
             log.touch(mode=0o600)
