@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
+from wane.core import Policy
 from wane.core.errors import FormatError, JournalError, MissingExtraError
 from wane.lab.overview.figures import SessionFigures, figures_of
 from wane.lab.readers import read_session
@@ -72,7 +73,7 @@ class Terms:
     @property
     def key(self) -> str:
         """A text that differs where the figures of a file may differ."""
-        return f"{FORM} {_version('wane')} {_version('genai-prices')} {self.budget} {self.price}"
+        return f"{FORM} {_version('wane')} {_version('genai-prices')} {self.budget} {self.price} {Policy()}"
 
 
 class FigureStore:
