@@ -111,7 +111,10 @@ def run(
         (["run", "--wrong", "--", "claude"], "unknown option --wrong. See wane run --help"),
         (["run", "--listen", "0.0.0.0:8701", "--", "claude"], "or use wane proxy, which asks for a token there"),
         (["run", "--api", "mine", "--", "x"], "--api"),
-        (["run", "--", "sh"], "Wane does not know sh (it knows claude, codex, gemini, opencode, pi)"),
+        (
+            ["run", "--", "sh"],
+            "Wane does not know sh (it knows claude, codex, gemini, opencode, pi, copilot, qwen, kimi, cline)",
+        ),
         (
             ["run", "--store", "disk", "--no-store", "--upstream", "http://127.0.0.1:1", "--api=openai", "--", "sh"],
             "both",

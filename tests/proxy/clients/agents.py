@@ -49,6 +49,48 @@ class GeminiHands:
 
 
 @dataclass(frozen=True)
+class CopilotHands:
+    work: Path
+
+    def read(self, path: str) -> Call:
+        return Call("view", {"path": str(self.work / path)})
+
+    def run(self, command: str) -> Call:
+        return Call("bash", {"command": command, "description": "Runs it."})
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return Call("edit", {"path": str(self.work / path), "old_str": old, "new_str": new})
+
+
+@dataclass(frozen=True)
+class QwenHands:
+    work: Path
+
+    def read(self, path: str) -> Call:
+        return Call("read_file", {"file_path": str(self.work / path)})
+
+    def run(self, command: str) -> Call:
+        return Call("run_shell_command", {"command": command, "is_background": False})
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return Call("edit", {"file_path": str(self.work / path), "old_string": old, "new_string": new})
+
+
+@dataclass(frozen=True)
+class KimiHands:
+    work: Path
+
+    def read(self, path: str) -> Call:
+        return Call("Read", {"path": str(self.work / path)})
+
+    def run(self, command: str) -> Call:
+        return Call("Bash", {"command": command})
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return Call("Edit", {"path": str(self.work / path), "old_string": old, "new_string": new})
+
+
+@dataclass(frozen=True)
 class OpenCodeHands:
     work: Path
 
@@ -289,6 +331,115 @@ class OpenCode(CodingAgent):
         with closing(sqlite3.connect(home / ".local" / "share" / "opencode" / "opencode.db")) as database:
             rows = database.execute("select data from part order by id").fetchall()
         return [json.loads(row[0]) for row in rows]
+
+
+@dataclass(frozen=True)
+class Copilot(CodingAgent):
+    """Copilot CLI, with a provider of the user's own."""
+
+    kind: str
+    api: str = "completions"
+    model: str = "gpt-4.1"
+    package: Package = install.COPILOT
+    budget: int = 24_000  # of which 13,000 are its own instructions and tools
+
+    def hands(self, work: Path) -> Hands:
+        return CopilotHands(work)
+
+    def environ(self, upstream: str) -> Mapping[str, str]:
+        names = ("BASE_URL", "TYPE", "API_KEY", "WIRE_API")
+        base = upstream if self.kind == "anthropic" else f"{upstream}/v1"
+        provider = dict(zip(names, (base, self.kind, KEY, self.api), strict=True))
+        environ = {f"COPILOT_PROVIDER_{name}": value for name, value in provider.items()}
+        return {**environ, "COPILOT_MODEL": self.model, "COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false"}
+
+    def command(self, prompt: str, turn: int) -> list[str]:
+        options = ["--allow-all-tools", "--allow-all-paths", "--output-format", "json"]
+        return [*(["--continue"] if turn else []), *options, "-p", prompt]
+
+    def answer(self, output: str) -> str:
+        events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        return str([event["data"]["content"] for event in events if event["type"] == "assistant.message"][-1])
+
+    def transcript(self, home: Path) -> list[Any]:
+        return [line["data"] for line in _lines(home / ".copilot") if "message" in line.get("type", "")]
+
+
+@dataclass(frozen=True)
+class QwenCode(CodingAgent):
+    login: str
+    package: Package = install.QWEN
+    budget: int = 32_000  # of which 21,000 are its own instructions and tools
+
+    def hands(self, work: Path) -> Hands:
+        return QwenHands(work)
+
+    def environ(self, upstream: str) -> Mapping[str, str]:
+        if self.login == "anthropic":
+            names, base = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL"), upstream
+        else:
+            names, base = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"), f"{upstream}/v1"
+        return dict(zip(names, (KEY, base, "scripted"), strict=True))
+
+    def prepare(self, home: Path, upstream: str) -> None:
+        settings = {"general": {"enableAutoUpdate": False}, "privacy": {"usageStatisticsEnabled": False}}
+        (home / ".qwen").mkdir()
+        (home / ".qwen" / "settings.json").write_text(json.dumps(settings))
+
+    def command(self, prompt: str, turn: int) -> list[str]:
+        return [
+            *(["-c"] if turn else []),
+            "--auth-type",
+            self.login,
+            "--yolo",
+            "--output-format",
+            "stream-json",
+            prompt,
+        ]
+
+    def answer(self, output: str) -> str:
+        return str(json.loads(output.strip().splitlines()[-1])["result"])
+
+    def transcript(self, home: Path) -> list[Any]:
+        return [line["message"] for line in _lines(home / ".qwen" / "projects") if "message" in line]
+
+
+@dataclass(frozen=True)
+class KimiCode(CodingAgent):
+    kind: str
+    package: Package = install.KIMI
+    budget: int = 36_000  # of which 22,000 are its own instructions and tools
+
+    def hands(self, work: Path) -> Hands:
+        return KimiHands(work)
+
+    def environ(self, upstream: str) -> Mapping[str, str]:
+        base = ("ANTHROPIC_BASE_URL", upstream) if self.kind == "anthropic" else ("OPENAI_BASE_URL", f"{upstream}/v1")
+        return {"KIMI_DISABLE_TELEMETRY": "1", "KIMI_CODE_NO_AUTO_UPDATE": "1", base[0]: base[1]}
+
+    def prepare(self, home: Path, upstream: str) -> None:
+        config = f'''
+default_model = "m"
+[providers.p]
+type = "{self.kind}"
+api_key = "{KEY}"
+[models.m]
+provider = "p"
+model = "scripted"
+max_context_size = 200000
+'''
+        (home / ".kimi-code").mkdir()
+        (home / ".kimi-code" / "config.toml").write_text(config)
+
+    def command(self, prompt: str, turn: int) -> list[str]:
+        return [*(["-c"] if turn else []), "--output-format", "stream-json", "-p", prompt]
+
+    def answer(self, output: str) -> str:
+        events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        return str([event["content"] for event in events if event["role"] == "assistant" and event.get("content")][-1])
+
+    def transcript(self, home: Path) -> list[Any]:
+        return list(_lines(home / ".kimi-code" / "sessions"))
 
 
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:

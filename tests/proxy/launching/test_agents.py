@@ -10,8 +10,20 @@ from typing import Any
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.proxy.agents.base import GOOGLE, AgentCommand, Start, around_proxies, openai_base
-from wane.proxy.agents.known import ClaudeCode, Codex, GeminiCli, OpenCode, OtherAgent, Pi, agent_of
+from wane.proxy.agents.base import GOOGLE, OPENAI, AgentCommand, Start, around_proxies, openai_base
+from wane.proxy.agents.known import (
+    ClaudeCode,
+    Cline,
+    Codex,
+    Copilot,
+    GeminiCli,
+    KimiCode,
+    OpenCode,
+    OtherAgent,
+    Pi,
+    QwenCode,
+    agent_of,
+)
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.settings import Timeouts, UpstreamUrl
 
@@ -51,6 +63,10 @@ def started(agent: Any, how: AgentCommand) -> Start:
         ("./pi", Pi),
         ("gemini", GeminiCli),
         ("opencode", OpenCode),
+        ("copilot", Copilot),
+        ("qwen", QwenCode),
+        ("kimi", KimiCode),
+        ("cline", Cline),
         ("aider", OtherAgent),
         ("claude-2", OtherAgent),
     ],
@@ -339,6 +355,115 @@ def test_opencode_that_would_ask_elsewhere_cannot_be_run(home: Path) -> None:
     with pytest.raises(ConfigError, match="login with ChatGPT"):
         started(OpenCode(), command(home, "-m", "openai/gpt-6.1-sol"))
     assert started(OpenCode(), command(home, "-m", "anthropic/x")).environ
+
+
+# Copilot CLI
+
+
+@pytest.mark.parametrize(("kind", "base"), [(None, f"{PROXY}/v1"), ("openai", f"{PROXY}/v1"), ("anthropic", PROXY)])
+def test_copilot_is_told_by_the_variable_of_its_provider(home: Path, kind: str | None, base: str) -> None:
+    upstream = "https://api.anthropic.com" if kind == "anthropic" else "https://mine.test/v1"
+    environ = {"COPILOT_PROVIDER_BASE_URL": upstream, **({"COPILOT_PROVIDER_TYPE": kind} if kind else {})}
+    how = command(home, "-p", "Hi", environ=environ)
+    assert Copilot().upstream(how) == upstream
+    assert started(Copilot(), how) == Start(environ={"COPILOT_PROVIDER_BASE_URL": base})
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({}, "it asks GitHub, whose API Wane does not support, unless COPILOT_PROVIDER_BASE_URL names"),
+        ({"COPILOT_PROVIDER_TYPE": "azure"}, "COPILOT_PROVIDER_TYPE is azure"),
+        ({"COPILOT_PROVIDER_TRANSPORT": "websockets"}, "asks for web sockets"),
+    ],
+)
+def test_copilot_that_would_ask_otherwise_cannot_be_run(home: Path, environ: dict[str, str], words: str) -> None:
+    base = {"COPILOT_PROVIDER_BASE_URL": "https://mine.test/v1"} if environ else {}
+    with pytest.raises(ConfigError, match=words):
+        started(Copilot(), command(home, environ={**environ, **base}))
+
+
+# Qwen Code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "upstream", "base"),
+    [
+        (("--auth-type", "openai"), "OPENAI_BASE_URL", "https://mine.test/v1", f"{PROXY}/v1"),
+        (("--auth-type=openai-responses",), "OPENAI_BASE_URL", "https://mine.test/v1", f"{PROXY}/v1"),
+        (("--auth-type", "anthropic"), "ANTHROPIC_BASE_URL", "https://mine.test", PROXY),
+        ((), "OPENAI_BASE_URL", "https://mine.test/v4", f"{PROXY}/v4"),
+    ],
+)
+def test_qwen_is_told_by_a_variable(
+    home: Path, arguments: tuple[str, ...], variable: str, upstream: str, base: str
+) -> None:
+    how = command(home, *arguments, environ={"OPENAI_API_KEY": "sk", variable: upstream})
+    assert QwenCode().upstream(how) == upstream
+    assert started(QwenCode(), how) == Start(environ={variable: base})
+
+
+def test_qwen_keeps_the_provider_of_its_settings_unless_nothing_overrides_it(home: Path) -> None:
+    auth = {"selectedType": "openai", "baseUrl": "https://mine.test/v1"}
+    write(home / ".qwen" / "settings.json", {"security": {"auth": auth}})
+    assert QwenCode().upstream(command(home)) == "https://mine.test/v1"
+    assert started(QwenCode(), command(home)).environ == {"OPENAI_BASE_URL": f"{PROXY}/v1"}
+    with pytest.raises(ConfigError, match="--openai-base-url is given"):
+        started(QwenCode(), command(home, "--openai-base-url", "https://x.test/v1"))
+    models = {"openai": [{"id": "m", "baseUrl": "https://mine.test/v1", "envKey": "KEY"}]}
+    write(home.parent / "work" / ".qwen" / "settings.json", {"modelProviders": models})
+    with pytest.raises(ConfigError, match=r"modelProviders\.openai of its settings holds addresses"):
+        started(QwenCode(), command(home))
+
+
+def test_qwen_that_would_ask_elsewhere_cannot_be_run(home: Path) -> None:
+    for arguments, words in (
+        ((), "no login is chosen"),
+        (("--auth-type", "gemini"), "it uses gemini"),
+        (("--auth-type", "anthropic"), "set ANTHROPIC_BASE_URL, or give it as --upstream"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            started(QwenCode(), command(home, *arguments))
+
+
+# Kimi Code
+
+
+KIMI = """
+default_model = "m"
+[providers.p]
+type = "openai"
+[providers.c]
+type = "anthropic"
+[providers.fixed]
+type = "openai"
+base_url = "https://mine.test/v1"
+[models.m]
+provider = "p"
+[models.c]
+provider = "c"
+[models.fixed]
+provider = "fixed"
+"""
+
+
+def test_kimi_is_told_by_a_variable_unless_its_file_holds_the_address(home: Path) -> None:
+    write(home / ".kimi-code" / "config.toml", KIMI)
+    how = command(home, environ={"OPENAI_BASE_URL": "https://mine.test/v1"})
+    assert [KimiCode().upstream(each) for each in (how, command(home))] == ["https://mine.test/v1", OPENAI]
+    assert started(KimiCode(), how) == Start(environ={"OPENAI_BASE_URL": f"{PROXY}/v1"})
+    assert started(KimiCode(), command(home, "-m", "c")) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
+    with pytest.raises(ConfigError, match="holds base_url of 'fixed', which no variable or option overrides"):
+        started(KimiCode(), command(home, "--model=fixed", upstream="https://x.test/v1"))
+    with pytest.raises(ConfigError, match="its model 'new' is of type unknown"):
+        started(KimiCode(), command(home, "-m", "new"))
+
+
+def test_cline_is_refused_with_the_way_that_works(home: Path) -> None:
+    with pytest.raises(ConfigError, match="cline auth PROVIDER --baseurl"):
+        started(Cline(), command(home))
+    with pytest.raises(ConfigError, match="--upstream does not help"):
+        started(Cline(), command(home, upstream="https://x.test"))
 
 
 # Others

@@ -394,6 +394,151 @@ class OpenCode(Agent):
             yield read_jsonc(path)
 
 
+_COPILOT_VARIABLE: Final = "COPILOT_PROVIDER_BASE_URL"
+
+
+class Copilot(Agent):
+    """GitHub Copilot CLI with a provider of the user's own, which variables name (`copilot help providers`)."""
+
+    program = "copilot"
+    install = "npm install -g @github/copilot"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the provider, by the environment."""
+        base = command.environ.get(_COPILOT_VARIABLE)
+        if base is None:
+            what = f"it asks GitHub, whose API Wane does not support, unless {_COPILOT_VARIABLE} names another provider"
+            raise cannot("copilot", f"{what}; see copilot help providers")
+        return base
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the environment."""
+        kind = command.environ.get("COPILOT_PROVIDER_TYPE") or "openai"
+        if kind not in ("openai", "anthropic"):
+            raise cannot("copilot", f"COPILOT_PROVIDER_TYPE is {kind}; Wane knows openai and anthropic")
+        if command.environ.get("COPILOT_PROVIDER_TRANSPORT", "http") != "http":
+            raise cannot(
+                "copilot", "COPILOT_PROVIDER_TRANSPORT asks for web sockets, which Wane does not speak; unset it"
+            )
+        return Start(environ={_COPILOT_VARIABLE: openai_base(proxy, upstream) if kind == "openai" else proxy})
+
+
+class QwenCode(Agent):
+    """Qwen Code with a key, by OpenAI's or Anthropic's API.
+
+    A variable points it at the proxy. It overrides `security.auth.baseUrl` of the settings, but not the entries of
+    `modelProviders`, which override the option `--openai-base-url`, too (0.24.4).
+    """
+
+    program = "qwen"
+    install = "npm install -g @qwen-code/qwen-code"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the provider, by the environment or the settings."""
+        variable = self._variable(command)
+        base = command.environ.get(variable)
+        for settings in self._settings(command):
+            base = (
+                base or text(table(settings, "env"), variable) or text(table(settings, "security", "auth"), "baseUrl")
+            )
+        if base is None:
+            raise cannot("qwen", f"the address of its provider is unknown; set {variable}, or give it as --upstream")
+        return base
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the environment."""
+        variable, login = self._variable(command), self._login(command)
+        for settings in self._settings(command):
+            if table(settings, "modelProviders").get(login):
+                what = f"modelProviders.{login} of its settings holds addresses, which no variable or option overrides"
+                raise cannot("qwen", f"{what}; write the address of a wane proxy there, as baseUrl")
+        if command.option("--openai-base-url") is not None:
+            raise cannot("qwen", "--openai-base-url is given; remove it, and give its value as --upstream")
+        return Start(environ={variable: proxy if login == "anthropic" else openai_base(proxy, upstream)})
+
+    def _variable(self, command: AgentCommand) -> str:
+        login = self._login(command)
+        if login not in ("openai", "openai-responses", "anthropic"):
+            what = f"it uses {login}" if login else "no login is chosen in its settings"
+            raise cannot("qwen", f"{what}; choose a key with --auth-type openai, openai-responses or anthropic")
+        return _CLAUDE_VARIABLE if login == "anthropic" else "OPENAI_BASE_URL"
+
+    def _login(self, command: AgentCommand) -> str | None:
+        login = command.option("--auth-type")
+        for settings in self._settings(command):
+            login = login or text(table(settings, "security", "auth"), "selectedType")
+        return login or ("openai" if command.environ.get("OPENAI_API_KEY") else None)
+
+    def _settings(self, command: AgentCommand) -> Iterator[dict[str, Any]]:
+        """Yield the project's settings, which win, and the user's."""
+        yield read_jsonc(command.folder / ".qwen" / "settings.json")
+        yield read_jsonc(command.directory("QWEN_HOME", ".qwen") / "settings.json")
+
+
+_KIMI_VARIABLES: Final = {
+    "openai": ("OPENAI_BASE_URL", OPENAI),
+    "anthropic": (_CLAUDE_VARIABLE, ANTHROPIC),
+}
+"""By type of a provider, the variable with its base URL, and the one that it has by itself."""
+
+
+class KimiCode(Agent):
+    """Kimi Code with a provider of its `config.toml` whose address stands in a variable.
+
+    An address in the file overrides the variable (2.1.0), and no option changes it.
+    """
+
+    program = "kimi"
+    install = "npm install -g @moonshot-ai/kimi-code"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the provider, by the environment; that of its type by default."""
+        variable, standard = self._variable(command)
+        return command.environ.get(variable) or standard
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the environment."""
+        variable, _ = self._variable(command)
+        return Start(environ={variable: proxy if variable == _CLAUDE_VARIABLE else openai_base(proxy, upstream)})
+
+    def _variable(self, command: AgentCommand) -> tuple[str, str]:
+        """Return the variable with the address of its model's provider, and the address without it."""
+        file = command.directory("KIMI_CODE_HOME", ".kimi-code") / "config.toml"
+        config = read_toml(file)
+        model = command.option("-m", "--model") or text(config, "default_model") or ""
+        provider = text(table(config, "models", model), "provider") or ""
+        settings = table(config, "providers", provider)
+        kind = text(settings, "type") or "unknown"
+        if kind not in _KIMI_VARIABLES:
+            what = f"the provider of its model {model!r} is of type {kind}; Wane knows {' and '.join(_KIMI_VARIABLES)}"
+            raise cannot("kimi", what)
+        if text(settings, "base_url"):
+            what = f"{file} holds base_url of {provider!r}, which no variable or option overrides"
+            raise cannot(
+                "kimi", f"{what}; write the address of a wane proxy there, or move it to {_KIMI_VARIABLES[kind][0]}"
+            )
+        return _KIMI_VARIABLES[kind]
+
+
+class Cline(Agent):
+    """Cline's CLI, whose settings hold the address of its provider, and nothing overrides them."""
+
+    program = "cline"
+    install = "npm install -g cline"
+
+    def upstream(self, command: AgentCommand) -> str:  # noqa: ARG002
+        """Refuse, with the way that works."""
+        raise cannot(
+            "cline",
+            "no variable or option changes the address of its provider; start wane proxy, and write its address with"
+            " cline auth PROVIDER --baseurl",
+        )
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Refuse likewise."""
+        raise cannot("cline", f"--upstream does not help, because no variable or option points it at {proxy}")
+
+
 _OTHER_VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
@@ -441,7 +586,17 @@ class OtherAgent(Agent):
         )
 
 
-AGENTS: Final[tuple[Agent, ...]] = (ClaudeCode(), Codex(), GeminiCli(), OpenCode(), Pi())
+AGENTS: Final[tuple[Agent, ...]] = (
+    ClaudeCode(),
+    Codex(),
+    GeminiCli(),
+    OpenCode(),
+    Pi(),
+    Copilot(),
+    QwenCode(),
+    KimiCode(),
+    Cline(),
+)
 """The agents that Wane knows."""
 
 
