@@ -447,7 +447,7 @@ class QwenCode(Agent):
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the environment."""
-        variable, login = self._variable(command), self._login(command)
+        variable, login = self._variable(command), self._login(command) or ""
         for settings in self._settings(command):
             if table(settings, "modelProviders").get(login):
                 what = f"modelProviders.{login} of its settings holds addresses, which no variable or option overrides"
