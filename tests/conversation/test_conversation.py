@@ -566,7 +566,9 @@ def test_a_model_that_marks_nothing_is_reminded_at_the_end_of_a_request() -> Non
         assert again.messages == request.messages
         reminded.append(request.reminder)
         if request.reminder:
-            assert request.messages == [*request.view, user(request.reminder)]
+            # Behind what the tool said: some templates refuse a user's message there (R12b).
+            *before, last = request.view
+            assert request.messages == [*before, {**last, "content": f"{last['content']}\n\n{request.reminder}"}]
             assert "delimiter" in request.reminder
     assert any(reminded)
     assert not all(reminded)
@@ -615,7 +617,7 @@ def test_a_reminder_waits_until_it_fits() -> None:
     assert chars(note) <= cost <= chars(note) + 5
     room = 1_000 - bare.tokens + 970 - cost
     assert worked(room).tokens == 1_000
-    assert worked(room).messages[-1] == user(note)
+    assert worked(room).messages[-1]["content"].endswith(note)
     assert worked(room + 1).reminder is None
 
 

@@ -539,7 +539,8 @@ class Conversation(Generic[M]):
         format_ = self.format
         if not writes(format_):
             return list(view)
-        return format_.wire(view if reminder is None else [*view, format_.turn(reminder)])
+        joined = format_.join_roles(view, self._common.line.transcript.messages)
+        return format_.wire(joined if reminder is None else format_.with_note(joined, reminder))
 
 
 def _check_numbers(**values: object) -> None:

@@ -174,6 +174,14 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
         """Return messages in the form of the provider's requests, with unchanged contents."""
         ...
 
+    def join_roles(self, messages: Sequence[MessageT], history: Sequence[MessageT]) -> list[MessageT]:
+        """Return a request's messages with neighbours of one role joined where the history had none (R12b)."""
+        ...
+
+    def with_note(self, messages: Sequence[MessageT], text: str) -> list[MessageT]:
+        """Return a request's messages with a note to the model at their end."""
+        ...
+
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Any:
         """Return the definition of a tool.
 
@@ -290,6 +298,16 @@ class NativeFormat(Format[MessageT]):
 
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
         return list(messages)
+
+    def join_roles(
+        self,
+        messages: Sequence[MessageT],
+        history: Sequence[MessageT],  # noqa: ARG002 - for formats whose servers demand an order
+    ) -> list[MessageT]:
+        return list(messages)
+
+    def with_note(self, messages: Sequence[MessageT], text: str) -> list[MessageT]:
+        return [*messages, writing(self, "a reminder").turn(text)]
 
     def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
         """Whether the application answers a call: always, because what a provider runs by itself is text here."""

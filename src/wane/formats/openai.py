@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from wane.core import Kind
+from wane.core import DELIMITER, Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import is_notice
+from wane.formats.roles import join_contents, join_neighbours, mend_own_calls
 from wane.formats.values import expect_list, sealed_tokens, string, type_name
 from wane.formats.vocabulary import CHAT, as_data
 
@@ -29,6 +30,9 @@ REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_ite
 seals it. Some answers have it without the text."""
 
 _SEALS: Final = ("signature", "data", "encrypted_content")
+
+OWN_TOOLS: Final = (DELIMITER, "recall")
+"""Tools whose calls Wane answers."""
 
 _TEXT_KEYS: Final = ("content", "refusal")
 _CALL_TYPES: Final = frozenset({"function", "custom"})
@@ -104,7 +108,22 @@ class OpenAIFormat(PlainFormat):
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
-        return [message for message in messages if message.get("role") != "assistant" or says_something(message)]
+        said = [message for message in messages if message.get("role") != "assistant" or says_something(message)]
+        return [mend_own_calls(message, OWN_TOOLS) for message in said]
+
+    def join_roles(self, messages: Sequence[Message], history: Sequence[Message]) -> list[Message]:
+        return join_neighbours(messages, history)
+
+    def with_note(self, messages: Sequence[Message], text: str) -> list[Message]:
+        """Return messages with a note in the last one, behind what a user or a tool said there.
+
+        A message of its own would be a second one of the user's, or one of his behind a tool's: some templates refuse
+        either.
+        """
+        if not messages or messages[-1].get("role") not in ("user", "tool"):
+            return [*messages, self.turn(text)]
+        *before, last = messages
+        return [*before, {**last, "content": join_contents(last.get("content"), text)}]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {

@@ -39,8 +39,8 @@ result without its call, a call without its result, an empty message, a user tur
 (Anthropic: anything before the results), reasoning without the item that followed it or that item without its
 reasoning (Responses), calls of the latest message without the thinking that led to them (Anthropic), calls of the
 current turn without their signature (Gemini 3). A context manager that sends such a view fails its test here instead
-of in production. `context_limit=` refuses requests that are too long, and `preserved_reasoning=True` refuses or drops
-reasoning whose conversation has changed.
+of in production. `rules=` adds what stricter servers demand (`wane.testing.rules`), `context_limit=` refuses requests
+that are too long, and `preserved_reasoning=True` refuses or drops reasoning whose conversation has changed.
 
 **Failures** are scripted too: `Reply(error=HttpError(529))`, `Reply("late", delay=2)`, `Call("read", '{"path": ')`,
 `Reply("half", breaks=Break(after=3))`.

@@ -132,7 +132,7 @@ class Reply:
         breaks: how the answer breaks off; None if it is sent whole.
 
     Raises:
-        ConfigError: for a negative delay.
+        ConfigError: for a negative delay, and for calls or texts of another type.
     """
 
     text: str | None = None
@@ -146,6 +146,11 @@ class Reply:
     def __post_init__(self) -> None:
         if self.delay < 0:
             raise ConfigError(f"a reply cannot be delayed by {self.delay} seconds")
+        if not isinstance(self.calls, tuple) or not all(isinstance(call, Call) for call in self.calls):
+            raise ConfigError(f"calls is {self.calls!r:.80}; it must be a tuple of calls, such as (Call('read'),)")
+        for name in ("text", "reasoning"):
+            if not isinstance(getattr(self, name), str | None):
+                raise ConfigError(f"{name} is {getattr(self, name)!r:.80}; it must be a string, or None")
 
     @property
     def reasoning_tokens(self) -> int:

@@ -18,6 +18,7 @@ from wane.testing.anthropic import Anthropic
 from wane.testing.gemini import Gemini
 from wane.testing.handler import Handler, HttpServer
 from wane.testing.openai import OpenAIChat, OpenAIResponses
+from wane.testing.rules import Rule
 from wane.testing.script import Break, Reply, Script, Usage
 from wane.testing.wire import CREATED, Provider, Refused, ServerSentEvent
 
@@ -113,6 +114,7 @@ class ScriptedServer:
             Anthropic answers HTTP 400 unless the request asks for `drop_block`, OpenAI drops the reasoning and says so
             in `input_transformations`. `Request.dropped_reasoning` tells what was dropped.
         keep: number of latest requests to keep in `requests`; None keeps all. Each is as large as its view.
+        rules: what a stricter server demands besides (`wane.testing.rules`).
 
     Raises:
         ConfigError: for a `context_limit` below 1, or a negative `keep`.
@@ -125,6 +127,7 @@ class ScriptedServer:
         context_limit: int | None = None,
         preserved_reasoning: bool = False,
         keep: int | None = None,
+        rules: Iterable[Rule] = (),
     ) -> None:
         if context_limit is not None and context_limit < 1:
             raise ConfigError(f"a context window holds at least one token, not {context_limit}")
@@ -134,6 +137,7 @@ class ScriptedServer:
         self._replies = () if callable(script) else tuple(script)
         self._context_limit = context_limit
         self._preserved_reasoning = preserved_reasoning
+        self._rules = tuple(rules)
         # Reentrant, because a function as script may read what the server has recorded.
         self._lock = threading.RLock()
         self._requests: deque[Request] = deque(maxlen=keep)
@@ -252,6 +256,9 @@ class ScriptedServer:
         try:
             request = self._parse(route, raw, headers)
             provider.check(request)
+            for rule in self._rules:
+                if (words := rule(request)) is not None:
+                    raise Refused(words)
             if self._preserved_reasoning:
                 request = replace(request, dropped_reasoning=provider.dropped_reasoning(request))
             if self._context_limit is not None and request.tokens > self._context_limit:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from wane.conversation.request import Tool
 from wane.formats.base import WritingFormat
-from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
+from wane.formats.openai import OWN_TOOLS, REASONING_LISTS, OpenAIFormat, says_something
+from wane.formats.roles import join_neighbours, mend_own_calls
 from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
@@ -87,18 +88,19 @@ class OpenAIChatWire(OpenAIWire):
         self,
         equipped: Equipped,
         view: Sequence[ViewMessage],
-        history: Sequence[Message],  # noqa: ARG002 - the breakpoints of some protocols need it
+        history: Sequence[Message],
     ) -> Body:
         """Return a body with the messages of a view in place of its own, and with its guidance.
 
-        Messages of which eviction left only reasoning are dropped, because providers refuse them.
+        Messages of which eviction left only reasoning are dropped, because providers refuse them. Neighbours of one
+        role are joined where the history had none (R12b).
         """
-        messages = [
-            shown.message
-            for shown in view
-            if shown.sent or shown.message.get("role") != "assistant" or says_something(shown.message)
-        ]
-        return {**equipped.body, "messages": _guided(messages, equipped.guidance)}
+        messages: list[Message] = []
+        for shown in view:
+            message = shown.message
+            if shown.sent or message.get("role") != "assistant" or says_something(message):
+                messages.append(message if shown.sent else mend_own_calls(message, OWN_TOOLS))
+        return {**equipped.body, "messages": _guided(join_neighbours(messages, history), equipped.guidance)}
 
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note at the end of its last message: as a part of its own, or behind a tool's text.
