@@ -485,3 +485,20 @@ def test_an_answer_that_breaks_off_before_it_begins_closes_the_connection(how: A
             client.sendall(f"POST {CHAT} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
             with suppress(ConnectionError):
                 assert client.recv(100) == b""
+
+
+def test_a_reply_of_the_wrong_shape_is_refused_by_name() -> None:
+    for fields, problem in (
+        ({"calls": Call("read")}, "calls is Call"),
+        ({"calls": ["read"]}, "calls is \\['read'\\]"),
+        ({"text": 3}, "text is 3"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            Reply(**fields)
+
+
+def test_rules_make_a_stricter_server() -> None:
+    with ScriptedServer([Reply("x")], rules=[lambda request: None if request.tools else "no tools"]) as server:
+        status, answer = post(server, CHAT, {"model": "m", "messages": [{"role": "user", "content": "Hi."}]})
+        assert (status, answer["error"]["message"]) == (400, "no tools")
+        assert server.requests == ()

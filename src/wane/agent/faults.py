@@ -164,15 +164,21 @@ def check_whole(model_name: str, response: ModelResponse) -> None:
         raise BrokenAnswerError(model_name, "the stream ended before the answer did", phase="read", in_stream=True)
 
 
-def fitting_budget(message: str, tokens: int) -> int:
+FAR_BELOW: Final = 4
+"""By how much a provider's count may exceed Wane's. Beyond it, what fills the provider's window is not in the view."""
+
+
+def fitting_budget(message: str, tokens: int) -> int | None:
     """Return a budget under which a view fits that the provider called too long; `tokens` is the view's size.
 
     If the provider's message gives its count and its limit, they calibrate the budget. Otherwise the budget is four
-    fifths of the view.
+    fifths of the view. None if the provider counted more than `FAR_BELOW` times the view: no smaller view would help.
     """
     counted, limit = _counts(message.replace(",", ""))
     if not 0 < limit < counted:
         return int(tokens * 0.8)
+    if counted > FAR_BELOW * tokens:
+        return None
     return int(tokens * 0.9 * limit / counted)
 
 

@@ -184,4 +184,7 @@ def provider_message(body: object) -> str:
             behind = inner.get("metadata")  # OpenRouter's
             if isinstance(behind, dict) and isinstance(behind.get("raw"), str):
                 body = f"{body}: {behind['raw']}"
+            counted, window = inner.get("n_prompt_tokens"), inner.get("n_ctx")  # llama.cpp's
+            if isinstance(counted, int) and isinstance(window, int) and str(counted) not in body:
+                body = f"{body}: {counted} tokens > {window}"
     return " ".join(str(body or "no reason was given").split())[:500]

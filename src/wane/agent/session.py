@@ -380,7 +380,14 @@ class AgentSession:
     def _shrink(self, error: Exception) -> bool:
         """Lower the budget to what the provider takes; return whether the call can be tried again."""
         conversation = self.conversation
-        budget = fitting_budget(provider_message(getattr(error, "body", None)), conversation.tokens)
+        message = provider_message(getattr(error, "body", None))
+        budget = fitting_budget(message, conversation.tokens)
+        if budget is None:
+            self._warn(
+                f"the provider refuses a view of {conversation.tokens:,} tokens by Wane's count with {message!r}: what"
+                " fills its window is not counted in the view, such as a file or an image. The budget stays"
+            )
+            return False
         if (
             not conversation.settings.manage
             or not traits(conversation.settings.strategy).bounded

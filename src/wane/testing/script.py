@@ -146,8 +146,9 @@ class Reply:
     def __post_init__(self) -> None:
         if self.delay < 0:
             raise ConfigError(f"a reply cannot be delayed by {self.delay} seconds")
-        if not isinstance(self.calls, tuple) or not all(isinstance(call, Call) for call in self.calls):
-            raise ConfigError(f"calls is {self.calls!r:.80}; it must be a tuple of calls, such as (Call('read'),)")
+        calls: object = self.calls  # a comma is forgotten easily
+        if not isinstance(calls, tuple) or not all(isinstance(call, Call) for call in calls):
+            raise ConfigError(f"calls is {calls!r:.80}; it must be a tuple of calls, such as (Call('read'),)")
         for name in ("text", "reasoning"):
             if not isinstance(getattr(self, name), str | None):
                 raise ConfigError(f"{name} is {getattr(self, name)!r:.80}; it must be a string, or None")
