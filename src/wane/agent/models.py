@@ -184,7 +184,8 @@ def provider_message(body: object) -> str:
             behind = inner.get("metadata")  # OpenRouter's
             if isinstance(behind, dict) and isinstance(behind.get("raw"), str):
                 body = f"{body}: {behind['raw']}"
+            text = str(body)
             counted, window = inner.get("n_prompt_tokens"), inner.get("n_ctx")  # llama.cpp's
-            if isinstance(counted, int) and isinstance(window, int) and str(counted) not in body:
-                body = f"{body}: {counted} tokens > {window}"
+            if isinstance(counted, int) and isinstance(window, int) and str(counted) not in text:
+                body = f"{text}: {counted} tokens > {window}"
     return " ".join(str(body or "no reason was given").split())[:500]
