@@ -41,6 +41,7 @@ class Fold(Resumable):
         self._annotator = settings.annotator()
         self._groups = Groups()
         self._needs: dict[int, list[int]] = {}
+        self._held: set[int] = set()  # items of folded episodes that a remaining item still needs
         self._texts: set[int] = set()
         self._stated: set[int] = set()  # standing notices stay, in force or not (R15)
         # Episodes not folded yet; by episode, the call that opened it and the message that closed it.
@@ -74,7 +75,7 @@ class Fold(Resumable):
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Fold the episodes that have ended since."""
-        gone: set[int] = set()
+        gone = set(self._held)
         for episode in [episode for episode in self._live if episode.complete]:
             steps = self._steps(episode)
             # The model has not seen the results of its latest message.
@@ -82,7 +83,9 @@ class Fold(Resumable):
                 gone |= steps
                 self._live.remove(episode)
         if gone:
-            gone -= self._needed(gone)
+            # They leave with what needs them, as if all had been folded at once (R14).
+            self._held = self._needed(gone)
+            gone -= self._held
         if not gone:
             return Fitted(self._view)
         self._view = [slot for slot in self._view if slot not in gone]
