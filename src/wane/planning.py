@@ -107,7 +107,7 @@ def plan(
     *,
     budget: int | str,
     policy: Policy | None = None,
-    format: str = "auto",  # noqa: A002 - the word for it everywhere else
+    format: str | StoredFormat[Any] = "auto",  # noqa: A002 - the word for it everywhere else
     counter: str | Counter = "chars",
     overhead: int = 0,
     tool_classes: Mapping[str, ToolClass | str] | None = None,
@@ -124,7 +124,8 @@ def plan(
             objects or their JSON data; `auto` detects the format.
         budget: tokens that the view may hold: a number, or text such as `"80k"`; `"auto"` chooses one.
         policy: what to evict, and how far; `Policy()` if None, `Policy.paper()` for the paper's.
-        format: one of `wane.formats.FORMAT_NAMES`, or `auto`.
+        format: one of `wane.formats.FORMAT_NAMES`, `auto`, or a format with settings of its own, such as
+            `OpenAIFormat(demands_reasoning=False)`.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         overhead: tokens that every request carries besides the messages (tool definitions, a separate system prompt).
         tool_classes: classes of tools by name, on top of the defaults.
@@ -147,7 +148,10 @@ def plan(
         counter = get_counter(counter)
     if not callable(counter):
         raise ConfigError(f"counter is {counter!r}; it must be a counter's name, or a function from text to tokens")
-    chosen = detect_format(messages) if format == "auto" else get_format(format)
+    if isinstance(format, str):
+        chosen = detect_format(messages) if format == "auto" else get_format(format)
+    else:
+        chosen = format
     transcript = Transcript(chosen, counter)
     transcript.person_calls.set_tool_classes(read_tool_classes(tool_classes))
     loaded = chosen.load(messages)

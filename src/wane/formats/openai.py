@@ -39,10 +39,18 @@ _CALL_TYPES: Final = frozenset({"function", "custom"})
 
 
 class OpenAIFormat(PlainFormat):
-    """OpenAI chat messages as plain dicts."""
+    """OpenAI chat messages as plain dicts.
+
+    Args:
+        demands_reasoning: whether a server may demand a call's reasoning beside it, as DeepSeek's and Kimi's do (R12).
+            Say False for a server that does not, and a pass can take the reasoning ahead of the calls.
+    """
 
     name = "openai"
     called = "chat messages"
+
+    def __init__(self, *, demands_reasoning: bool = True) -> None:
+        self._demands_reasoning = demands_reasoning
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return messages; of a whole answer its message, and of an object of OpenAI's SDK its data."""
@@ -70,7 +78,10 @@ class OpenAIFormat(PlainFormat):
         role = message.get("role")
         if role == "assistant":
             located = _assistant_parts(message)
-            return couple(located, [_tie(message, source) for source, _ in located])
+            ties = [_tie(message, source) for source, _ in located]
+            if not self._demands_reasoning and SIGNED not in ties:
+                return located
+            return couple(located, ties)
         if role == "tool":
             text, extra = _content(message.get("content"), "\n")
             return [((), Part(Kind.RESULT, text, call_id=string(message, "tool_call_id"), extra_tokens=extra))]
