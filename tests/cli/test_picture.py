@@ -15,6 +15,7 @@ from tests.cli.sample import Chat
 from tests.conformance import policy_of
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Band, EpisodeTable, Role, Row, WindowPicture
+from wane.formats.openai import OpenAIFormat
 
 LETTERS = set("SUNnPpEeAaIi·")
 NOTICE = f"<system-reminder>{'The todo list is empty. ' * 4}</system-reminder>"
@@ -122,9 +123,11 @@ class TestLayout:
                 self.check(case)
 
     def check(self, case: dict[str, Any]) -> None:
-        plan = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case), annotate="model")
+        # The cases are of a server that does not demand a call's reasoning (R12).
+        chosen, policy = OpenAIFormat(demands_reasoning=False), policy_of(case)
+        plan = wane.plan(case["messages"], budget=case["budget"], policy=policy, format=chosen, annotate="model")
         blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
-        rows = layout.rows(blocks, plan.episodes, policy_of(case))
+        rows = layout.rows(blocks, plan.episodes, policy)
         before, after = case["expect"]["tokens"]["before"], case["expect"]["tokens"]["after"]
         assert sum(block.tokens for block in blocks) == sum(row.before for row in rows) == before
         assert sum(block.tokens for block in blocks if block.stays) == sum(row.after for row in rows) == after
