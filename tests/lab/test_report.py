@@ -20,7 +20,7 @@ from tests.journal.support import begin, said
 from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.test_journal import HISTORY
 from tests.lab.tales import AUTOMATIC, Tale
-from wane.core import Kind, Mark
+from wane.core import Kind, Mark, Policy
 from wane.formats.base import Part
 from wane.lab.counting import Material
 from wane.lab.replaying.compare import Comparison, compare
@@ -51,9 +51,11 @@ def tale(rounds: int = 12, text: str = "", name: str = "tale") -> Tale:
     return told
 
 
-def comparison(*tales: Tale, names: tuple[str, ...] = STRATEGY_NAMES, trace: bool = True) -> Comparison:
+def comparison(
+    *tales: Tale, names: tuple[str, ...] = STRATEGY_NAMES, trace: bool = True, policy: Policy | None = None
+) -> Comparison:
     studied = [told.studied(overhead=100) for told in tales]
-    return compare(studied, names, Settings(budget=2_000), InProcess(), trace=trace)
+    return compare(studied, names, Settings(budget=2_000, policy=policy or Policy()), InProcess(), trace=trace)
 
 
 class Page(HTMLParser):
@@ -442,7 +444,8 @@ def test_the_scrubber_shows_what_was_visible_and_why_not(shown: Browser, page: P
 def test_notices_are_told_and_what_holds_a_view_that_is_over_its_budget(browser: Browser, tmp_path: Path) -> None:
     told = Tale().system(50).notice(300, "the rules").user(1_900, "all of this")
     told.calls("r0", 20, "read").result("r0", 400).notice(70, "a reminder").says(10)
-    write_report(tmp_path / "report.html", comparison(told, names=("cwl",)))
+    strict = Policy(min_room=0.0)
+    write_report(tmp_path / "report.html", comparison(told, names=("cwl",), policy=strict))
     page = Page(tmp_path / "report.html")
     assert page.data["sessions"][0]["kinds"] == "snucont"
     assert page.data["strategies"][1]["values"]["over"] == 2

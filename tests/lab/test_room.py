@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.tales import AUTOMATIC, Tale, working
 from tests.lab.test_headline import simulated
+from wane.cli.lab.tune import reasons
 from wane.core import Policy, Room
 from wane.lab.readers import gather
 from wane.lab.replaying.compare import compare
@@ -94,7 +96,18 @@ def test_a_comparison_tells_it_of_cwl() -> None:
 
 
 @pytest.mark.full
-def test_a_tuning_tells_it_of_the_recommended_budget() -> None:
+def test_a_tuning_tells_with_which_budget_the_recommended_one_works() -> None:
+    done = tune([heavy()], Settings(), InProcess(), [BUDGET])
+    (told,) = done.to_dict()["tight"]
+    assert (told["budget"], told["tight"], told["at_budget"]) == (BUDGET, False, None)
+    assert BUDGET < done.chosen.totals.peak <= told["used"]
+    assert not done.chosen.totals.over
+    assert f"working with {told['used']:,}" in " ".join(reasons(done))
+
+
+@pytest.mark.full
+def test_a_tuning_tells_it_of_the_recommended_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wane.lab.tune.Policy", partial(Policy, min_room=0.0))
     done = tune([heavy()], Settings(), InProcess(), [BUDGET])
     (told,) = done.to_dict()["tight"]
     assert told["budget"] == BUDGET
