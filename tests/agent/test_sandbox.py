@@ -350,6 +350,14 @@ def test_a_command_ends_with_an_agent_that_is_killed(directory: Path) -> None:
     wait_for(lambda: not any(map(is_running, pids)))
 
 
+def test_the_supervisor_passes_on_an_interruption_however_early_it_comes() -> None:
+    line = "trap 'echo passed on; exit 7' INT; kill -INT $PPID; for n in $(seq 200); do sleep 0.05; done"
+    spec = {**supervised(["/bin/sh", "-c", line]), "tied": False}
+    for _ in range(8):
+        done = subprocess.run(supervisor_argv(spec), check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (7, "passed on\n", "")
+
+
 def test_the_supervisor_returns_the_exit_code() -> None:
     spec = {**supervised(["/bin/sh", "-c", "exit 7"]), "tied": False}
     assert subprocess.run(supervisor_argv(spec), check=False).returncode == 7

@@ -59,8 +59,10 @@ def main(spec: dict[str, Any]) -> int:
     descriptor = _in_memory(program) if program and spec["landlock"] is None else -1
     output = os.open(spec["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if spec["log"] else None
     parent = os.getpid()
+    passed_on = (signal.SIGINT, signal.SIGTERM)
 
     def restrict() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
         # Where nobody ends the command, its supervisor's end does.
         if _LINUX:
             _library().prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
@@ -73,6 +75,8 @@ def main(spec: dict[str, Any]) -> int:
         if spec["landlock"] is not None:
             _confine(spec["landlock"], program)
 
+    # They wait until there is a command that they can be passed on to.
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
     process = subprocess.Popen(  # noqa: S603 - what the agent runs
         [word.replace("{filter}", str(descriptor)) for word in spec["argv"]],
         stdin=subprocess.DEVNULL,
@@ -82,8 +86,9 @@ def main(spec: dict[str, Any]) -> int:
         start_new_session=True,
         preexec_fn=restrict,  # noqa: PLW1509 - there is one thread
     )
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in passed_on:
         signal.signal(number, lambda number, _frame: _signal_group(process.pid, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
     _publish(spec["status"], process.pid, None)
     code = _wait(process, spec["seconds"], tied=spec["tied"])
     if spec["alone"]:
@@ -102,6 +107,8 @@ def _wait(process: subprocess.Popen[bytes], seconds: float, *, tied: bool) -> in
     while process.poll() is None:
         if poll.poll(pause * 1000) and not os.read(0, 1):
             _end(process)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1)  # it has ended before this process has
             os._exit(1)  # nobody is left who would read the code
         if ends is not None and time.monotonic() > ends:
             _end(process)
