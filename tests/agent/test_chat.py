@@ -165,8 +165,17 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         await at.answers("/search return 4[01]", "was found in", 'in episode "look"')
         await at.answers("/search", "/search needs a text")
         await at.answers("/budget 1k", "of 1,000 tokens", "Budget 1,000; ", "cannot be evicted")
-        shown = " ".join((await at.answers("/context", "A pass runs when the view is full", "user turns 2).")).split())
-        assert re.search(r"The view holds [\d,]+ of 2,6\d\d tokens\.", shown)
+        shown = " ".join((await at.answers("/context", "A pass runs when the view is full", "user turns ")).split())
+        told = re.search(
+            r"The view holds [\d,]+ of ([\d,]+) tokens\..* Budget 1,000; ([\d,]+) tokens cannot be evicted; "
+            r"working with ([\d,]+) \(system prompt and tools ([\d,]+), user turns (\d+)\)\.",
+            shown,
+        )
+        assert told
+        budget, fixed, used, system, users = (int(number.replace(",", "")) for number in told.groups())
+        assert budget == used == fixed + 400
+        assert fixed == system + users
+        assert users > 2 + len("use make test") // 4  # a person's answer counts as their turns do (R21)
         await at.answers("/budget 9k", "of 9,000 tokens")
         await at.answers("/budget lots", "budget 'lots' is not understood")
         await at.answers("/cwl off", "not managed")
@@ -228,7 +237,7 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
     async def scene(at: Terminal) -> None:
         at.say("go")
         shown = await at.asked("e  ask about each part")
-        assert "  touch x && seq 3\nIts parts:\n  asks     touch x  (always: touch with any arguments)\n" in shown
+        assert "  touch x && mkdir 3\nIts parts:\n  asks     touch x  (always: touch with any arguments)\n" in shown
         assert "y  yes, this whole line, once\n" in shown
         assert "a  always, as shown above, until the session ends" in shown
         assert at.asks("Allow it? y/a/p/s/e/n, or")
@@ -238,10 +247,10 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         assert "Part 1 of the 2 that need approval:\n  touch x\n" in shown
         assert at.asks("Allow it? y/a/p/s/n/v, or")
         at.say("p")
-        await at.asked("Part 2 of the 2 that need approval:\n  seq 3\n")
+        await at.asked("Part 2 of the 2 that need approval:\n  mkdir 3\n")
         at.say("a")
         shown = await at.asked("  asks     xargs rm\n")
-        assert "  allowed  seq 3  (seq *)\n" in shown
+        assert "  allowed  mkdir 3  (mkdir *)\n" in shown
         assert "always" not in shown.partition("xargs rm")[2]
         assert at.asks("Allow it? y/s/n, or")
         await at.answers("a", "Answer with one of the letters above, or in your own words.")
@@ -250,21 +259,21 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
             "/permissions", "for good", "The agent asks before other commands, file changes, calls of MCP tools."
         )
         assert re.search(r"1 +allow +touch \* +this project, for good", shown)
-        assert re.search(r"allow +seq \* +an answer, until the session ends", shown)
+        assert re.search(r"allow +mkdir \* +an answer, until the session ends", shown)
 
     async def later(at: Terminal) -> None:
         at.say("go")
-        shown = await at.asked("  asks     seq 3\n")
+        shown = await at.asked("  asks     mkdir 3\n")
         assert "  allowed  touch y  (touch *)\n" in shown
-        assert "a  always: seq with any arguments, until the session ends" in shown
+        assert "a  always: mkdir with any arguments, until the session ends" in shown
         await at.answers("v", "Two.")
-        shown = await at.answers("/permissions forget 2", "1  deny  seq *")
+        shown = await at.answers("/permissions forget 2", "1  deny  mkdir *")
         assert "touch" not in shown
         for number in ("7", "\u0661"):  # one that there is not, and a digit of another script
             await at.answers(f"/permissions forget {number}", f"forget {number} is not understood")
 
-    first = [shell("touch x && seq 3"), shell("seq 3 | xargs rm"), Reply("One.")]
-    converse(served, repository, [*first, shell("touch y && seq 3"), Reply("Two.")], scene, later)
+    first = [shell("touch x && mkdir 3"), shell("mkdir 3 | xargs rm"), Reply("One.")]
+    converse(served, repository, [*first, shell("touch y && mkdir 3"), Reply("Two.")], scene, later)
     assert (repository / "x").exists()
     assert not (repository / "y").exists()
 

@@ -255,7 +255,8 @@ def test_a_budget_that_cannot_be_met_is_told_and_the_run_goes_on() -> None:
                 seen.append(event)  # noqa: PERF401 - an async loop
 
     with ScriptedServer([Reply("Done.")]) as server:
-        asyncio.run(go(worker(server.openai_model(), ContextLifecycle("0.05k", on_event=log))))
+        strict = ContextLifecycle("0.05k", policy=Policy(min_room=0), on_event=log)
+        asyncio.run(go(worker(server.openai_model(), strict)))
     assert log.of(BudgetUnmet)[0].report.excess > 100
     (unmet,) = (event for event in seen if isinstance(event, BudgetUnmetEvent))
     assert "over the budget of 50" in unmet.explanation

@@ -55,6 +55,7 @@ class ContextLifecycleConfig(LitellmModelConfig):
     subagents: dict[str, str] | None = None
     remind_at: float | None = REMIND_AT
     tool_classes: dict[str, ToolClass | str] | None = None
+    window: int | str | None = None
     counter: str = "chars"
     on_event: ImportString[Any] | None = None
 

@@ -153,6 +153,7 @@ class ContextLifecycle(CondenserBase):
     subagents: Mapping[str, str] | None = None
     remind_at: float | None = REMIND_AT
     tool_classes: Mapping[str, str] | None = None
+    window: int | str | None = None
     counter: Annotated[Any, PlainSerializer(lambda value: value if isinstance(value, str) else "chars")] = "chars"
     on_event: Any = Field(default=None, exclude=True)
 

@@ -394,7 +394,7 @@ def test_an_answer_is_one_message_and_the_result_of_a_malformed_call_goes_behind
 @pytest.mark.parametrize(
     ("fields", "needed"),
     [
-        ({"reasoning_content": "Hm."}, [(), (), (), ()]),
+        ({"reasoning_content": "Hm."}, [(), (), (-2,), (-3,)]),
         ({"thinking_blocks": [ThinkingBlock(thinking="Hm.", signature="x")]}, [(1,), (), (-2,), (-3,)]),
         ({"thinking_blocks": [RedactedThinkingBlock(data="eA==")]}, [(1,), (), (-2,), (-3,)]),
         (
@@ -404,7 +404,7 @@ def test_an_answer_is_one_message_and_the_result_of_a_malformed_call_goes_behind
     ],
     ids=["plain", "signed", "redacted", "item"],
 )
-def test_calls_stay_with_sealed_reasoning_and_it_with_what_follows(fields: Any, needed: list[Any]) -> None:
+def test_calls_stay_with_reasoning_and_sealed_reasoning_with_what_follows(fields: Any, needed: list[Any]) -> None:
     assert needs(FORMAT, (call(1, thought="I look.", **fields), call(2))) == needed
 
 
