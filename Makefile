@@ -13,7 +13,9 @@ RELEASE := .venv-release
 # More arguments for demo, test, test-all and bench: make test ARGS="-x -k plan"
 ARGS ?=
 # A file of tests is run by one process, as its tests may share something costly.
-PYTEST := $(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+# If a process ends early the run ends too: xdist would wait for the rest of its file forever.
+PYTEST := $(BIN)/python -m pytest --quiet --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
+  --max-worker-restart 0 --timeout 600 --timeout-method signal
 
 export PYTHON
 # Tests start hundreds of processes; each would compile all that it imports.
