@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.conversation.support import result, said, user
 from tests.strategies import sessions
 from wane import ContextWindow, Episode, Policy
+from wane.core import RECALL
 from wane.formats import Transcript, get_format
 from wane.formats.base import Part
-from wane.recall import RECALL, RECALL_SCHEMA, Archive, answer, page_size
+from wane.recall import RECALL_SCHEMA, Archive, answer, page_size
 
 Message = dict[str, Any]
 

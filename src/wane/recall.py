@@ -10,17 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wane.core import DELIMITER, ContextWindow, Episode, Kind
+from wane.core import RECALL, ContextWindow, Episode, Kind
 from wane.core.errors import UnknownEpisodeError
 from wane.formats.base import Part, readable
 from wane.search import MOST_IN_A_TEXT, Match, SearchResult, search
-
-RECALL: Final = "recall"
-
-MODEL_TOOLS: Final = frozenset({DELIMITER, RECALL})
-"""The tools that Wane gives to a model."""
-
-"""Name of the tool that brings back content that has left the view."""
 
 RECALL_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",

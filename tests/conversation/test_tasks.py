@@ -9,8 +9,8 @@ import pytest
 
 from wane import Conversation, Policy
 from wane.conversation.request import DELIMITER_TOOL
+from wane.core import RECALL
 from wane.core.errors import ConfigError
-from wane.recall import RECALL
 
 POLICY = Policy(low_water=0.3, guard=0.0, index_share=0.0)
 

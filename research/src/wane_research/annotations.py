@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from wane.conversation.calls import normalised
-from wane.core import Added, ContextWindow, Episode, EpisodeType, Kind, Level
+from wane.core import RECALL, Added, ContextWindow, Episode, EpisodeType, Kind, Level
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
 from wane.lab.counting import Material
 from wane.lab.loss.index import Index, touched
 from wane.lab.session import RecordedSession
-from wane.recall import RECALL
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 from wane.tools.paths import FileMap

@@ -18,11 +18,10 @@ from typing import Any, Final
 from wane.conversation.context import ContextSettings
 from wane.conversation.reminder import Reminder
 from wane.conversation.thrashing import Thrashing, ThrashingDetector
-from wane.core import Added, ContextWindow, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
+from wane.core import OWN_TOOLS, Added, ContextWindow, Episode, EvictedIndex, Item, Kind, Mark, Room, chars
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.view import Accounting
 from wane.formats.base import Part
-from wane.recall import MODEL_TOOLS
 from wane.strategies.base import (
     Done,
     Fitted,
@@ -191,9 +190,9 @@ class Engine:
         """
         added = self._by_episode.add(item, part, marks)
         self.history += item.tokens
-        if item.tool in MODEL_TOOLS:
+        if item.tool in OWN_TOOLS:
             self._own_calls.add(item.call_id)
-        if item.tool in MODEL_TOOLS or (item.kind is Kind.RESULT and item.call_id in self._own_calls):
+        if item.tool in OWN_TOOLS or (item.kind is Kind.RESULT and item.call_id in self._own_calls):
             self.own += item.tokens
         if self._other is not None:
             self._view.append(added.index)

@@ -11,9 +11,9 @@ from wane.conversation.calls import Call, WaitingCalls
 from wane.conversation.common import Common, answer_within, back_to, serialised
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.conversation.scopes import stamp
-from wane.core import DELIMITER
+from wane.core import DELIMITER, RECALL
 from wane.formats.base import MessageT
-from wane.recall import RECALL, answer
+from wane.recall import answer
 from wane.strategies.host import Scope
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic
 
-from wane.core import DELIMITER, FitReport
+from wane.core import DELIMITER, RECALL, FitReport
 from wane.core.delimiter import DESCRIPTION, SCHEMA, TASKS_DESCRIPTION, TASKS_SCHEMA
 from wane.formats.base import MessageT
-from wane.recall import RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA
+from wane.recall import RECALL_DESCRIPTION, RECALL_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from wane.core.delimiter import Refusal, Verdict
 from wane.core.episodes import Episode, EpisodeType, Level
-from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, Standing, ToolClass
+from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, OWN_TOOLS, RECALL, Item, Kind, Standing, ToolClass
 from wane.core.marks import Mark
 from wane.core.policy import DEFAULT_BUDGET, Policy, exact_budget, parse_budget, parse_window
 from wane.core.report import EvictedIndex, FitReport, Pinned, Step
@@ -14,6 +14,8 @@ __all__ = [
     "DEFAULT_BUDGET",
     "DEFAULT_TOOL_CLASSES",
     "DELIMITER",
+    "OWN_TOOLS",
+    "RECALL",
     "Added",
     "ContextWindow",
     "Counter",

@@ -95,6 +95,12 @@ class Item:
 DELIMITER: Final = "delimiter"
 """Name of the one tool by which the agent marks its work (paper, section 4.2)."""
 
+RECALL: Final = "recall"
+"""Name of the tool that brings back content that has left the view."""
+
+OWN_TOOLS: Final = frozenset({DELIMITER, RECALL})
+"""The tools that Wane gives to a model, and whose calls it answers."""
+
 _BULK = """grep glob find ls list_files list_directory search_files find_files web_search
     rg ripgrep list_dir grep_search glob_search file_search codebase_search search_file_content
     websearch recall"""

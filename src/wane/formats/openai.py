@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from wane.core import DELIMITER, Kind
+from wane.core import OWN_TOOLS, Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.roles import join_contents, join_neighbours, mend_own_calls
 from wane.formats.values import expect_list, sealed_tokens, string, type_name
-from wane.formats.vocabulary import CHAT, as_data
+from wane.formats.vocabulary import CHAT, REASONING_TEXTS, as_data
 
 Message = dict[str, Any]
 
@@ -22,17 +22,12 @@ NON_TEXT_TOKENS: Final = 1_000
 """Flat estimate for an image, a sound or a file in a message, in tokens."""
 
 _ROLES: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER}
-REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
-"""Keys of reasoning as text: the last is GitHub Copilot's."""
 
 REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks", "reasoning_items", "reasoning_opaque")
 """Keys of the same reasoning with signatures: OpenRouter's, two of LiteLLM's, and the whole of it as GitHub Copilot
 seals it. Some answers have it without the text."""
 
 _SEALS: Final = ("signature", "data", "encrypted_content")
-
-OWN_TOOLS: Final = (DELIMITER, "recall")
-"""Tools whose calls Wane answers."""
 
 _TEXT_KEYS: Final = ("content", "refusal")
 _CALL_TYPES: Final = frozenset({"function", "custom"})

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
-_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
+from wane.formats.vocabulary import REASONING_TEXTS
 
 
 def join_neighbours(messages: Sequence[dict[str, Any]], history: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def _takes_turns(message: Mapping[str, Any]) -> bool:
 
 def _join(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     merged = {**second, **first, "content": join_contents(first.get("content"), second.get("content"))}
-    for key in _TEXTS:
+    for key in REASONING_TEXTS:
         texts = [message[key] for message in (first, second) if isinstance(message.get(key), str)]
         if texts:
             merged[key] = "\n\n".join(texts)

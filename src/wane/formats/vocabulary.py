@@ -192,17 +192,19 @@ _CHAT_TEXT: Final = frozenset({"text"})
 _CHAT_MEDIA: Final = frozenset({"image_url", "input_audio", "file", "video_url", "audio_url", "document_url"})
 _CHAT_PLAIN: Final = _EVERY | {"name"}
 
+REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
+"""Keys of reasoning as text in a chat message: the last is GitHub Copilot's."""
+
 CHAT: Final = Vocabulary(
     "openai",
     {
         "system": _CHAT_PLAIN,
         "developer": _CHAT_PLAIN,
         "user": _CHAT_PLAIN,
-        # The last three lines are of OpenRouter, LiteLLM, GitHub Copilot and others.
+        # The last two lines are of OpenRouter, LiteLLM, GitHub Copilot and others.
         "assistant": _CHAT_PLAIN
-        | {"refusal", "audio", "tool_calls", "reasoning_content"}
-        | {"reasoning", "reasoning_details", "thinking_blocks", "reasoning_items"}
-        | {"reasoning_text", "reasoning_opaque"}
+        | {"refusal", "audio", "tool_calls", *REASONING_TEXTS}
+        | {"reasoning_details", "thinking_blocks", "reasoning_items", "reasoning_opaque"}
         | {"images", "extra_content", "provider_specific_fields"},
         "tool": _CHAT_PLAIN | {"tool_call_id"},
     },

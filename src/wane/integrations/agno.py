@@ -31,7 +31,7 @@ from threading import Lock
 from typing import Any, Final, Unpack
 
 from wane.conversation import Adapter, Call, Conversation
-from wane.core import DEFAULT_BUDGET, DELIMITER, Kind
+from wane.core import DEFAULT_BUDGET, DELIMITER, OWN_TOOLS, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
@@ -47,8 +47,8 @@ from wane.integrations.lifecycle import (
     maker,
     parted,
     set_overhead,
+    with_guidance,
 )
-from wane.recall import RECALL
 
 try:
     from agno.agent import Agent
@@ -204,13 +204,15 @@ class _Windows:
             self._warner.ingested(conversation.host.ingest(history))
         except (FormatError, HistoryError) as error:
             self._warner.unmanaged(error)
-            return {**arguments, "tools": [t for t in tools if t.get("function", t).get("name") not in _OWN] or None}
+            others = [tool for tool in tools if tool.get("function", tool).get("name") not in OWN_TOOLS]
+            return {**arguments, "tools": others or None}
+        prompt = with_guidance(system, self._instructions, Message.get_content_string, _with_text)
         sent = joined(conversation.request(), passing, conversation)
         answer = arguments.get("assistant_message")
         if answer is not None:
             with self._lock:
                 _remember(self._by_answer, answer.id, conversation)
-        return {**arguments, "messages": [*_guided(system, self._instructions), *map(_unchained, sent)]}
+        return {**arguments, "messages": [*prompt, *map(_unchained, sent)]}
 
     def prepare_calls(self, answer: Message, calls: list[FunctionCall]) -> list[FunctionCall]:
         """Judge all marks of an answer in order, before its tools run, and have own calls answered by its window."""
@@ -220,7 +222,7 @@ class _Windows:
             return calls
         conversation.host.foresee([_call_of(call) for call in answer.tool_calls or []])
         for call in calls:
-            if call.function.name in _OWN:
+            if call.function.name in OWN_TOOLS:
                 own: Call[Message] = Call(call.function.name, call.arguments or {}, call.call_id)
                 call.function = copy.copy(call.function)
                 call.function.entrypoint = _answering(conversation, own)
@@ -231,9 +233,6 @@ class _Windows:
             conversation = self._by_session.get(key) or self._make()
             _remember(self._by_session, key, conversation)
             return conversation
-
-
-_OWN: Final = (DELIMITER, RECALL)
 
 
 def _remember(conversations: OrderedDict[str, Conversation[Message]], key: str, value: Conversation[Message]) -> None:
@@ -262,15 +261,9 @@ def _definition(tool: Mapping[str, Any]) -> list[Any]:
     return [function.get("name"), function.get("description"), parameters.get("properties")]
 
 
-def _guided(system: list[Message], instructions: str) -> list[Message]:
-    """Return the system prompt with the guidance at its end."""
-    if not instructions:
-        return system
-    if not system:
-        return [Message(role="system", content=instructions)]
-    *others, last = system
-    text = "\n\n".join(filter(None, (last.get_content_string(), instructions)))
-    return [*others, last.model_copy(update={"content": text})]
+def _with_text(message: Message | None, text: str) -> Message:
+    """Return a system message with another text, or a new one."""
+    return Message(role="system", content=text) if message is None else message.model_copy(update={"content": text})
 
 
 def _unchained(message: Message) -> Message:

@@ -21,14 +21,13 @@ from weakref import WeakKeyDictionary
 
 from wane.conversation import Adapter, Conversation, calls_of
 from wane.conversation.conversations import Conversations
-from wane.core import DEFAULT_BUDGET, DELIMITER, Kind
+from wane.core import DEFAULT_BUDGET, OWN_TOOLS, Kind
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import shown_text
-from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker
-from wane.recall import RECALL
+from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker, with_guidance
 
 try:
     from haystack.components.agents import Agent
@@ -41,7 +40,6 @@ except ImportError as error:
 __all__ = ["ContextLifecycle"]
 
 _COMPETES: Final = "Wane keeps the agent's requests small, and its messages whole: leave out hooks that compact them"
-_OWN: Final = (DELIMITER, RECALL)
 
 
 class ContextLifecycle(HostMarks):
@@ -112,7 +110,8 @@ class ContextLifecycle(HostMarks):
                 return
             conversation = run.conversation
             conversation.overhead = self._fixed
-            view = [*_guided(system, self.instructions), *conversation.request().messages]
+            prompt = with_guidance(system, self.instructions, lambda message: message.text or "", _with_text)
+            view = [*prompt, *conversation.request().messages]
         run.messages, run.sent = messages, len(view)
         state.set("messages", view, handler_override=_replace)
 
@@ -129,7 +128,7 @@ class ContextLifecycle(HostMarks):
             calls = calls_of(run.conversation.format, answer)
             self._conversations.answered(run.conversation, calls, answer)
             for call in calls:
-                if call.name in _OWN and call.id is not None:
+                if call.name in OWN_TOOLS and call.id is not None:
                     run.calls[call.id] = run.conversation.host.answer(call)
 
     def _answer_calls(self, state: State) -> None:
@@ -189,15 +188,11 @@ def _answer_unmanaged(**_: Any) -> str:
     return UNMANAGED_CALL
 
 
-def _guided(system: list[ChatMessage], instructions: str) -> list[ChatMessage]:
-    """Return the system prompt with the guidance at its end."""
-    if not instructions:
-        return system
-    if not system:
-        return [ChatMessage.from_system(instructions)]
-    *others, last = system
-    text = "\n\n".join(filter(None, (last.text, instructions)))
-    return [*others, ChatMessage.from_system(text, meta=last.meta, name=last.name)]
+def _with_text(message: ChatMessage | None, text: str) -> ChatMessage:
+    """Return a system message with another text, or a new one."""
+    if message is None:
+        return ChatMessage.from_system(text)
+    return ChatMessage.from_system(text, meta=message.meta, name=message.name)
 
 
 class _Adapter(Adapter[ChatMessage]):

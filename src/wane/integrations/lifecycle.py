@@ -235,3 +235,25 @@ def joined(
 
 def _is_turn(conversation: Conversation[MessageT], message: MessageT) -> bool:
     return all(part.kind is Kind.USER for part in conversation.format.parts(message))
+
+
+def with_guidance(
+    system: Sequence[MessageT],
+    guidance: str,
+    read: Callable[[MessageT], str],
+    write: Callable[[MessageT | None, str], MessageT],
+) -> list[MessageT]:
+    """Return the messages of a system prompt with the guidance at the end of the last one, or as the only one.
+
+    Args:
+        system: the messages.
+        guidance: the text; empty for none.
+        read: returns a message's text.
+        write: returns a message with another text, or a new one for None.
+    """
+    if not guidance:
+        return list(system)
+    if not system:
+        return [write(None, guidance)]
+    *others, last = system
+    return [*others, write(last, "\n\n".join(filter(None, (read(last), guidance))))]

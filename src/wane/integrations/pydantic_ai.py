@@ -43,6 +43,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
 
+from wane.core import RECALL
 from wane.formats.pydantic_ai import (
     BEYOND_JSON,
     PydanticAIFormat,
@@ -52,7 +53,6 @@ from wane.formats.pydantic_ai import (
 )
 from wane.integrations.lifecycle import HostMarks, Warner
 from wane.integrations.pydantic_ai_messages import STAMP, Outgoing, PydanticAIAdapter, TurnAligner
-from wane.recall import RECALL
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities.abstract import AgentNode, WrapRunHandler

@@ -12,7 +12,7 @@ from pydantic_ai.toolsets import WrapperToolset
 from pydantic_ai_harness.filesystem import FileChangeRequestEvent
 from typing_extensions import override
 
-from wane.agent.tools import EDIT_TOOLS, OWN_TOOLS, SHELL_TOOL
+from wane.agent.tools import AGENT_TOOLS, EDIT_TOOLS, SHELL_TOOL
 from wane.agent.tools.shell import Clearances
 from wane.conversation.events import Event, MessageTaken
 from wane.core import DELIMITER, Episode, EpisodeType, Kind
@@ -72,7 +72,7 @@ class AskingToolset(WrapperToolset[Any]):
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools, without any that a server has come to name like one of the agent's own."""
         tools = await super().get_tools(ctx)
-        return {name: replace(tool, toolset=self) for name, tool in tools.items() if name not in OWN_TOOLS}
+        return {name: replace(tool, toolset=self) for name, tool in tools.items() if name not in AGENT_TOOLS}
 
     @override
     async def call_tool(

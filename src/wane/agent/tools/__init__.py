@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wane.core import DELIMITER
-from wane.recall import RECALL
+from wane.core import DELIMITER, RECALL
 
 FILE_TOOLS: Final = ("read_file", "write_file", "edit_file", "create_directory")
 RIPGREP_TOOLS: Final = ("list_files", "grep")
@@ -17,5 +16,5 @@ EDIT_TOOLS: Final = frozenset({"write_file", "edit_file", "create_directory"})
 SHELL_TOOL: Final = "shell"
 """The tool that runs commands."""
 
-OWN_TOOLS: Final = frozenset({*FILE_TOOLS, *RIPGREP_TOOLS, *PYTHON_TOOLS, SHELL_TOOL, DELIMITER, RECALL})
+AGENT_TOOLS: Final = frozenset({*FILE_TOOLS, *RIPGREP_TOOLS, *PYTHON_TOOLS, SHELL_TOOL, DELIMITER, RECALL})
 """All tools that are not MCP servers'."""

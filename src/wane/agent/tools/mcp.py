@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import platformdirs
 
-from wane.agent.tools import OWN_TOOLS
+from wane.agent.tools import AGENT_TOOLS
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.core.report import brief
 
@@ -87,7 +87,7 @@ class Servers:
     async def _serve(self, ready: asyncio.Event, warn: Callable[[str], object]) -> None:
         try:
             async with AsyncExitStack() as stack:
-                taken = set(OWN_TOOLS)
+                taken = set(AGENT_TOOLS)
                 for server in self.servers:
                     await _start(server, stack, warn, taken)
                     taken.update(server.tools)

@@ -29,7 +29,7 @@ from wane.agent.repositories import quiet_environment
 from wane.agent.sandbox.wall import Sandbox
 from wane.agent.tools import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL, ripgrep
 from wane.agent.tools.shell import Clearances, SandboxedShell
-from wane.recall import RECALL
+from wane.core import RECALL
 from wane.replacing import replace_file
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from wane.core import Kind
+from wane.core import OWN_TOOLS, Kind
 from wane.lab.counting import Material
 from wane.lab.replaying.replay import Pricing, moment, recorded_cost
 from wane.lab.session import ModelCall
 from wane.prices import TokenUsage
-from wane.recall import MODEL_TOOLS
 from wane.savings import Money, SavingsMeter, own_overhead
 
 
@@ -39,7 +38,7 @@ def money_of(material: Material, pricing: Pricing) -> Money:
 
 def _of_own_tools(material: Material) -> list[bool]:
     """Return for each item whether it is a call of one of Wane's own tools, or the result of one."""
-    ids = {item.call_id for item in material.items if item.tool in MODEL_TOOLS}
+    ids = {item.call_id for item in material.items if item.tool in OWN_TOOLS}
     return [item.kind in (Kind.CALL, Kind.RESULT) and item.call_id in ids for item in material.items]
 
 

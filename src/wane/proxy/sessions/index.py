@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from wane.conversation.context import ContextSettings
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL, Tool
-from wane.core import DELIMITER
+from wane.core import DELIMITER, RECALL
 from wane.core.errors import ConfigError, FormatError, WaneError
 from wane.core.guidance import guidance
 from wane.journal import Record
@@ -31,7 +31,6 @@ from wane.proxy.sessions.turn import TRIES, SessionTurn
 from wane.proxy.settings import StrategyName
 from wane.proxy.store.base import SessionChangedError, Store, StoreError, in_thread_if
 from wane.proxy.wire.base import Body, Equipped, Wire
-from wane.recall import RECALL
 from wane.strategies.base import traits
 
 IDLE: Final = 900.0

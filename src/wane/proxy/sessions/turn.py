@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from wane.core import DELIMITER, Kind
+from wane.core import DELIMITER, RECALL, Kind
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.prices import NO_USAGE
@@ -22,7 +22,6 @@ from wane.proxy.sessions.sender import Parentage, prompts_of
 from wane.proxy.sessions.session import RequestView
 from wane.proxy.store.base import SessionChangedError, in_thread_if
 from wane.proxy.wire.base import MAX_ROUNDS, AnsweredRound, Body, Correction, Equipped, Message, OwnCall, Round
-from wane.recall import RECALL
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 

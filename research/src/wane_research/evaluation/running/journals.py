@@ -10,13 +10,12 @@ from typing import Final
 
 from wane.account import Account
 from wane.conversation.calls import normalised
-from wane.core import DELIMITER, Kind
+from wane.core import DELIMITER, RECALL, Kind
 from wane.core.delimiter import Protocol
 from wane.core.errors import WaneError
 from wane.journal import UsageRecord, model_calls, read
 from wane.lab.readers.journal import session_of
 from wane.lab.session import RecordedSession
-from wane.recall import RECALL
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 from wane_research.annotations import read_again

@@ -6,8 +6,9 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
-from wane.formats.openai import REASONING_LISTS, REASONING_TEXTS
+from wane.formats.openai import REASONING_LISTS
 from wane.formats.values import objects_in
+from wane.formats.vocabulary import REASONING_TEXTS
 from wane.proxy import jsons
 from wane.proxy.wire.base import BrokenReplyError, Message, OwnCall, Round, Rounds
 from wane.proxy.wire.openai import error_of, token_usage
