@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 from wane.core.errors import ConfigError, MissingExtraError, WaneError
@@ -214,7 +215,6 @@ class OnRay:
         """Yield each job with its result when it is done."""
         ray = self._ray
         started = not ray.is_initialized()
-        running: dict[Any, Job] = {}
         try:
             if started:
                 # Without an address, Ray would join any cluster on this machine.
@@ -225,21 +225,25 @@ class OnRay:
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
             references = [ray.put(subject) for subject in subjects]
             work = ray.remote(Job.run)
-            running.update((work.remote(job, references[job.subject]), job) for job in jobs)
+            # Two for each core: what runs when the caller stops ends by itself. To cancel a task that is about to end
+            # makes Ray 2.60 end the whole process of the caller.
+            most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            waiting = iter(jobs)
+            running = {work.remote(job, references[job.subject]): job for job in islice(waiting, most)}
             while running:
-                done, _ = ray.wait(list(running))
+                [done], _ = ray.wait(list(running))
                 try:
-                    replay: Replay = ray.get(done[0])
+                    replay: Replay = ray.get(done)
                 except ray.exceptions.RayTaskError as error:
                     cause = error.cause
                     raise cause if isinstance(cause, WaneError) else error from None
-                yield running.pop(done[0]), replay
+                job = running.pop(done)
+                if (following := next(waiting, None)) is not None:
+                    running[work.remote(following, references[following.subject])] = following
+                yield job, replay
         finally:
             if started:
                 ray.shutdown()
-            else:
-                for reference in running:
-                    ray.cancel(reference, force=True)
 
 
 def get_engine(name: str, workers: int | None = None) -> Engine:
