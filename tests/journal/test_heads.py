@@ -128,6 +128,7 @@ def test_a_session_that_cannot_be_read_is_read_again(store: SessionStore, cwd: P
 
 
 def test_going_on_reads_the_newest_alone(store: SessionStore, cwd: Path) -> None:
+    names = []
     for age, text in enumerate(("newest", "older", "oldest")):
         path = begin(store, cwd, text)
         at = (utc_now() - timedelta(hours=age)).timestamp()
@@ -135,8 +136,19 @@ def test_going_on_reads_the_newest_alone(store: SessionStore, cwd: Path) -> None
         if age:
             path.write_bytes(b"\0")
             os.utime(path, (at, at))
-    assert store.latest(cwd).title == "newest"
+            names.append(path)
+    assert store.latest(cwd).path not in names
     assert not (store.directory(cwd) / CACHE).exists()
+
+
+def test_going_on_passes_over_many_that_are_another_programs(store: SessionStore, cwd: Path) -> None:
+    mine = begin(store, cwd, "mine")
+    os.utime(mine, (1_000_000, 1_000_000))
+    for _ in range(30):
+        store.create(cwd, message_format="anthropic", fsync=False).close()
+    for _ in range(2):  # without a cache, and with one
+        assert store.latest(cwd, "openai").path == mine
+    assert (store.directory(cwd) / CACHE).exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -146,7 +158,7 @@ def test_a_pipe_in_place_of_a_session_is_named_and_never_read(store: SessionStor
     os.mkfifo(pipe)
     infos = {info.path: info.problem for info in store.sessions()}
     assert "it is not a file" in (infos[pipe] or "")
-    assert store.latest(cwd).title == "one"
+    assert store.latest(cwd).path != pipe
     for work in (read, Journal.open):
         with pytest.raises(JournalError, match="it is not a file"):
             work(pipe)

@@ -40,7 +40,7 @@ class SessionInfo:
         format: name of its messages' format; None if the header cannot be read.
         parent: for a sub-agent's session of the proxy, as in its header; else empty.
         messages: number of messages.
-        title: beginning of the user's first words; None if there are none.
+        title: beginning of the user's first words; None if there are none, or if nobody asked for it.
         problem: why it cannot be resumed; None if no problem is known.
     """
 
@@ -112,8 +112,8 @@ def forget_heads(path: Path) -> None:
             (directory / _NAME).unlink(missing_ok=True)
 
 
-def describe(path: Path, status: os.stat_result) -> SessionInfo:
-    """Return what a list shows of a session, read from its file.
+def describe(path: Path, status: os.stat_result, *, titled: bool = True) -> SessionInfo:
+    """Return what a list shows of a session, read from its file, with its title if that is wanted.
 
     Lines are checked by checksum, not decoded. A file that cannot be read has a `problem`.
     """
@@ -132,7 +132,8 @@ def describe(path: Path, status: os.stat_result) -> SessionInfo:
                     return replace(info, messages=messages, title=title, problem=problem)
                 if line.startswith(MESSAGE_PREFIX):
                     messages += 1
-                    title = title or _title(line, checksum)
+                    if titled and not title:
+                        title = _title(line, checksum)
                 checksum = checksum_of(line)
     except JournalError as error:
         return replace(info, problem=str(error))

@@ -15,14 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import platformdirs
 
 from wane.core.errors import JournalError, SessionNotFoundError
 from wane.journal.codec import decode, encode
-from wane.journal.heads import SUFFIX, Heads, SessionInfo, forget_heads, id_of
+from wane.journal.heads import SUFFIX, Heads, SessionInfo, describe, forget_heads, id_of
 from wane.journal.lines import REQUEST_PREFIX, Clock, utc_now
 from wane.journal.reader import open_session
 
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
 """Environment variable with the directory for sessions."""
 
+_File: TypeAlias = "tuple[os.DirEntry[str], os.stat_result]"
+
 _SLUG_LENGTH: Final = 48
+_FEW: Final = 20
+"""Sessions that are read without the cache when the newest one is looked for."""
+
 _HEADER_PREFIX: Final = b'{"kind":"session",'
 _CHAIN: Final = re.compile(rb'"chain":"([0-9a-f]{64})"')
 _DELETED: Final = "deleted.jsonl"  # beside the directories of sessions
@@ -106,7 +112,7 @@ class SessionStore:
         heads = Heads()
         infos: list[SessionInfo] = []
         for directory, files in self._newest(cwd).items():
-            infos += heads.of(directory, files)
+            infos += heads.of(directory, _paths(files))
         heads.save(existing=[info.path for info in infos])
         return sorted(infos, key=lambda info: (info.modified, info.path.name), reverse=True)
 
@@ -143,6 +149,7 @@ class SessionStore:
 
         A session that is damaged, or that another version of Wane wrote, is not skipped: it is returned with its
         `problem`. One whose header can be read is, if its messages have another format than the one that is asked for.
+        It may be without its `title`, which takes longer to find than all else.
 
         Raises:
             SessionNotFoundError: if there is none.
@@ -151,14 +158,15 @@ class SessionStore:
         heads = Heads()
         try:
             for directory, files in self._newest(cwd).items():
-                for info in heads.of(directory, files):
+                # The newest one is nearly always the one, and to read it takes less than to load what is known of all.
+                newest = (describe(path, status, titled=False) for path, status in _paths(files[:_FEW]))
+                for info in chain(newest, heads.of(directory, _paths(files[_FEW:]))):
                     if message_format is not None and info.format not in (message_format, None):
                         continue
                     if info.messages or (info.problem is not None and _was_begun(info.path)):
                         return info
         finally:
-            # The newest one is another one, or larger, at each start.
-            heads.save(least=2)
+            heads.save()
         raise SessionNotFoundError(f"there is no session to go on with in {self._folder(cwd)}")
 
     def delete(self, path: Path, *, dry: bool = False) -> int:
@@ -187,18 +195,18 @@ class SessionStore:
         """
         written = []
         for files in self._newest(cwd).values():
-            written += [(status.st_mtime, path) for path, status in files]
+            written += [(status.st_mtime, path) for path, status in _paths(files)]
         return [path for written_at, path in sorted(written) if written_at < time.timestamp()]
 
     def _folder(self, cwd: Path | None) -> Path:
         return self.root if cwd is None else self.directory(cwd)
 
-    def _newest(self, cwd: Path | None) -> dict[Path, list[tuple[Path, os.stat_result]]]:
+    def _newest(self, cwd: Path | None) -> dict[Path, list[_File]]:
         """Return the files of the sessions by their working directory's directory, each list newest first."""
-        files: dict[Path, list[tuple[Path, os.stat_result]]] = {}
+        files: dict[Path, list[_File]] = {}
         for directory, entry in self._located(cwd):
             with suppress(OSError):  # removed since it was listed
-                files.setdefault(directory, []).append((Path(entry.path), entry.stat()))
+                files.setdefault(directory, []).append((entry, entry.stat()))
         for listed in files.values():
             listed.sort(key=lambda file: (file[1].st_mtime_ns, file[0].name), reverse=True)
         return files
@@ -222,6 +230,11 @@ class SessionStore:
             return
         except OSError as error:
             raise JournalError(f"cannot list the sessions in {folder}: {error.strerror or error}") from error
+
+
+def _paths(files: Iterable[_File]) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the paths of files, each made when it is needed: of 10,000 it takes longer than to sort them."""
+    return ((Path(entry.path), status) for entry, status in files)
 
 
 def _entries(folder: Path | str, lenient: bool) -> list[os.DirEntry[str]]:
