@@ -15,6 +15,7 @@ from pydantic_ai.exceptions import ModelRetry
 
 from tests.agent.work import call, use
 from tests.journal.support import in_a_child
+from wane.agent.tools import toolset
 from wane.agent.tools.toolset import WHOLE, WholeFiles, coding_tools, protected_pattern
 from wane.replacing import replace_file
 
@@ -166,6 +167,32 @@ def test_a_large_file_is_read_by_pieces(tmp_path: Path) -> None:
     assert "Line 700001 has 100,001 bytes" in long
     assert last == f"{head}700002\tlast"
     assert "behind the end" in behind
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n"])
+@pytest.mark.parametrize("block", [1, 3, 7, 1_000])
+def test_a_page_is_the_lines_that_it_says(
+    block: int, ending: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolset, "_BLOCK", block)
+    path = tmp_path / "lines.txt"
+    lines = ["", "one", "", "x" * 40, "two", "", "é"]
+    path.write_bytes("\n".join(lines).encode() + ending)
+    for offset in range(len(lines) + 2):
+        header, *page = toolset.read_page(path, offset, 2, 30).splitlines()
+        assert header == "7 lines]"
+        fitting = [(number + 1, line) for number, line in enumerate(lines)][offset : offset + 2]
+        if offset >= len(lines):
+            assert page == [f"... (Offset {offset} is behind the end.)"]
+            continue
+        if offset == 3:
+            size = 41
+            assert page == [f"... (Line 4 has {size} bytes and does not fit. offset=4 skips it.)"]
+            continue
+        shown = [f"{number:>6}\t{line}" for number, line in fitting if len(line) < 30]
+        rest = len(lines) - offset - len(shown)
+        more = [f"... ({rest} more lines. Use offset={offset + len(shown)} to continue reading.)"] if rest else []
+        assert page == shown + more
 
 
 READS = """

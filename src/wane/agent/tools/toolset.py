@@ -209,6 +209,8 @@ WHOLE: Final = 8 * 1024**2
 """Bytes up to which a file is read whole; a larger one is read by pieces."""
 
 _PIECE: Final = 64 * 1024
+_BLOCK: Final = 1024**2
+"""Bytes in which lines are counted: a loop over each of them would take half a minute for a gigabyte of short ones."""
 
 
 def read_page(path: Path, offset: int, limit: int, room: int) -> str:
@@ -221,31 +223,24 @@ def read_page(path: Path, offset: int, limit: int, room: int) -> str:
         room: characters that they may take.
     """
     lines: list[str] = []
-    total = length = too_long = 0
-    head, full = b"", False
+    too_long = 0
     with path.open("rb") as stream:
         if b"\0" in stream.read(8_192):
             return f"binary file of {path.stat().st_size:,} bytes; inspect it with a command]\n"
         stream.seek(0)
-        while True:
-            piece = stream.readline(_PIECE)
-            length += len(piece)
-            if not full and len(head) <= 4 * room and offset <= total < offset + limit:
-                head += piece
-            if piece and not piece.endswith(b"\n"):
-                continue
+        total = _skip_lines(stream, offset)
+        while total == offset + len(lines) < offset + limit and not too_long:
+            head, length = _read_line(stream, 4 * room + 1)
             if not length:
                 break
             total += 1
-            if offset < total <= offset + limit and not full:
-                text = f"{total:>6}\t{head.decode('utf-8', 'replace')}"
-                full = len(text) > room
-                if full and not lines:
-                    too_long = length
-                elif not full:
-                    lines.append(text)
-                    room -= len(text)
-            length, head = 0, b""
+            text = f"{total:>6}\t{head.decode('utf-8', 'replace')}"
+            if len(text) <= room:
+                lines.append(text)
+                room -= len(text)
+            elif not lines:
+                too_long = length
+        total += _count_lines(stream)
     header = f"{total:,} lines]\n"
     if offset >= total:
         return f"{header}... (Offset {offset} is behind the end.)\n"
@@ -258,6 +253,46 @@ def read_page(path: Path, offset: int, limit: int, room: int) -> str:
     if following == total:
         return f"{header}{body}"
     return f"{header}{body}... ({total - following:,} more lines. Use offset={following} to continue reading.)\n"
+
+
+def _skip_lines(stream: BinaryIO, count: int) -> int:
+    """Go on behind some lines, and return how many there were: fewer if the file ends before."""
+    lines = 0
+    ends_within = False
+    while lines < count and (block := stream.read(_BLOCK)):
+        found = block.count(b"\n")
+        if lines + found < count:
+            lines += found
+            ends_within = not block.endswith(b"\n")
+            continue
+        position = -1
+        for _ in range(count - lines):
+            position = block.index(b"\n", position + 1)
+        stream.seek(position + 1 - len(block), os.SEEK_CUR)
+        return count
+    return lines + ends_within
+
+
+def _count_lines(stream: BinaryIO) -> int:
+    """Return how many lines follow."""
+    lines = 0
+    ends_within = False
+    while block := stream.read(_BLOCK):
+        lines += block.count(b"\n")
+        ends_within = not block.endswith(b"\n")
+    return lines + ends_within
+
+
+def _read_line(stream: BinaryIO, most: int) -> tuple[bytes, int]:
+    """Return the beginning of the next line, and how many bytes the line has."""
+    head, length = b"", 0
+    while piece := stream.readline(_PIECE):
+        length += len(piece)
+        if len(head) < most:
+            head += piece
+        if piece.endswith(b"\n"):
+            break
+    return head, length
 
 
 _PROTECTED: Final = (
