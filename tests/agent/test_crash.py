@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -41,6 +42,8 @@ from wane.strategies.evicted import OPENING
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
 SESSIONS = 5
+LONGEST = 120.0
+"""Seconds that a wait may take."""
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here")
 
@@ -65,7 +68,9 @@ class Worker:
         self.process.stdin.flush()
         child = int(self._until("pid")[-1].split()[1])
         before = self._until("at work")
+        deadline = time.monotonic() + LONGEST
         while not due():
+            assert time.monotonic() < deadline, "the agent hangs"
             time.sleep(0.001)
         os.kill(child, signal.SIGKILL)
         said = before + self._until("ended")
@@ -88,7 +93,11 @@ class Worker:
 
     def _line(self) -> str:
         assert self.process.stdout is not None
+        # A process that hangs fails one test; without a limit it would end the process that runs the tests.
+        timer = threading.Timer(LONGEST, self.process.kill)
+        timer.start()
         line = self.process.stdout.readline()
+        timer.cancel()
         assert line, "the agent's process has ended"
         return line.rstrip("\n")
 

@@ -138,13 +138,13 @@ def test_protected_files_are_not_written(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_does_not_stay_empty(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
-    try:
+
+    def write() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
         (result,) = use(tmp_path, [call("write_file", path="new.txt", content="x" * 5_000)])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "File too large" in result
+        assert "File too large" in result
+
+    assert in_a_child(write) == ""
     assert os.listdir(tmp_path) == []
 
 

@@ -79,10 +79,22 @@ def pty(server: ScriptedServer, directory: Path) -> Iterator[Pty]:
         os.execve(sys.executable, [sys.executable, "-m", "wane.cli.main", *arguments], environ)
     at = Pty(pid, fd)
     at.until("/help")
-    yield at
-    at.until("wane --resume", again=b"\x04")
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    os.close(fd)
+    try:
+        yield at
+        at.until("wane --resume", again=b"\x04")
+        deadline = time.monotonic() + 60
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.01)
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        assert ended
+        pid = 0
+        assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(fd)
 
 
 def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path) -> None:

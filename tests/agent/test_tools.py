@@ -137,7 +137,9 @@ def test_a_running_command_keeps_its_handles(repository: Path) -> None:
     assert last == "The command is still running."
     number = int(pid.split()[1])
     os.kill(number, signal.SIGTERM)
+    deadline = time.monotonic() + 60
     while json.loads(Path(status.removeprefix("Status: ")).read_text())["exit_code"] is None:
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 

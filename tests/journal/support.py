@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -57,8 +59,15 @@ def python(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, *arguments], env=environ, stdout=subprocess.PIPE, **options)
 
 
+LONGEST = 120.0
+"""Seconds that a forked process may take."""
+
+
 def in_a_child(act: Callable[[], object]) -> str:
-    """Run `act` in a forked process and return what it raised, as text; empty if nothing."""
+    """Run `act` in a forked process and return what it raised, as text; empty if nothing.
+
+    A lock that another thread holds at the fork stays locked in the child, which is then ended after a while.
+    """
     receiver, sender = os.pipe()
     child = os.fork()
     if child == 0:
@@ -69,10 +78,14 @@ def in_a_child(act: Callable[[], object]) -> str:
         finally:
             os._exit(0)
     os.close(sender)
-    with os.fdopen(receiver, "rb") as stream:
-        text = stream.read().decode()
-    os.waitpid(child, 0)
-    return text
+    try:
+        with os.fdopen(receiver, "rb") as stream:
+            ended, _, _ = select.select([stream], [], [], LONGEST)
+            assert ended, "the child hangs"
+            return stream.read().decode()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 # Strategies

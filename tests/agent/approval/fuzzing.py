@@ -183,9 +183,10 @@ class Range:
         for shell in SHELLS:
             command = [shell, "-c", line]
             try:
+                # In a session of its own: a line reaches neither the terminal nor the processes of the tests.
                 done = subprocess.run(
                     command, cwd=self.project, env=self.environ, stdin=subprocess.DEVNULL, capture_output=True,
-                    timeout=10, check=False,
+                    timeout=10, check=False, start_new_session=True,
                 )  # fmt: skip
             except subprocess.TimeoutExpired:
                 yield f"{shell}: it does not end"

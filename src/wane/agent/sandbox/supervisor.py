@@ -12,8 +12,8 @@ Its argument is a JSON object:
 - `log`: the file for the output; empty to inherit the output;
 - `status`: the file for the exit code; empty for none;
 - `seconds`: seconds after which the command is ended; 0 for no limit;
-- `tied`: whether standard input is a pipe from the program that asked. When it closes, that program has ended, however
-  it did, and the command is ended too;
+- `tied`: whether standard input is a pipe from the program that asked. When something comes, or when it closes because
+  that program has ended, however it did, the command is ended too;
 - `alone`: whether what the command has left behind is ended with it.
 """
 
@@ -105,7 +105,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float, *, tied: bool) -> in
         poll.register(0, select.POLLIN | select.POLLHUP)
     pause = 0.001
     while process.poll() is None:
-        if poll.poll(pause * 1000) and not os.read(0, 1):
+        if poll.poll(pause * 1000):  # closed, or told to end it
             _end(process)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(1)  # it has ended before this process has

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -35,6 +36,8 @@ TAIL: Final = 16_000
 
 _CHUNK: Final = 4_096
 _POLL: Final = 0.02  # seconds
+_ENDS: Final = 5.0
+"""Seconds that the supervisor of a command has to end it."""
 
 
 @dataclass
@@ -196,10 +199,17 @@ async def _follow(ctx: RunContext[Any], process: subprocess.Popen[bytes], log: P
 def _stop(process: subprocess.Popen[bytes]) -> None:
     """End a command by its supervisor, which ends all that it has started."""
     if process.stdin is not None:
-        process.stdin.close()
+        # A word, because the pipe does not close if a process that was forked meanwhile holds it, too.
+        with suppress(OSError):  # it has ended
+            process.stdin.write(b"end")
+            process.stdin.close()
     else:
         process.send_signal(signal.SIGTERM)
-    process.wait()
+    try:
+        process.wait(_ENDS)
+    except subprocess.TimeoutExpired:
+        process.kill()  # the kernel ends the command with it
+        process.wait()
 
 
 def _tail(log: Path) -> str:
