@@ -9,6 +9,7 @@ import pytest
 
 from wane import ConfigError, Conversation
 from wane.conversation import Adapter
+from wane.core import exact_budget
 from wane.formats.openai import OpenAIFormat
 from wane.integrations.lifecycle import Warner, after_answer, joined, maker, parted, resumed
 
@@ -42,7 +43,6 @@ def test_all_stands_where_it_stood(messages: list[dict[str, Any]]) -> None:
     assert joined(conversation.request(), passing, conversation) == messages
 
 
-@pytest.mark.xfail(reason="open: a reminder now joins the last message, which adapters do not expect", strict=False)
 def test_a_reminder_stays_last() -> None:
     conversation = Conversation(budget=1_000, remind_at=0.1)
     calls = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]
@@ -52,7 +52,30 @@ def test_a_reminder_stays_last() -> None:
     conversation.host.ingest(history)
     request = conversation.request()
     assert request.reminder is not None
-    assert joined(request, passing, conversation)[:-1] == messages
+    *before, last = joined(request, passing, conversation)
+    assert before == messages[:-1]
+    # A message of its own would be a second one of the user's.
+    assert last == said("user", f"{MEMORY['content']}\n\n{request.reminder}")
+
+
+def test_what_roles_make_one_message_moves_nothing() -> None:
+    """R12b joins both turns of the user on the wire, and memory stands ahead of the turn that it belongs to."""
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    work = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c1", "content": "x" * 8_000}]
+    system, long = said("system", "(instructions)"), said("assistant", "Done. " * 300)
+    messages = [system, GO, *work, long, AGAIN, said("assistant", "Look."), said("user", "Last.")]
+    history, passing = parted(messages, lambda message: message is not system)
+    conversation = Conversation(budget=exact_budget(40), remind_at=None)
+    conversation.host.ingest(history)
+    request = conversation.request()
+    assert len(request.messages) < len(request.view)
+    sent = joined(request, passing, conversation)
+    assert sent == [system, *request.messages]
+    # Where memory makes two turns of the user neighbours in the whole history, none are joined.
+    history, passing = parted([GO, *messages[2:5], MEMORY, *messages[5:]], lambda message: message is not MEMORY)
+    sent = joined(request, passing, conversation)
+    assert sent[sent.index(MEMORY) + 1] == AGAIN
+    assert len(sent) == len(request.view) + 1
 
 
 def test_what_left_the_view_moves_nothing() -> None:

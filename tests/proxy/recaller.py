@@ -50,8 +50,11 @@ class Recaller:
         self._worker = Worker(self.seed, reasons=self.reasons)
 
     def __call__(self, request: Request) -> Reply:
-        # Providers make of arguments that are no JSON what they like.
-        self._calls |= {part.call_id or "": part.text for part in request.parts if part.kind is Kind.CALL}
+        # Providers make of arguments that are no JSON what they like. Those of own calls go back empty (`{}`), but the
+        # history, and so what is recalled, has them as the provider gave them.
+        for part in request.parts:
+            if part.kind is Kind.CALL and (part.text != "{}" or part.tool not in OWN):
+                self._calls[part.call_id or ""] = part.text
         for call_id, shown in request.results.items():
             # A reminder stands at the request's tail, so in its last result where nothing else may follow.
             text = shown.partition(_NOTE)[0]
@@ -140,7 +143,9 @@ class Recaller:
                 ends = call.tool == "delimiter" and result.startswith("Ended")
                 if call.tool == "delimiter" and result.startswith("Started"):
                     active = json.loads(call.raw_arguments)["name"]
-                blocks.append((active, f"[call {call.tool}] {self._calls.get(call.id or '')}", call.id))
+                blocks.append(
+                    (active, f"[call {call.tool}] {self._calls.get(call.id or '', call.raw_arguments)}", call.id)
+                )
                 blocks.append((active, f"[result]\n{result}", call.id))
                 active = None if ends else active
         return blocks

@@ -25,7 +25,7 @@ from wane.core import ContextWindow, Episode, Room
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
-from wane.formats.base import Format, writes, writing
+from wane.formats.base import Format, writing
 from wane.formats.endings import Ending, check_reason, stop_reason
 from wane.formats.usage import request_tokens
 from wane.strategies.base import SummaryNeeded
@@ -395,9 +395,10 @@ class Conversation(Generic[M]):
         if isinstance(outcome, SummaryNeeded):
             format_ = writing(self.format, f"the strategy {self.settings.strategy!r}")
             view, numbers = line.view.read(outcome.view)
+            messages = self._wire(view, outcome.instructions)
             view.append(format_.turn(outcome.instructions))
             numbers.append(None)
-            return Request(format_.wire(view), view, numbers, self.tokens, number=line.requests, for_summary=True)
+            return Request(messages, view, numbers, self.tokens, number=line.requests, for_summary=True)
         view, numbers = line.view.of(outcome.view, keep_opening=self.keep_opening)
         return Request(
             self._wire(view, outcome.reminder),
@@ -535,12 +536,8 @@ class Conversation(Generic[M]):
 
     # Internals
 
-    def _wire(self, view: list[M], reminder: str | None) -> list[Any]:
-        format_ = self.format
-        if not writes(format_):
-            return list(view)
-        joined = format_.join_roles(view, self._common.line.transcript.messages)
-        return format_.wire(joined if reminder is None else format_.with_note(joined, reminder))
+    def _wire(self, view: list[M], reminder: str | None = None) -> list[Any]:
+        return self.host.wire(view, reminder, alternating=self._common.line.transcript.alternating)
 
 
 def _check_numbers(**values: object) -> None:

@@ -12,7 +12,7 @@ from wane.conversation.common import Common, answer_within, back_to, serialised
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.conversation.scopes import stamp
 from wane.core import DELIMITER, RECALL
-from wane.formats.base import MessageT
+from wane.formats.base import MessageT, writes
 from wane.recall import answer
 from wane.strategies.host import Scope
 
@@ -120,6 +120,23 @@ class Host(Generic[MessageT]):
         digest = copy(common.digest)
         digests = [digest.of(messages, count) for count in range(len(known) + 1, len(messages) + 1)]
         return digests[::-1]
+
+    def wire(self, view: Sequence[MessageT], reminder: str | None = None, *, alternating: bool) -> list[Any]:
+        """Return the messages of a request in the provider's form.
+
+        Args:
+            view: the messages, of the format.
+            reminder: a note to the model at their end.
+            alternating: whether turns of the user and answers without calls took turns in all that a request without
+                eviction would hold. They then do so here (R12b).
+        """
+        format_ = self._common.format
+        if not writes(format_):
+            return list(view)
+        messages = format_.join_roles(view) if alternating else list(view)
+        if reminder is not None:
+            messages = format_.with_note(messages, reminder, alternating=alternating)
+        return format_.wire(messages)
 
     # Own calls
 

@@ -62,6 +62,7 @@ class AnthropicFormat(PlainFormat):
 
     name = "anthropic"
     called = "Anthropic messages"
+    notes_behind_results = True
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return messages without what an answer says about itself, which requests must not hold.
@@ -123,10 +124,41 @@ class AnthropicFormat(PlainFormat):
             if message is None:
                 continue
             if sent and message["role"] == sent[-1]["role"] == "user":
-                sent[-1] = {**sent[-1], "content": [*_as_blocks(sent[-1]), *_as_blocks(message)]}
+                sent[-1] = self.merge(sent[-1], message)
             else:
                 sent.append(message)
         return sent
+
+    def speaker(self, message: Message) -> str | None:
+        role, kinds = message["role"], {str(block.get("type")) for block in objects_in(message.get("content"))}
+        if role == "assistant":
+            has_calls = any(kind.endswith("tool_use") for kind in kinds)
+            return None if has_calls else "assistant"
+        return "user" if role == "user" and kinds != {"tool_result"} else None
+
+    def is_sent(self, message: Message) -> bool:
+        return message["role"] != "assistant" or _sendable(message) is not None
+
+    def merge(self, first: Message, second: Message) -> Message:
+        content = [*_as_blocks(first), *_as_blocks(second)]
+        return {**second, **first, "content": content} if content else first
+
+    def note_result(self, message: Message, text: str) -> Message | None:
+        """Return a user's message with a note as the last text of its last result.
+
+        llama.cpp puts text that stands beside results ahead of all of them, as a message of the user. A result that
+        holds references to tools takes no text, and one with a breakpoint stays as it is, because no later request
+        could read what was cached with the note.
+        """
+        blocks = _as_blocks(message)
+        last = blocks[-1] if blocks else {}
+        if last.get("type") != "tool_result":
+            return None
+        content = _as_blocks(last)
+        if any(inner.get("type") == "tool_reference" or "cache_control" in inner for inner in [last, *content]):
+            return None
+        noted = {**last, "content": [*content, {"type": "text", "text": text}]}
+        return {**message, "content": [*blocks[:-1], noted]}
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "input_schema": dict(schema)}
@@ -174,7 +206,9 @@ def _as_sent(message: Any) -> Any:
 
 def _as_blocks(message: Message) -> list[Block]:
     content = message.get("content")
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return content or []
 
 
 def _sendable(message: Message) -> Message | None:

@@ -18,6 +18,7 @@ from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.formats.notices import is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
+from wane.formats.roles import join_neighbours
 from wane.formats.values import check_each, expect_list
 from wane.tools import class_of_call
 
@@ -112,6 +113,16 @@ def is_answer(parts: Iterable[Part]) -> bool:
     return not ASSISTANT.isdisjoint([part.kind for part in parts])
 
 
+def speaker_of(parts: Sequence[Part]) -> str | None:
+    """Return whose turn a message with these parts is, by its role; see `WritingFormat.speaker`."""
+    kinds = {part.kind for part in parts}
+    if not ASSISTANT.isdisjoint(kinds):
+        return None if Kind.CALL in kinds else "assistant"
+    if Kind.USER in kinds or any(part.kind is Kind.NOTICE and not part.system for part in parts):
+        return "user"
+    return None
+
+
 class Format(Protocol[MessageT]):
     """One message format."""
 
@@ -174,12 +185,22 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
         """Return messages in the form of the provider's requests, with unchanged contents."""
         ...
 
-    def join_roles(self, messages: Sequence[MessageT], history: Sequence[MessageT]) -> list[MessageT]:
-        """Return a request's messages with neighbours of one role joined where the history had none (R12b)."""
+    def speaker(self, message: MessageT) -> str | None:
+        """Return whose turn a message is, by its role; None for answers with calls, results and the system's."""
         ...
 
-    def with_note(self, messages: Sequence[MessageT], text: str) -> list[MessageT]:
-        """Return a request's messages with a note to the model at their end."""
+    def join_roles(self, messages: Sequence[MessageT]) -> list[MessageT]:
+        """Return a request's messages with turns of one role joined, for a history in which roles took turns (R12b)."""
+        ...
+
+    def with_note(self, messages: Sequence[MessageT], text: str, *, alternating: bool) -> list[MessageT]:
+        """Return a request's messages with a note to the model at their end.
+
+        Args:
+            messages: the messages.
+            text: the note.
+            alternating: whether roles took turns in the whole history, as some servers demand (R12b).
+        """
         ...
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Any:
@@ -257,9 +278,11 @@ class NativeFormat(Format[MessageT]):
 
     Attributes:
         results_first: whether the provider refuses other turns between a call and its result.
+        notes_behind_results: whether a note may stand behind a result as the user's, if roles took no turns anyway.
     """
 
     results_first = True
+    notes_behind_results = False
 
     @abstractmethod
     def located(self, message: MessageT) -> Sequence[Located[Any]]:
@@ -299,15 +322,33 @@ class NativeFormat(Format[MessageT]):
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
         return list(messages)
 
-    def join_roles(
-        self,
-        messages: Sequence[MessageT],
-        history: Sequence[MessageT],  # noqa: ARG002 - for formats whose servers demand an order
-    ) -> list[MessageT]:
-        return list(messages)
+    def speaker(self, message: MessageT) -> str | None:
+        return speaker_of(self.parts(message))
 
-    def with_note(self, messages: Sequence[MessageT], text: str) -> list[MessageT]:
-        return [*messages, writing(self, "a reminder").turn(text)]
+    def is_sent(self, message: MessageT) -> bool:  # noqa: ARG002 - for formats that leave some out
+        """Whether requests hold a message: some formats leave out answers that say nothing."""
+        return True
+
+    def merge(self, first: MessageT, second: MessageT) -> MessageT | None:  # noqa: ARG002 - for formats that can
+        """Return two turns of one role as one message, contents unchanged; None if the format cannot."""
+        return None
+
+    def note_result(self, message: MessageT, text: str) -> MessageT | None:  # noqa: ARG002 - for formats that can
+        """Return a message with a note in its last result; None if it has none that can hold one."""
+        return None
+
+    def join_roles(self, messages: Sequence[MessageT]) -> list[MessageT]:
+        return join_neighbours(messages, self)
+
+    def with_note(self, messages: Sequence[MessageT], text: str, *, alternating: bool) -> list[MessageT]:
+        turn, noted = writing(self, "a reminder").turn(text), None
+        last = messages[-1] if messages else None
+        if last is not None and self.speaker(last) == "user":
+            noted = self.merge(last, turn)
+        elif last is not None and (alternating or not self.notes_behind_results):
+            # Behind a result it would be a second turn of the user, whose first the calls have not ended.
+            noted = self.note_result(last, text)
+        return [*messages, turn] if noted is None else [*messages[:-1], noted]
 
     def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
         """Whether the application answers a call: always, because what a provider runs by itself is text here."""
@@ -397,10 +438,13 @@ class Outline:
 
     Attributes:
         person_calls: tells results that a person gave (R21).
+        alternating: whether turns of the user and answers without calls have taken turns so far (R12b).
     """
 
     def __init__(self, counter: Counter = chars) -> None:
         self.person_calls = PersonCalls()
+        self.alternating = True
+        self._speaker: str | None = None
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -416,6 +460,9 @@ class Outline:
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
+        if (speaker := speaker_of(parts)) is not None:
+            self.alternating = self.alternating and speaker != self._speaker
+            self._speaker = speaker
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
         items = [(part.item(self._counter, number), part) for part in parts]
         self._first.append(len(self._owner))

@@ -12,7 +12,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import is_notice
-from wane.formats.roles import join_contents, join_neighbours, mend_own_calls
+from wane.formats.roles import join_contents, mend_own_calls
 from wane.formats.values import expect_list, sealed_tokens, string, type_name
 from wane.formats.vocabulary import CHAT, REASONING_TEXTS, as_data
 
@@ -114,22 +114,29 @@ class OpenAIFormat(PlainFormat):
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
-        said = [message for message in messages if message.get("role") != "assistant" or says_something(message)]
+        said = filter(self.is_sent, messages)
         return [mend_own_calls(message, OWN_TOOLS) for message in said]
 
-    def join_roles(self, messages: Sequence[Message], history: Sequence[Message]) -> list[Message]:
-        return join_neighbours(messages, history)
+    def speaker(self, message: Message) -> str | None:
+        role: str = message["role"]
+        return role if role == "user" or (role == "assistant" and not message.get("tool_calls")) else None
 
-    def with_note(self, messages: Sequence[Message], text: str) -> list[Message]:
-        """Return messages with a note in the last one, behind what a user or a tool said there.
+    def is_sent(self, message: Message) -> bool:
+        return message.get("role") != "assistant" or says_something(message)
 
-        A message of its own would be a second one of the user's, or one of his behind a tool's: some templates refuse
-        either.
-        """
-        if not messages or messages[-1].get("role") not in ("user", "tool"):
-            return [*messages, self.turn(text)]
-        *before, last = messages
-        return [*before, {**last, "content": join_contents(last.get("content"), text)}]
+    def merge(self, first: Message, second: Message) -> Message:
+        merged = {**second, **first, "content": join_contents(first.get("content"), second.get("content"))}
+        for key in REASONING_TEXTS:
+            texts = [message[key] for message in (first, second) if isinstance(message.get(key), str)]
+            if texts:
+                merged[key] = "\n\n".join(texts)
+        return merged
+
+    def note_result(self, message: Message, text: str) -> Message | None:
+        """Return a tool's message with a note behind its text: Mistral's API takes no user's message behind it."""
+        if message.get("role") != "tool":
+            return None
+        return {**message, "content": join_contents(message.get("content"), text)}
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {

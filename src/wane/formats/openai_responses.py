@@ -332,6 +332,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
 
     name = "openai_responses"
     results_first = False
+    notes_behind_results = True
 
     def load(self, data: object) -> list[Message]:
         """Return the messages of a flat list of items, of a request body's `input`, or of a list of messages.
@@ -390,6 +391,36 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         return self.dump(messages)
+
+    def speaker(self, message: Message) -> str | None:
+        first = message["items"][0] if message["items"] else {}
+        if is_model_made(first):
+            return super().speaker(message)
+        return "user" if first.get("role") == "user" else None
+
+    def merge(self, first: Message, second: Message) -> Message:
+        """Return two turns as one message: a user's as one item, but answers keep their items, whose ids OpenAI knows.
+
+        What else serves this API makes one message of a model's neighbouring items.
+        """
+        *before, last = first["items"]
+        following, *behind = second["items"]
+        if last.get("role") != "user" or following.get("role") != "user":
+            return {**first, "items": [*first["items"], *second["items"]]}
+        content = [*_as_contents(last.get("content")), *_as_contents(following.get("content"))]
+        return {**first, "items": [*before, {**following, **last, "content": content}, *behind]}
+
+    def note_result(self, message: Message, text: str) -> Message | None:
+        """Return a message with a note behind the output of its last call, if that may be text."""
+        *before, last = message["items"]
+        if last.get("type") not in _PLAIN_OUTPUTS.values():
+            return None
+        output = last.get("output")
+        if isinstance(output, str):
+            noted: Any = f"{output}\n\n{text}" if output else text
+        else:
+            noted = [*_as_contents(output), {"type": "input_text", "text": text}]
+        return {**message, "items": [*before, {**last, "output": noted}]}
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the definition of a function tool; it is not strict, so its schema may have optional fields."""
@@ -455,6 +486,12 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         key = next((key for key in _RESULTS if key in item and key != "status"), "output")
         items[location] = {**item, key: text}
         return {**message, "items": items}
+
+
+def _as_contents(content: Any) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "input_text", "text": content}] if content else []
+    return list(content or ())
 
 
 def _fields_of(text: str, demanded: str) -> dict[str, Any] | None:

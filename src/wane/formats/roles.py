@@ -1,61 +1,78 @@
-"""The order of roles in a Chat Completions request (R12b), and calls whose arguments servers cannot read.
+"""The order of roles in a request (R12b), and calls whose arguments servers cannot read.
 
 Chat templates of Mistral, Devstral and Gemma, as llama.cpp, vLLM and LM Studio run them, refuse a conversation unless
 messages of the user and answers without calls alternate. Answers with calls and results stand between them and are not
 counted. If a history kept that order and a view of it does not, what follows a message of its own role joins that
 message. The view's last message never moves ahead of a call: the latest answer stands before it, and is never evicted.
+
+These servers speak Anthropic's Messages and OpenAI's Responses too, and make chat messages of them. So the rule is the
+same in each format; what a turn is, and how two become one, is the format's to say.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-from wane.formats.vocabulary import REASONING_TEXTS
+T = TypeVar("T")
 
 
-def join_neighbours(messages: Sequence[dict[str, Any]], history: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages of a request with roles that alternate as they did in the history; contents are unchanged.
+class Joining(Protocol[T]):
+    """What the order of roles needs of a format."""
+
+    def speaker(self, message: T, /) -> str | None:
+        """Return whose turn a message is; None if it is none."""
+        ...
+
+    def is_sent(self, message: T, /) -> bool:
+        """Whether requests hold a message."""
+        ...
+
+    def merge(self, first: T, second: T, /) -> T | None:
+        """Return two turns of one role as one message; None if the format cannot."""
+        ...
+
+
+def join_neighbours(messages: Sequence[T], format: Joining[T]) -> list[T]:  # noqa: A002 - the field's word
+    """Return the messages of a request with roles that alternate; contents are unchanged.
 
     Args:
         messages: those of the request.
-        history: the whole history. If it had neighbours of one role itself, the messages are returned as they are.
+        format: their format.
     """
-    if alternates(messages) or not alternates(history):
-        return list(messages)
-    joined: list[dict[str, Any]] = []
+    joined: list[T] = []
     last: int | None = None
+    last_speaker: str | None = None
     for message in messages:
-        if not _takes_turns(message):
+        speaker = format.speaker(message)
+        if speaker is None or not format.is_sent(message):
             joined.append(message)
-        elif last is not None and joined[last]["role"] == message["role"]:
-            joined[last] = _join(joined[last], message)
+            continue
+        merged = format.merge(joined[last], message) if last is not None and speaker == last_speaker else None
+        if last is not None and merged is not None:
+            joined[last] = merged
         else:
-            last = len(joined)
+            last, last_speaker = len(joined), speaker
             joined.append(message)
     return joined
 
 
-def alternates(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether messages of the user and answers without calls take turns."""
-    roles = [message["role"] for message in messages if _takes_turns(message)]
-    return all(role != following for role, following in pairwise(roles))
+def take_turns(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> bool:
+    """Return whether messages of the user and answers without calls take turns.
 
-
-def _takes_turns(message: Mapping[str, Any]) -> bool:
-    role = message.get("role")
-    return role == "user" or (role == "assistant" and not message.get("tool_calls"))
-
-
-def _join(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    merged = {**second, **first, "content": join_contents(first.get("content"), second.get("content"))}
-    for key in REASONING_TEXTS:
-        texts = [message[key] for message in (first, second) if isinstance(message.get(key), str)]
-        if texts:
-            merged[key] = "\n\n".join(texts)
-    return merged
+    Args:
+        messages: the messages.
+        speaker_of: says whose turn a message is; None if it is none.
+    """
+    before: str | None = None
+    for message in messages:
+        speaker = speaker_of(message)
+        if speaker is not None:
+            if speaker == before:
+                return False
+            before = speaker
+    return True
 
 
 def join_contents(first: Any, second: Any) -> Any:

@@ -300,6 +300,31 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         fewer.contents = [message.contents[located[position][0]] for position in positions if located[position][0] >= 0]
         return fewer
 
+    def speaker(self, message: Message) -> str | None:
+        kinds = {content.type for content in message.contents} - _UNSAID
+        if message.role == "user":
+            return "user"
+        is_plain = message.role == "assistant" and not any(kind.endswith("_call") for kind in kinds)
+        return "assistant" if is_plain else None
+
+    def merge(self, first: Message, second: Message) -> Message:
+        merged = copy.copy(first)
+        merged.contents = [*first.contents, *second.contents]
+        return merged
+
+    def note_result(self, message: Message, text: str) -> Message | None:
+        position = len(message.contents) - 1
+        if position < 0 or message.contents[position].type != "function_result":
+            return None
+        content = copy.copy(message.contents[position])
+        if content.items:
+            content.items = [*content.items, Content.from_text(f"\n\n{text}")]
+        else:
+            content.result = "\n\n".join(filter(None, (_result_text(content)[0], text)))
+        noted = copy.copy(message)
+        noted.contents = [*message.contents[:position], content]
+        return noted
+
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
         return FunctionTool(name=name, description=description, input_model=schema)
 

@@ -36,6 +36,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import join_contents
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
@@ -348,6 +349,20 @@ class AgnoFormat(NativeFormat[Message]):
         kept["provider_data"] = data or None
         return message.model_copy(update=kept)
 
+    def speaker(self, message: Message) -> str | None:
+        role = message.role
+        return role if role == "user" or (role == "assistant" and not message.tool_calls) else None
+
+    def merge(self, first: Message, second: Message) -> Message:
+        content = join_contents(first.content or "", second.content or "")
+        media = {name: [*(getattr(first, name) or ()), *(getattr(second, name) or ())] or None for name in _MEDIA}
+        return first.model_copy(update={"content": content, **media})
+
+    def note_result(self, message: Message, text: str) -> Message | None:
+        if message.role != "tool":
+            return None
+        return message.model_copy(update={"content": join_contents(message.content or "", text)})
+
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         function = {"name": name, "description": description, "parameters": dict(schema)}
         return {"type": "function", "function": function}
@@ -363,9 +378,12 @@ class AgnoFormat(NativeFormat[Message]):
         return message.model_copy(update={"content": text, "compressed_content": None})
 
 
+_MEDIA: Final = ("images", "audio", "videos", "files")
+
+
 def _text_of(message: Message) -> tuple[str, int]:
     """The text of a message, and the estimate for what is no text in it."""
-    media = sum(len(kind) for kind in (message.images, message.audio, message.videos, message.files) if kind)
+    media = sum(len(getattr(message, name) or ()) for name in _MEDIA)
     if not isinstance(message.content, list):
         return message.content or "", media * NON_TEXT_TOKENS
     texts: list[str] = []

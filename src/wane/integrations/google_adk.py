@@ -268,6 +268,10 @@ def _text(instruction: Any) -> str:
 # The contents
 
 
+_NOTE: Final = "note"
+"""The key of a response under which a note to the model stands."""
+
+
 class GoogleADKFormat(NativeFormat[types.Content]):
     """Contents of Google's Agent Development Kit."""
 
@@ -289,6 +293,26 @@ class GoogleADKFormat(NativeFormat[types.Content]):
     def keep(self, message: types.Content, positions: Sequence[int]) -> types.Content:
         located, parts = self.located(message), message.parts or []
         return message.model_copy(update={"parts": [parts[located[position][0]] for position in positions]})
+
+    def speaker(self, content: types.Content) -> str | None:
+        parts = content.parts or []
+        if content.role == "model":
+            calls = [part.function_call for part in parts if part.function_call is not None]
+            return None if calls else "assistant"
+        results = [part.function_response for part in parts if part.function_response is not None]
+        return None if results and len(results) == len(parts) else "user"
+
+    def merge(self, first: types.Content, second: types.Content) -> types.Content:
+        return first.model_copy(update={"parts": [*(first.parts or []), *(second.parts or [])]})
+
+    def note_result(self, content: types.Content, text: str) -> types.Content | None:
+        """Return a content with a note in its last response: for models of LiteLLM, text would be a user's message."""
+        *before, last = content.parts or [types.Part()]
+        if last.function_response is None:
+            return None
+        response = {**(last.function_response.response or {}), _NOTE: text}
+        noted = last.function_response.model_copy(update={"response": response})
+        return content.model_copy(update={"parts": [*before, last.model_copy(update={"function_response": noted})]})
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> types.FunctionDeclaration:
         return types.FunctionDeclaration(name=name, description=description, parameters_json_schema=dict(schema))

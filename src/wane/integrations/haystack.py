@@ -242,6 +242,28 @@ class HaystackFormat(NativeFormat[ChatMessage]):
         data["content"] = [data["content"][located[position][0]] for position in positions]
         return ChatMessage.from_dict(data)
 
+    def speaker(self, message: ChatMessage) -> str | None:
+        role = message.role.value
+        return role if role == "user" or (role == "assistant" and not message.tool_calls) else None
+
+    def merge(self, first: ChatMessage, second: ChatMessage) -> ChatMessage:
+        """Return two turns as one message: plain texts as one, as some generators take one text alone."""
+        data, following = first.to_dict(), second.to_dict()["content"]
+        content = [*data["content"], *following]
+        if all(block.keys() == {"text"} for block in content):
+            content = [{"text": "\n\n".join(block["text"] for block in content)}]
+        return ChatMessage.from_dict({**data, "content": content})
+
+    def note_result(self, message: ChatMessage, text: str) -> ChatMessage | None:
+        data = message.to_dict()
+        if not data["content"] or "tool_call_result" not in data["content"][-1]:
+            return None
+        result = data["content"][-1]["tool_call_result"]
+        told = result["result"]
+        noted = "\n\n".join(filter(None, (told, text))) if isinstance(told, str) else [*told, {"text": text}]
+        data["content"][-1] = {"tool_call_result": {**result, "result": noted}}
+        return ChatMessage.from_dict(data)
+
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "parameters": dict(schema)}
 

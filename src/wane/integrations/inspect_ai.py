@@ -44,6 +44,7 @@ try:
         ChatMessageTool,
         ChatMessageUser,
         ContentReasoning,
+        ContentText,
         Model,
         ModelOutput,
         get_model,
@@ -253,6 +254,21 @@ class InspectFormat(NativeFormat[ChatMessage]):
         new_id = f"{message.id}:{','.join(map(str, positions))}"
         return message.model_copy(update={"id": new_id, "content": content, "tool_calls": calls or None})
 
+    def speaker(self, message: ChatMessage) -> str | None:
+        if isinstance(message, ChatMessageUser):
+            return "user"
+        return "assistant" if isinstance(message, ChatMessageAssistant) and not message.tool_calls else None
+
+    def merge(self, first: ChatMessage, second: ChatMessage) -> ChatMessage:
+        # Its id tells of both, as logs tell messages apart by id.
+        return first.model_copy(update={"id": f"{first.id}+{second.id}", "content": _join(first, second.content)})
+
+    def note_result(self, message: ChatMessage, text: str) -> ChatMessage | None:
+        # The model reads the error in place of the content.
+        if not isinstance(message, ChatMessageTool) or message.error is not None:
+            return None
+        return message.model_copy(update={"id": f"{message.id}+note", "content": _join(message, text)})
+
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolInfo:
         return ToolInfo(name=name, description=description, parameters=ToolParams.model_validate(schema))
 
@@ -265,6 +281,14 @@ class InspectFormat(NativeFormat[ChatMessage]):
 
     def cleared(self, message: ChatMessage, position: int, text: str) -> ChatMessage:  # noqa: ARG002 - it has one part
         return message.model_copy(update={"content": text, "error": None})
+
+
+def _join(message: ChatMessage, content: str | list[Any]) -> str | list[Any]:
+    """The content of a message with more behind it."""
+    if isinstance(message.content, str) and isinstance(content, str):
+        return "\n\n".join(filter(None, (message.content, content)))
+    more = [ContentText(text=content)] if isinstance(content, str) else content
+    return [*message.content_list, *more]
 
 
 def _answer_parts(message: ChatMessageAssistant) -> Iterator[Located[Location]]:

@@ -13,7 +13,8 @@ from wane.conversation.events import Listener
 from wane.conversation.scopes import OpenScope
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError, HistoryError, WaneError
-from wane.formats.base import Format, MessageT
+from wane.formats.base import Format, MessageT, writes
+from wane.formats.roles import take_turns
 
 UNMANAGED_CALL: Final = (
     "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
@@ -218,19 +219,24 @@ def set_overhead(conversation: Conversation[MessageT], text: str, passing: Itera
 def joined(
     request: Request[MessageT], passing: Passing[MessageT], conversation: Conversation[MessageT]
 ) -> list[MessageT]:
-    """Insert messages into a request again: at its beginning, before the user's turn that followed, or at the end."""
-    sent = list(request.messages)
+    """Insert messages into a request again: at its beginning, before the user's turn that followed, or at the end.
+
+    They go into its view, whose messages have numbers: on the wire a reminder, and neighbours of one role, may have
+    joined other messages.
+    """
     if not passing:
-        return sent
-    history, end = conversation.messages, len(sent) - (request.reminder is not None)
+        return list(request.messages)
+    history, view = conversation.messages, list(request.view)
+    whole = list(history)
     for ahead, message in reversed(passing):
+        whole.insert(ahead, message)
         turns = (
             position
             for position, number in enumerate(request.numbers)
             if number is not None and number >= ahead and _is_turn(conversation, history[number])
         )
-        sent.insert(next(turns, end) if ahead else 0, message)
-    return sent
+        view.insert(next(turns, len(request.view)) if ahead else 0, message)
+    return conversation.host.wire(view, request.reminder, alternating=_take_turns(conversation, whole))
 
 
 def _is_turn(conversation: Conversation[MessageT], message: MessageT) -> bool:
@@ -257,3 +263,8 @@ def with_guidance(
         return [write(None, guidance)]
     *others, last = system
     return [*others, write(last, "\n\n".join(filter(None, (read(last), guidance))))]
+
+
+def _take_turns(conversation: Conversation[MessageT], messages: Sequence[MessageT]) -> bool:
+    format_ = conversation.format
+    return writes(format_) and take_turns(messages, format_.speaker)

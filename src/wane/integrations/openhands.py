@@ -368,6 +368,26 @@ class OpenHandsFormat(NativeFormat[Message]):
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         return [event for message in messages for event in message]
 
+    def speaker(self, message: Message) -> str | None:
+        first = message[0]
+        if not isinstance(first, MessageEvent | CondensationSummaryEvent):
+            return None
+        role: str = first.to_llm_message().role
+        return role if role in ("user", "assistant") else None
+
+    def merge(self, first: Message, second: Message) -> Message:
+        messages = [event.to_llm_message() for event in (*first, *second)]
+        content = [entry for message in messages for entry in message.content]
+        joined = messages[0].model_copy(update={"content": content})
+        return (MessageEvent(id=first[0].id, source=first[0].source, llm_message=joined),)
+
+    def note_result(self, message: Message, text: str) -> Message | None:
+        located = self.located(message)
+        part = located[-1][1]
+        if part.kind is not Kind.RESULT or part.extra_tokens:
+            return None
+        return self.cleared(message, len(located) - 1, "\n\n".join(filter(None, (part.text, text))))
+
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Any:
         return {"type": "function", "function": {"name": name, "description": description, "parameters": dict(schema)}}
 

@@ -212,6 +212,24 @@ class StrandsFormat(NativeFormat[Message]):
         located = self.located(message)
         return {**message, "content": [message["content"][located[position][0]] for position in positions]}
 
+    def speaker(self, message: Message) -> str | None:
+        kinds = [key for block in message["content"] for key in block]
+        if message["role"] == "assistant":
+            return None if "toolUse" in kinds else "assistant"
+        return "user" if set(kinds) != {"toolResult"} else None
+
+    def merge(self, first: Message, second: Message) -> Message:
+        return {**first, "content": [*first["content"], *second["content"]]}
+
+    def note_result(self, message: Message, text: str) -> Message | None:
+        """Return a message with a note in its last result: Strands makes a user's message of text beside results."""
+        *before, last = message["content"]
+        if "toolResult" not in last:
+            return None
+        result = last["toolResult"]
+        noted = {"toolResult": {**result, "content": [*result["content"], {"text": text}]}}
+        return {**message, "content": [*before, noted]}
+
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "inputSchema": {"json": dict(schema)}}
 

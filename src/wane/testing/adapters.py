@@ -251,7 +251,7 @@ class AdapterContract(ABC):
         assert not run.refusals, run.refusals
         assert "a0" not in run.requests[-1].results, "nothing was evicted"
         prompts = [prompt_of(number) for number in range(TURNS)]
-        turns = [_users(request) for request in run.requests]
+        turns = [turns_of(request) for request in run.requests]
         assert all(texts == prompts[: len(texts)] for texts in turns)
         assert turns[-1] == prompts
 
@@ -277,7 +277,7 @@ class AdapterContract(ABC):
         results = {part.call_id: part.text for part in stored if part.kind is Kind.RESULT}
         assert results.keys() >= {call.id for call in correct}
         assert all(results[f"{letter}{n}"] == content_of(f"{letter}{n}") for n in range(TURNS) for letter in "abcd")
-        sent_results = [(name, text) for request in run.requests for name, text in request.results.items()]
+        sent_results = [(name, _unnoted(text)) for request in run.requests for name, text in request.results.items()]
         assert all(results[name] == text for name, text in sent_results if name not in wrong)
 
     def test_each_request_is_a_part_of_the_history(self) -> None:
@@ -285,8 +285,8 @@ class AdapterContract(ABC):
         complete, views = self._run(budget=AMPLE).requests, self._run().requests
         assert len(complete) == len(views)
         for full, view in zip(complete, views, strict=True):
-            remaining = iter(_conversation_of(full))
-            assert all(part in remaining for part in _conversation_of(view))
+            remaining = iter(conversation_of(full))
+            assert all(part in remaining for part in conversation_of(view))
 
     def test_refused_calls_are_results(self) -> None:
         """The model is told about a wrong call, and the run continues; correct calls beside it count."""
@@ -304,13 +304,13 @@ class AdapterContract(ABC):
         """The same requests go out."""
         self._needs("stream")
         plain, streamed = self._run().requests, self._run(stream=True).requests
-        assert [_conversation_of(request) for request in plain] == [_conversation_of(request) for request in streamed]
+        assert [conversation_of(request) for request in plain] == [conversation_of(request) for request in streamed]
 
     def test_a_new_process_goes_on_with_the_same_view(self) -> None:
         """The same requests go out if a new process takes over after each turn."""
         same_process, restarted = self._run().requests, self._run(restarts=True).requests
-        assert [_conversation_of(request) for request in same_process] == [
-            _conversation_of(request) for request in restarted
+        assert [conversation_of(request) for request in same_process] == [
+            conversation_of(request) for request in restarted
         ]
 
     def test_what_was_evicted_can_be_recalled(self) -> None:
@@ -349,7 +349,7 @@ class AdapterContract(ABC):
     def test_conversations_in_threads_are_as_one_alone(self) -> None:
         """All say the same under the same ids and names of episodes, which is the hardest to keep apart."""
         self._needs("threads")
-        alone = [_conversation_of(request) for request in self._run().requests]
+        alone = [conversation_of(request) for request in self._run().requests]
         start = Barrier(3)
 
         def live(thread: Thread) -> None:
@@ -371,7 +371,7 @@ class AdapterContract(ABC):
             list(pool.map(live, threads))
         for served in providers:
             assert not served.refusals, served.refusals
-            assert [_conversation_of(request) for request in served.requests] == alone
+            assert [conversation_of(request) for request in served.requests] == alone
 
     def test_a_sub_agent_has_a_window_of_its_own(self) -> None:
         """Called by its parent, it fills a window of its own; neither's requests hold a part of the other's."""
@@ -397,7 +397,7 @@ class AdapterContract(ABC):
             numbers = range(TURNS if who == "parent" else HELP)
             marks = [f"{prefix}{what}-{n}" for what in ("look", "fix") for n in numbers]
             assert all(by_call[mark].startswith("Started") for mark in marks)
-            turns = [_users(request) for request in requests]
+            turns = [turns_of(request) for request in requests]
             if who == "parent":
                 # Some frameworks join user turns when all between them has left.
                 assert "\n".join(turns[-1]) == "\n".join(prompt_of(n) for n in range(TURNS))
@@ -450,13 +450,18 @@ class AdapterContract(ABC):
         return self._runs[key]
 
 
-def _users(request: Request) -> list[str]:
-    """Return the user turns of a request."""
-    texts = map(_unindexed, request.texts(Kind.USER))
-    return [text for text in texts if text and not text.startswith(NOTE)]
+def turns_of(request: Request) -> list[str]:
+    """Return the user turns of a request, also those that are one message because all between them has left."""
+    return [turn for text in request.texts(Kind.USER) for turn in _turns_in(text)]
 
 
-def _conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
+def _turns_in(text: str) -> list[str]:
+    """Return the turns of one text, of which none has a blank line in these tests."""
+    turns = _unnoted(_unindexed(text)).split("\n\n")
+    return [turn.strip() for turn in turns if turn.strip()]
+
+
+def conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
     """Return a request's conversation without the results of marks, which may tell what has left the view.
 
     Nor has it empty texts and reasoning, which some frameworks make of the end of a stream.
@@ -467,12 +472,20 @@ def _conversation_of(request: Request) -> list[tuple[Kind, str | None, str]]:
         is_empty = not part.text and part.kind in (Kind.TEXT, Kind.REASONING)
         if part.kind is Kind.SYSTEM or part.text.startswith((NOTE, OPENING)) or is_empty:
             continue
+        if part.kind is Kind.USER:
+            compared += [(part.kind, part.call_id, turn) for turn in _turns_in(part.text)]
+            continue
         answers_own = part.kind is Kind.RESULT and part.call_id in own
-        compared.append((part.kind, part.call_id, "" if answers_own else _unindexed(part.text)))
+        compared.append((part.kind, part.call_id, "" if answers_own else _unnoted(part.text)))
     return compared
 
 
+def _unnoted(text: str) -> str:
+    """Return a text without the reminder that a request may end with."""
+    return text.partition(NOTE)[0].rstrip() if NOTE in text else text
+
+
 def _unindexed(text: str) -> str:
-    """Return a text without an index of evicted content (R20), which some frameworks join with a turn of the user."""
+    """Return a text without an index of evicted content (R20), which may be joined with a turn of the user."""
     before, index, after = text.partition(OPENING)
     return before.rstrip() + after.partition(CLOSING)[2] if index else text

@@ -53,7 +53,6 @@ def hidden(client: Client) -> bool:
 @pytest.mark.full
 @every_client
 @pytest.mark.parametrize("seed", first_quick(*range(3)))
-@pytest.mark.xfail(reason="open: fails for one seed of Chat", strict=False)
 async def test_what_is_recalled_is_exact(make: type[Client], seed: int) -> None:
     client, agent = make(), Recaller(seed, reasons=seed % 2 == 1)
     settings = replace(RECALLING, strategy="paper" if seed == 2 else "cwl")

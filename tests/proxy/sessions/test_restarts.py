@@ -94,7 +94,6 @@ PAIRS = [
 
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "make"), PAIRS)
-@pytest.mark.xfail(reason="open: fails for Chat with recall", strict=False)
 def test_a_restart_before_every_request_changes_nothing(make: type[Client], name: str, tmp_path: Path) -> None:
     life, models = LIVES[name], [LIVES[name].model() for _ in range(2)]
     done = asyncio.run(beside(make, life, models, tmp_path))

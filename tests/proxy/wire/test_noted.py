@@ -33,7 +33,7 @@ def noted(wire: Any, body: dict[str, Any]) -> dict[str, Any]:
     ("last", "content"),
     [
         ({"role": "user", "content": "Go."}, [TEXT, NOTED]),
-        ({"role": "user", "content": [ANSWER]}, [ANSWER, NOTED]),
+        ({"role": "user", "content": [ANSWER, TEXT]}, [ANSWER, TEXT, NOTED]),
         ({"role": "user", "content": [{**ANSWER, "cache_control": MARK}]}, [{**ANSWER, "cache_control": MARK}, NOTED]),
         ({"role": "system", "content": "Be quick."}, [{"type": "text", "text": "Be quick."}, NOTED]),
     ],
@@ -42,6 +42,22 @@ def test_anthropic_gets_it_as_the_last_block_behind_results_and_breakpoints(last
     body = {"system": "S", "messages": [{"role": "user", "content": "Hi"}, CALLED, last]}
     after = noted(ANTHROPIC, body)
     assert after == {**body, "messages": [*body["messages"][:-1], {**last, "content": content}]}
+
+
+@pytest.mark.parametrize("content", ["r", [{"type": "text", "text": "r"}]])
+def test_anthropic_gets_it_in_the_last_result_where_nothing_stands_beside_one(content: Any) -> None:
+    """With a strict template, llama.cpp would refuse the text beside it, which it makes a message of the user."""
+    messages = [
+        {"role": "user", "content": "Hi"},
+        CALLED,
+        {"role": "user", "content": [{**ANSWER, "content": content}]},
+    ]
+    after = noted(ANTHROPIC, {"messages": messages})
+    (result,) = after["messages"][-1]["content"]
+    assert result == {**ANSWER, "content": [{"type": "text", "text": "r"}, NOTED]}
+    # A client that has text beside results itself gets the note there.
+    messages[-1]["content"].append(TEXT)
+    assert noted(ANTHROPIC, {"messages": messages})["messages"][-1]["content"][-1] == NOTED
 
 
 @pytest.mark.parametrize("last", [{"role": "user", "content": [ANSWER]}, {"role": "user", "content": "Go."}])
@@ -92,14 +108,32 @@ def test_a_server_of_chat_that_takes_strings_alone_gets_the_request_without_the_
         assert CHAT.correction(status, said, body, sent) is None
 
 
+NOTED_ITEM = {"type": "input_text", "text": NOTE}
+OUTPUT = {"type": "function_call_output", "call_id": "c"}
+SAID = {"role": "user", "content": "Go."}
+
+
 @pytest.mark.parametrize(
-    "given", ["Go.", [{"role": "user", "content": "Go."}], [{"type": "function_call_output", "call_id": "c"}]]
+    ("given", "last"),
+    [
+        ("Go.", {**SAID, "content": [{"type": "input_text", "text": "Go."}, NOTED_ITEM]}),
+        ([SAID], {**SAID, "content": [{"type": "input_text", "text": "Go."}, NOTED_ITEM]}),
+        ([SAID, {**OUTPUT, "output": "r"}], {**OUTPUT, "output": f"r\n\n{NOTE}"}),
+        ([SAID, {**OUTPUT, "output": []}], {**OUTPUT, "output": [NOTED_ITEM]}),
+    ],
 )
-def test_responses_get_it_as_the_last_item(given: Any) -> None:
+def test_responses_get_it_in_the_last_item(given: Any, last: Any) -> None:
+    """An item of its own would be a second turn of the user's, which strict templates refuse."""
     after = noted(RESPONSES, {"model": "m", "input": given})
-    *before, note = after["input"]
-    assert before == ([{"role": "user", "content": "Go."}] if isinstance(given, str) else given)
-    assert note == {"type": "message", "role": "user", "content": [{"type": "input_text", "text": NOTE}]}
+    assert after["input"] == [*(given[:-1] if isinstance(given, list) else []), last]
+
+
+@pytest.mark.parametrize(
+    "given", [[SAID, SAID, {**OUTPUT, "output": "r"}], [SAID, {"type": "computer_call_output", "call_id": "c"}]]
+)
+def test_responses_get_it_as_the_last_item_where_turns_take_no_order(given: Any) -> None:
+    after = noted(RESPONSES, {"model": "m", "input": given})
+    assert after["input"] == [*given, {"type": "message", "role": "user", "content": [NOTED_ITEM]}]
 
 
 @pytest.mark.parametrize("wire", [ANTHROPIC, CHAT])

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import WritingFormat
+from wane.formats.roles import join_neighbours, take_turns
 from wane.formats.turns import openings
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.reply import (
@@ -125,7 +126,9 @@ class AnthropicWire(Wire):
         """Return a body with a note as the last block of its last message, unless that is the assistant's.
 
         Results still come first, roles alternate as before, and breakpoints stay. The automatic breakpoint, which would
-        fall on the note, is set explicitly where it would fall without the note.
+        fall on the note, is set explicitly where it would fall without the note. Without breakpoints, and where the
+        client has no text beside results either, the note stands in the last result, because servers with strict
+        templates refuse text beside it.
         """
         messages: Sequence[Message] = body["messages"]
         if messages[-1].get("role") == "assistant":
@@ -139,6 +142,10 @@ class AnthropicWire(Wire):
                 if _may_carry(block)
             ]
             messages = _marked(messages, dict.fromkeys(carriers[-1:], body["cache_control"]))
+        if take_turns(messages, _FORMAT.speaker):
+            last = _FORMAT.note_result(messages[-1], text)
+            if last is not None:
+                return {**noted, "messages": [*messages[:-1], last]}
         content = [*blocks_of(messages[-1]), {"type": "text", "text": text}]
         return {**noted, "messages": [*messages[:-1], {**messages[-1], "content": content}]}
 
@@ -264,12 +271,34 @@ def _canonical_block(block: Block) -> Block:
     return {**block, "content": _canonical(content)} if isinstance(content, list) else block
 
 
+class _PlacedMessages:
+    """How messages with their place in the history become one message (R12b)."""
+
+    def speaker(self, pair: tuple[ViewMessage, Message]) -> str | None:
+        return _FORMAT.speaker(pair[1])
+
+    def is_sent(self, pair: tuple[ViewMessage, Message]) -> bool:
+        return _FORMAT.is_sent(pair[1])
+
+    def merge(
+        self, first: tuple[ViewMessage, Message], second: tuple[ViewMessage, Message]
+    ) -> tuple[ViewMessage, Message]:
+        message = _FORMAT.merge(first[1], second[1])
+        return first[0]._replace(message=message, sent=False), message
+
+
+_PLACED: Final = _PlacedMessages()
+
+
 def _placed(view: Sequence[ViewMessage], history: Sequence[Message]) -> list[Message]:
     """Return the messages of a view as they go into a request."""
     joined: list[Message] = []
     before: ViewMessage | None = None
     view = _seated(view)
-    for shown, message in zip(view, _rescued(view, history), strict=True):
+    placed = list(zip(view, _rescued(view, history), strict=True))
+    if take_turns(history, _FORMAT.speaker):
+        placed = join_neighbours(placed, _PLACED)
+    for shown, message in placed:
         # Neighbours of one role that the client sent itself stay as they are.
         as_sent, before = shown.was_sent_behind(before), shown
         if joined and not as_sent and joined[-1].get("role") == message.get("role") in _JOINED:

@@ -10,7 +10,7 @@ from wane.conversation.request import Tool
 from wane.core import OWN_TOOLS
 from wane.formats.base import WritingFormat
 from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
-from wane.formats.roles import join_neighbours, mend_own_calls
+from wane.formats.roles import mend_own_calls, take_turns
 from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
@@ -101,7 +101,9 @@ class OpenAIChatWire(OpenAIWire):
             message = shown.message
             if shown.sent or message.get("role") != "assistant" or says_something(message):
                 messages.append(message if shown.sent else mend_own_calls(message, OWN_TOOLS))
-        return {**equipped.body, "messages": _guided(join_neighbours(messages, history), equipped.guidance)}
+        if take_turns(history, self.format.speaker):
+            messages = self.format.join_roles(messages)
+        return {**equipped.body, "messages": _guided(messages, equipped.guidance)}
 
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note at the end of its last message: as a part of its own, or behind a tool's text.

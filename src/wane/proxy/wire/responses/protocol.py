@@ -9,6 +9,7 @@ from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.base import WritingFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of
+from wane.formats.roles import take_turns
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
 from wane.proxy.wire.blocks import Block, BlockReader, expanded
@@ -107,15 +108,23 @@ class OpenAIResponsesWire(OpenAIWire):
         self,
         equipped: Equipped,
         view: Sequence[ViewMessage],
-        history: Sequence[Message],  # noqa: ARG002 - the breakpoints of some protocols need it
+        history: Sequence[Message],
     ) -> Body:
         body = equipped.body
+        messages = [shown.message for shown in view]
+        if take_turns(history, self.format.speaker):
+            messages = self.format.join_roles(messages)
         # Tools never leave a view.
-        items = _with_tools_item(self.format.wire([shown.message for shown in view]), _tools_item(body))
+        items = _with_tools_item(self.format.wire(messages), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
         return dict(body) if same else {**body, "input": items}
 
     def noted(self, body: Body, text: str) -> Body:
+        """Return a body with a note in its last item, or as a user's message of its own where turns take no order."""
+        messages = group(_items(body))
+        noted = self.format.with_note(messages, text, alternating=take_turns(messages, self.format.speaker))
+        if len(noted) == len(messages):
+            return {**body, "input": self.format.wire(noted)}
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         return {**body, "input": [*_items(body), item]}
 
