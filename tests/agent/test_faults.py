@@ -33,7 +33,6 @@ from wane.agent.faults import (
     Fault,
     Patience,
     check_whole,
-    fitting_budget,
     pause,
 )
 from wane.agent.models import explain
@@ -325,35 +324,6 @@ def test_without_eviction_a_view_that_is_too_long_is_an_error(repository: Path) 
     assert result.fault is not None
     assert result.fault.kind == "context"
     assert len(at.server.refusals) == 1
-
-
-@pytest.mark.parametrize(
-    ("message", "tokens", "budget"),
-    [
-        ("prompt is too long: 215,000 tokens > 200000 maximum", 100_000, 83_720),
-        ("This model's maximum context length is 4096 tokens. However, your messages resulted in 8192", 4000, 1800),
-        ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000", 100_000, 85_263),
-        ("Your input exceeds the context window of this model.", 1000, 800),
-        # What fills the window is not in the view, so a smaller one would not help.
-        ("Prompt is too long: 210000 > 200000", 3_478, None),
-        ("the request exceeds the available context size, try increasing it: 5000 tokens > 4096", 4000, 2949),
-        (
-            "maximum context length is 100 tokens. However, you requested 125 tokens (120 in the messages, 5 in",
-            1000,
-            720,
-        ),
-        (
-            "max_tokens: 8192. The maximum context length is 32768, the request has 30720 (8192 > 32768 - 30720)",
-            10_000,
-            7_200,
-        ),
-        ("request (5000 tokens) exceeds the available context size (4000 tokens), try increasing it", 2000, 1440),
-        ("Prompt contains 40000 tokens, too large for model with 32000 maximum context length", 10_000, 7_200),
-        ("", 1000, 800),
-    ],
-)
-def test_the_providers_count_calibrates_the_budget(message: str, tokens: int, budget: int | None) -> None:
-    assert fitting_budget(message, tokens) == budget
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelResponse
 
-from wane.agent.models import provider_message
+from wane.refusals import TOO_LONG, provider_message
 
 FaultKind: TypeAlias = Literal["outage", "quota", "access", "model", "context"]
 """What is wrong: the provider for a while, the account's money, its key or region, the model's name, or the length."""
@@ -46,14 +46,7 @@ _WORDS: Final[tuple[tuple[FaultKind, frozenset[int | None], re.Pattern[str]], ..
             re.IGNORECASE,
         ),
     ),
-    (
-        "context",
-        frozenset({None, 400, 422}),
-        re.compile(
-            "(context|prompt|model) (length|window|size|limit)|(prompt|input) is too long|input token count|`inputs` ",
-            re.IGNORECASE,
-        ),
-    ),
+    ("context", frozenset({None, 400, 422}), TOO_LONG),
     # A limit of tokens a minute that is below the size of the request.
     ("context", frozenset({429}), re.compile("request too large", re.IGNORECASE)),
     (
@@ -69,8 +62,7 @@ _WORDS: Final[tuple[tuple[FaultKind, frozenset[int | None], re.Pattern[str]], ..
         ),
     ),
 )
-"""Words of refusals that Pydantic AI takes for others, by status: those of Anthropic, OpenAI, OpenRouter, LiteLLM,
-Google, xAI, vLLM, SGLang, llama.cpp, LM Studio, Text Generation Inference and DeepSeek."""
+"""Words of refusals that Pydantic AI takes for others, by status: those of the providers in `wane.refusals`."""
 
 _PASSING: Final = frozenset({408, 409, 425})
 """HTTP statuses below 500 that pass by waiting, besides 429."""
@@ -80,11 +72,6 @@ _BROKEN: Final = frozenset({"error", "abort"})
 
 _ENDS: Final = ("anthropic", "google")
 """Providers that always say why an answer ended."""
-
-_SUM: Final = re.compile(r"(\d+) \+ (\d+) > (\d+)")
-_REST: Final = re.compile(r"(\d+) > (\d+) - (\d+)")
-_LIMIT: Final = re.compile(r"(?:maximum|limit|context|allowed)\D{1,40}(\d{3,})|> (\d{3,})", re.IGNORECASE)
-_TOKENS: Final = re.compile(r"\b\d{3,}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,37 +149,6 @@ def check_whole(model_name: str, response: ModelResponse) -> None:
     unsaid = (response.provider_name or "").startswith(_ENDS) or not response.usage.input_tokens
     if reason in _BROKEN or (reason is None and unsaid):
         raise BrokenAnswerError(model_name, "the stream ended before the answer did", phase="read", in_stream=True)
-
-
-FAR_BELOW: Final = 4
-"""By how much a provider's count may exceed Wane's. Beyond it, what fills the provider's window is not in the view."""
-
-
-def fitting_budget(message: str, tokens: int) -> int | None:
-    """Return a budget under which a view fits that the provider called too long; `tokens` is the view's size.
-
-    If the provider's message gives its count and its limit, they calibrate the budget. Otherwise the budget is four
-    fifths of the view. None if the provider counted more than `FAR_BELOW` times the view: no smaller view would help.
-    """
-    counted, limit = _counts(message.replace(",", ""))
-    if not 0 < limit < counted:
-        return int(tokens * 0.8)
-    if counted > FAR_BELOW * tokens:
-        return None
-    return int(tokens * 0.9 * limit / counted)
-
-
-def _counts(message: str) -> tuple[int, int]:
-    """The tokens that a provider counted, and its limit; 0 for both if it does not say."""
-    if match := _SUM.search(message):  # input and the longest answer together
-        return int(match[1]), int(match[3]) - int(match[2])
-    if match := _REST.search(message):  # the longest answer, and what the input leaves of the limit
-        return int(match[3]), int(match[2]) - int(match[1])
-    numbers = [int(number) for number in _TOKENS.findall(message)]
-    limits = [int(after or above) for after, above in _LIMIT.findall(message)]
-    if limits:
-        return max(numbers), min(limits)
-    return (max(numbers), min(numbers)) if len(set(numbers)) == 2 else (0, 0)
 
 
 FIRST_WAIT: Final = 0.5

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from wane.core.errors import MissingExtraError, WaneError
+from wane.refusals import provider_message
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -168,24 +169,3 @@ def _with_root(error: BaseException) -> str:
         root = deeper
     words = " ".join(str(root).split())
     return f"{text} ({words})"[:500] if words.rstrip(".") not in text else text[:500]
-
-
-def provider_message(body: object) -> str:
-    """Return the message in a provider's error body, with that of the provider behind a gateway.
-
-    OpenAI has it at the top, Anthropic one level down, and Google in a list.
-    """
-    if isinstance(body, list) and body:
-        body = body[0]
-    if isinstance(body, dict):
-        inner = body.get("error", body)
-        if isinstance(inner, dict) and isinstance(inner.get("message"), str):
-            body = inner["message"]
-            behind = inner.get("metadata")  # OpenRouter's
-            if isinstance(behind, dict) and isinstance(behind.get("raw"), str):
-                body = f"{body}: {behind['raw']}"
-            text = str(body)
-            counted, window = inner.get("n_prompt_tokens"), inner.get("n_ctx")  # llama.cpp's
-            if isinstance(counted, int) and isinstance(window, int) and str(counted) not in text:
-                body = f"{text}: {counted} tokens > {window}"
-    return " ".join(str(body or "no reason was given").split())[:500]

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_ai import CancellationToken, ModelSettings, RunContext, UsageLimits, capture_run_messages
 from pydantic_ai.exceptions import ModelTimeoutError, RunCancelled
@@ -20,9 +20,9 @@ from wane.account import Account
 from wane.agent.approval.capability import AskingToolset
 from wane.agent.assembly import Phases, build_agent
 from wane.agent.events import OnEvent, Outcome, SessionEvent, Spent, TurnResult, Waiting, Warned
-from wane.agent.faults import SILENCE, Patience, fault_of, fitting_budget
+from wane.agent.faults import SILENCE, Patience, fault_of
 from wane.agent.messages import Prompt, answer_open_calls, event_of, has_begun, with_images
-from wane.agent.models import explain, provider_message, resolve_model
+from wane.agent.models import explain, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, name_of, prepare, record_model
 from wane.agent.options import Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
@@ -33,6 +33,7 @@ from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, par
 from wane.core.errors import JournalError
 from wane.formats.pydantic_ai import encodable
 from wane.prices import price_step
+from wane.refusals import SHRINKS, fitting_budget, provider_message
 from wane.strategies.base import traits
 
 if TYPE_CHECKING:
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from wane.agent.faults import Fault
-
-SHRINKS: Final = 2
-"""How often in a turn the view is made smaller because the provider calls it too long."""
 
 __all__ = ["AgentSession", "Outcome", "SessionConfig", "TurnResult"]
 
@@ -400,7 +398,8 @@ class AgentSession:
             f"the provider takes no view of {conversation.tokens:,} tokens; from here on it holds at most {budget:,}"
         )
         # What the provider takes is the window, as far as it can be known: no pass may work beyond it (R22).
-        conversation.change(budget=exact_budget(budget), window=budget)
+        set_before = conversation.settings.budget
+        conversation.change(budget=exact_budget(min(budget, set_before)), window=budget)
         self._recorder.config()
         return True
 

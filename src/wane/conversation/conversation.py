@@ -21,14 +21,15 @@ from wane.conversation.scopes import OpenEpisode, stamped
 from wane.conversation.state import export_conversation, restore_conversation
 from wane.conversation.thrashing import Thrashing
 from wane.conversation.timeline import Setup
-from wane.core import ContextWindow, Episode, Room
+from wane.core import ContextWindow, Episode, Room, exact_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
 from wane.formats.base import Format, writing
 from wane.formats.endings import Ending, check_reason, stop_reason
 from wane.formats.usage import request_tokens
-from wane.strategies.base import SummaryNeeded
+from wane.refusals import TOO_LONG, fitting_budget, message_of
+from wane.strategies.base import SummaryNeeded, traits
 from wane.strategies.fold import FOLDING
 
 if TYPE_CHECKING:
@@ -435,6 +436,36 @@ class Conversation(Generic[M]):
         if request is None or request.number == self._common.line.requests:
             self._common.line.observe(input_tokens or 0)
             self._common.tell()
+
+    @serialised
+    def refused(self, error: object) -> bool:
+        """Take in a provider's refusal of the latest request as too long; return whether the next one is smaller.
+
+            try:
+                reply = client.chat.completions.create(…)
+            except openai.BadRequestError as error:
+                if not conversation.refused(error):
+                    raise
+
+        The provider's count and its limit, as far as it says them, calibrate the budget, which stays lowered. It is
+        then also the window beyond which no pass works (R22).
+
+        Args:
+            error: what the provider's SDK raised, or the error as data or text.
+
+        Returns:
+            False if the error says something else, which changes nothing, or if nothing more can leave the view.
+        """
+        message = message_of(error)
+        settings = self.settings
+        if not TOO_LONG.search(message) or not settings.manage or not traits(settings.strategy).bounded:
+            return False
+        before = self.tokens
+        budget = fitting_budget(message, before)
+        if budget is None or budget < 1:
+            return False
+        self.change(budget=exact_budget(min(budget, settings.budget)), window=budget)
+        return self.request().tokens < before
 
     # What can be looked up
 

@@ -23,9 +23,11 @@ from wane.proxy.sessions.sender import sender_of
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store.base import uninterrupted
 from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Wire
+from wane.refusals import SHRINKS, message_of
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _RETRIES: Final = 2  # how often a request that was refused for its reasoning is corrected and sent again
+_TOO_LONG: Final = (400, 413, 422)  # statuses of a refusal of a prompt that is too long
 _LONGEST_ERROR: Final = 1024 * 1024  # bytes of a provider's error to read; the rest is passed on unread
 
 ENCODINGS: Final = frozenset({b"accept-encoding"})
@@ -211,12 +213,12 @@ class ManagedRequest(ModelRequest):
             return None
 
     async def _ask(self, content: bytes) -> UpstreamResponse:
-        """Ask the provider; if it refuses reasoning in a known way, correct the request and ask again."""
+        """Ask the provider; if it refuses reasoning in a known way, or a view as too long, mend it and ask again."""
         sent = head.to_upstream(self.request.headers, self.upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
         target = self.wire.target(self.body, self.request.target)
         answer = await self._send(head.added(sent, self._more), content, self._turn.elsewhere, target)
-        for _ in range(_RETRIES):
+        for _ in range(_RETRIES + SHRINKS):
             if answer.ok or answer.status >= 500 or answer.encoding:
                 break
             corrected = await self._corrected(answer, content)
@@ -233,7 +235,15 @@ class ManagedRequest(ModelRequest):
             body = jsons.loads(self._turn.elsewhere(content) if self._is_elsewhere else content)
             correction = self.wire.correction(answer.status, error, body, self.body)
             if correction is None:
-                return None
+                smaller = None
+                if answer.status in _TOO_LONG:
+                    smaller = await uninterrupted(self._turn.too_long(message_of(error)))
+                if smaller is None:
+                    return None
+                await answer.close()
+                self._more = self.wire.headers(smaller)
+                self._warning = self._turn.facts.warning
+                return await self._dumped(smaller, len(content))
             corrected = correction(body, self.body)
             if corrected is body:
                 return None

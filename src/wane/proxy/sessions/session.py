@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from wane.account import parts_of, usage_of
 from wane.budgets import AutoBudget, choose_budget
@@ -56,6 +57,9 @@ from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall
 from wane.recall import Archive, answer
 from wane.savings import Money, SavingsMeter, own_overhead
 from wane.strategies.base import Fitted
+
+_FITTING: Final = "fitting"
+"""Topic of the note on a budget that was lowered because the provider refused a view as too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class Session:
         self.costs = SavingsMeter()
         self._settings = settings
         self.chosen: AutoBudget | None = None
+        self._fitting: int | None = None  # what the provider takes, once it has refused a view as too long
         self._edited: set[int] = set()  # entries
         self._anchored = -1  # number of items in the history at the last report
         self._replying = False  # whether a reply has had a round and is not complete
@@ -172,11 +177,23 @@ class Session:
         if settings.strategy and abs(overhead - settings.overhead) <= 0.02 * overhead:
             overhead = settings.overhead  # a small change is not worth a record
         window = self._settings.window or window_of(model)
+        if self._fitting is not None:
+            window = min(self._fitting, window or self._fitting)
         if self._settings.auto and self.chosen is None and not self.engine.item_count:
             self.chosen = choose_budget(window=window, step=price_step(model), fixed=overhead)
             self._config = replace(self._config, budget=self.chosen.tokens)
-        self.history.configure(replace(self._config, overhead=overhead, required=settings.required, window=window))
+        budget = self._config.budget if self._fitting is None else min(self._config.budget, self._fitting)
+        self.history.configure(
+            replace(self._config, budget=budget, overhead=overhead, required=settings.required, window=window)
+        )
         return self.history.drain()
+
+    def shrink(self, budget: int) -> list[Record]:
+        """Lower the budget for good to what the provider takes, which is then the window, too; return records of it."""
+        self._fitting = budget
+        settings = self.history.settings
+        self.history.configure(replace(settings, budget=min(settings.budget, budget), window=budget))
+        return [NoteRecord(_FITTING, {"budget": budget}), *self.history.drain()]
 
     def take(self, arrival: Arrival) -> tuple[Entry, list[Record]]:
         """Take in the next message of a request; return its entry for `client_note`, and its records.
@@ -421,6 +438,8 @@ class Session:
             self.amend(edits_of(note))
         elif note.topic == REPLY:
             self._given(reply_of(note))
+        elif note.topic == _FITTING:
+            self._fitting = int(note.data["budget"])
         elif (call := spent_call(note)) is not None:
             self._pay(usage_of(call), call.model, replied=False)
         elif note.topic == FORK_NOTE:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from wane.core import DELIMITER, RECALL, Kind
+from wane.core import DELIMITER, RECALL, Kind, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.prices import NO_USAGE
@@ -22,6 +22,7 @@ from wane.proxy.sessions.sender import Parentage, prompts_of
 from wane.proxy.sessions.session import RequestView
 from wane.proxy.store.base import SessionChangedError, in_thread_if
 from wane.proxy.wire.base import MAX_ROUNDS, AnsweredRound, Body, Correction, Equipped, Message, OwnCall, Round
+from wane.refusals import SHRINKS, TOO_LONG, fitting_budget
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
@@ -75,15 +76,13 @@ class SessionTurn:
         self.rewritten: RewrittenPrefix | None = None
         self.large = False
         self._wire = cached.session.wire
-        self.body = cached.placed(self.equipped, self.view)
-        if self.view.reminder is not None and DELIMITER in self.own:
-            self.body = self._wire.noted(self.body, self.view.reminder)
-        self.latest_body = self.body
         if self.view.changed:
             cached.caching.passes += 1
         self._number = len(cached.session.entries)  # of the client's message for the reply
         self._rounds: list[Round] = []
         self._answered: list[AnsweredRound] = []
+        self._shrinks = 0
+        self.body = self.latest_body = self._placed()
         self._marks: list[str] = []  # arguments of the `delimiter` calls so far
         self._recalls = 0
         cached.turns.add(self)
@@ -146,14 +145,68 @@ class SessionTurn:
         if over:
             await self._note_prompts(round_.message)
             return None
+        await self._make_room()
+        self.latest_body = self._placed()
+        return self.latest_body
+
+    async def too_long(self, message: str) -> Body | None:
+        """Return a smaller body in place of one that the provider refused as too long; None if there is none.
+
+        The provider's count and limit calibrate the session's budget, which stays lowered.
+
+        Args:
+            message: the provider's words.
+        """
+        session = self.cached.session
+        if self._shrinks == SHRINKS or not TOO_LONG.search(message) or not session.engine.traits.bounded:
+            return None
+        before = session.engine.tokens
+        extra = sum(part.item(chars, 0).tokens for each in self._extra() for part in self._wire.format.parts(each))
+        budget = fitting_budget(message, before + extra)
+        if budget is None or budget < 1:
+            _LOGGER.warning(
+                "session %s: the provider refuses a view of %s tokens as too long (%s): what fills its window is not "
+                "counted in the view. The budget stays",
+                self.facts.session,
+                f"{before:,}",
+                message,
+            )
+            return None
+        self._shrinks += 1
+        if not await self._make_room(budget) or session.engine.tokens >= before:
+            return None
+        tokens, evicted = session.engine.tokens, self.view.evicted
+        note = f"the provider takes no view of {before:,} tokens; from here on it holds at most {session.budget:,}"
+        _LOGGER.warning("session %s: %s", self.facts.session, note)
+        self.facts = self.cached.facts = replace(
+            self.facts,
+            view=tokens,
+            budget=session.budget,
+            history=tokens + evicted,
+            evicted=evicted,
+            evicted_now=self.facts.evicted_now + before - tokens,
+            satisfied=tokens <= session.budget,
+            room=session.room(self.facts.model),
+            note=note,
+        )
+        self.latest_body = self._placed()
+        return self.latest_body
+
+    def _extra(self) -> list[Message]:
+        """Return the messages of the rounds so far, which are not in the history yet."""
         extra: list[Message] = []
         for answered in self._answered:
             extra += [answered.message, *answered.results]
-        await self._make_room(extra)
+        return extra
+
+    def _placed(self) -> Body:
+        """Return the body of the next round."""
         last = len(self._rounds) == MAX_ROUNDS - 1
         equipped = self._wire.equip(self.client_body, [], "") if last else self.equipped
-        self.latest_body = self.cached.placed(equipped, self.view, extra)
-        return self.latest_body
+        body = self.cached.placed(equipped, self.view, self._extra())
+        if not self._rounds and self.view.reminder is not None and DELIMITER in self.own:
+            body = self._wire.noted(body, self.view.reminder)
+        return body
 
     async def _paid_again(self, round_: Round, upstream: str) -> RewrittenPrefix | None:
         body = self.latest_body
@@ -173,21 +226,28 @@ class SessionTurn:
                 prompts += prompts_of(part.tool or "", part.arguments)
         await self.parentage.handed_over(self.cached.sender, self.cached.id, prompts)
 
-    async def _make_room(self, extra: Sequence[Message]) -> None:
-        """Run a pass if the rounds so far take the request over its budget."""
+    async def _make_room(self, budget: int | None = None) -> bool:
+        """Run a pass if the rounds so far take the request over its budget; return whether the view has changed.
+
+        Args:
+            budget: what the budget is lowered to before; None to leave it.
+        """
         cached = self.cached
         try:
             async with cached.held():
                 session = cached.session
                 if session.engine.item_count == self.history.items:
-                    view = session.fit(self.history, self.equipped.body, extra_messages=extra)
-                    await cached.append(view.records)
+                    records = [] if budget is None else session.shrink(budget)
+                    view = session.fit(self.history, self.equipped.body, extra_messages=self._extra())
+                    await cached.append([*records, *view.records])
                     if view.changed:
                         cached.caching.passes += 1
                     self.view = view
+                    return view.changed
         except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session: the view stays as it is.
             _LOGGER.warning("session %s: %s", self.facts.session, error)
+        return False
 
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
         """Return the own calls of the latest round with their results, in order."""
