@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import pytest
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from tests.lives import Life, assert_agree, assert_same_pass, revive, rules_of, summary, turns_of
 from tests.oracle import BULK, DURABLE
 from tests.strategies import TOOLS, Scenario, scenarios, times
-from wane.core import DEFAULT_TOOL_CLASSES, ContextWindow, Item
+from wane.core import DEFAULT_TOOL_CLASSES, ContextWindow, Item, Kind, Policy
 
 
 def pair(scenario: Scenario) -> tuple[ContextWindow, Life]:
@@ -134,9 +133,17 @@ class Act:
 ACTS = ("nothing", "fit", "fit", "fit", "cold", "observe", "budget", "overhead", "policy", "window", "restart")
 
 
+# To a provider that counts far less, the system prompt is less than nothing; what the user said is fixed all the same.
+REPORTED_LOW = Scenario(
+    [Item(Kind.SYSTEM, 50), *(Item(Kind.TEXT, 40, message=n) for n in (1, 2)), Item(Kind.USER, 8), Item(Kind.TEXT, 1)],
+    budget=100,
+    policy=Policy(min_room=1.0),
+)
+
+
 @times(2.5)
 @given(scenarios(), st.lists(st.builds(Act, st.sampled_from(ACTS), st.integers(0, 1_000)), min_size=1, max_size=30))
-@pytest.mark.xfail(reason="open: core and oracle disagree on rare histories of the fourth edition", strict=False)
+@example(REPORTED_LOW, [Act("nothing", 0), Act("nothing", 0), Act("fit", 0), Act("observe", 1)])
 def test_whatever_the_caller_does(scenario: Scenario, acts: list[Act]) -> None:
     """R10 to R14: anchors, cold caches, restarts and changed settings in any order."""
     window, life = pair(scenario)

@@ -67,13 +67,7 @@ class Room:
 
         It is never beyond the model's window, and never below the budget that was set.
         """
-        fixed = self.fixed
-        if not self.min_room or self.budget - fixed >= self.budget * self.min_room:
-            return self.budget
-        used = fixed + share_of(self.budget, self.min_room)
-        if self.window is not None:
-            used = min(used, self.window)
-        return max(self.budget, used)
+        return budget_used(self.budget, self.fixed, self.min_room, self.window)
 
     @property
     def widened(self) -> bool:
@@ -150,6 +144,23 @@ class Room:
         if self.attainable:
             return f"Set a budget of {self.advised:,}, or {shrink}."
         return f"A budget of {self.advised:,} would help, but the model's window holds {self.window:,}: {shrink}."
+
+
+def budget_used(budget: int, fixed: int, min_room: float, window: int | None) -> int:
+    """Return the budget that a pass works with (R22).
+
+    Args:
+        budget: as set.
+        fixed: tokens that no pass may take.
+        min_room: share of the budget that is left for the work, whatever is fixed.
+        window: tokens that the model's window holds; None if unknown.
+    """
+    if not min_room or budget - fixed >= budget * min_room:
+        return budget
+    used = fixed + share_of(budget, min_room)
+    if window is not None:
+        used = min(used, window)
+    return max(budget, used)
 
 
 def share_of(budget: int, share: float) -> int:

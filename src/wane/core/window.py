@@ -16,7 +16,7 @@ from wane.core.marks import Mark
 from wane.core.opened import OpenEpisodes
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget, parse_window
 from wane.core.report import EvictedIndex, FitReport, Pinned, Step
-from wane.core.room import Room
+from wane.core.room import Room, budget_used
 from wane.core.standing import Load, StandingItems
 from wane.core.state import export_parts, restore_parts
 from wane.core.view import Accounting, MessageStarts, View, VisibleMessage
@@ -424,14 +424,11 @@ class ContextWindow:
         """
         accounting, policy = self.accounting, self.policy
         before = accounting.total
-        budget, widened = self._budget, None
-        if self._may_widen():
-            room = self.room
-            budget = room.used
-            widened = room if room.widened else None
+        fixed = self._fixed_tokens()
+        budget = budget_used(self._budget, fixed, policy.min_room, self._window)
         target = budget * policy.low_water
         ran = before > budget or (cold and policy.evict_when_cold and before > target)
-        trace = self._pass(budget, self._fixed_tokens(), write_index) if ran else ()
+        trace = self._pass(budget, fixed, write_index) if ran else ()
         accounting.mark_sent()
         after = accounting.total
         satisfied = after <= budget
@@ -448,18 +445,8 @@ class ContextWindow:
             pinned=None if satisfied else self.pinned,
             policy=policy,
             index=self._index,
-            room=widened,
+            room=self.room if budget > self._budget else None,
         )
-
-    def _may_widen(self) -> bool:
-        """Whether the room may be less than `min_room`; most requests need not know it itself, which takes longer."""
-        share = self._policy.min_room
-        if not share or self._policy.prologue == "whole":
-            return share > 0
-        accounting = self.accounting
-        # At most this is fixed: the numbers of the room are rounded one by one.
-        fixed = (accounting.overhead + sum(self._fixed.values())) * accounting.ratio + accounting.drift
-        return self._budget - fixed - len(self._fixed) < self._budget * share
 
     def _fixed_tokens(self) -> int:
         """Tokens that no pass may ever take: `Room.fixed`, without the time to make one."""
