@@ -4,6 +4,7 @@ Sections:
   reading  a session file of 100 MB in each format that harnesses write
   doctor   a folder of sessions of Claude Code by `wane doctor`, beside `ccusage`, of npm, if it is on the PATH or the
            variable CCUSAGE names it
+  report   the same folders by `wane report`: processor time and memory of the first report and of the next
   replay   the 89 joined Terminal-Bench runs under all of our strategies, by the command; from ../shared/sessions
            (relative to the repository) or the folder that the variable WANE_BENCH_SESSIONS names
   driving  the same runs one by one: the replay drives a strategy, or an engine of `wane.conversation`
@@ -22,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -153,7 +155,9 @@ def reading() -> Table:
 
 
 def doctor() -> Table:
-    table = Table("program", "MB", "seconds of processor", "ratio", title="Reading a folder of 20 sessions")
+    table = Table(
+        "sessions", "program", "MB", "seconds of processor", "ratio", title="Which requests paid again, by folder"
+    )
     ccusage = os.environ.get("CCUSAGE") or shutil.which("ccusage")
     programs = {"wane doctor": [sys.executable, "-m", "wane.cli.main", "doctor"]}
     if ccusage is None:
@@ -161,22 +165,72 @@ def doctor() -> Table:
     else:
         programs = {"ccusage": [ccusage, "claude", "daily", "--offline", "--json"], **programs}
     with TemporaryDirectory() as folder:
-        projects = Path(folder) / "projects" / "p"
-        projects.mkdir(parents=True)
-        size = 0
-        for number in range(20):
-            lines = ({**line, "sessionId": str(number)} for line in claude_code())
-            size += written(projects / f"{number:08}-1111-4111-8111-111111111111.jsonl", lines, FILE_BYTES // 20)
-        least = None
-        for name, command in programs.items():
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            arguments = [str(projects)] if name == "wane doctor" else []
-            environ = {**os.environ, "CLAUDE_CONFIG_DIR": folder}
-            subprocess.run([*command, *arguments], check=True, capture_output=True, env=environ)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            least = least or seconds
-            table.add_row(name, f"{size / 1e6:.0f}", f"{seconds:.2f}", f"{seconds / least:.1f}")
+        for sessions, projects in folders(Path(folder)).items():
+            size = sum(file.stat().st_size for file in projects.rglob("*.jsonl"))
+            least = None
+            for name, command in programs.items():
+                arguments = [str(projects)] if name == "wane doctor" else []
+                environ = {"CLAUDE_CONFIG_DIR": str(projects.parent), "XDG_CACHE_HOME": folder}
+                seconds = min(processor_seconds([*command, *arguments], environ) for _ in range(3))
+                least = least or seconds
+                table.add_row(sessions, name, f"{size / 1e6:.0f}", f"{seconds:.2f}", f"{seconds / least:.1f}")
+    return table
+
+
+def folders(inside: Path) -> dict[str, Path]:
+    """Return folders of Claude Code's sessions: made ones, and copies of recorded ones if there are any."""
+    made = inside / "made" / "projects" / "p"
+    made.mkdir(parents=True)
+    for number in range(20):
+        lines = ({**line, "sessionId": str(number)} for line in claude_code())
+        written(made / f"{number:08}-1111-4111-8111-111111111111.jsonl", lines, FILE_BYTES // 20)
+    named = {"20 made ones": made.parent}
+    recorded = sorted((SESSIONS.parent / "claude-code").glob("*.jsonl"))
+    if recorded:
+        copies = inside / "recorded" / "projects" / "p"
+        copies.mkdir(parents=True)
+        for file in recorded:
+            shutil.copy(file, copies)
+        named[f"{len(recorded)} recorded ones"] = copies.parent
+        many = inside / "many" / "projects" / "p"
+        many.mkdir(parents=True)
+        for number, file in product(range(8), recorded):
+            shutil.copy(file, many / f"{file.stem}-{number}.jsonl")
+        named[f"{8 * len(recorded)} copies of these"] = many.parent
+    return named
+
+
+def processor_seconds(command: list[str], environ: dict[str, str]) -> float:
+    """Return the processor time that a command and its processes take."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environ})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def report() -> Table:
+    """Measure the first report and the next one, each in a process of its own, so that its memory is its own."""
+    table = Table("report", "MB", "seconds of processor", "MB of memory, at most", title="wane report, without replays")
+    measured = (
+        "import resource, sys\n"
+        "from wane.cli.main import main\n"
+        "code = main(sys.argv[1:])\n"
+        "usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]\n"
+        "seconds = sum(usage.ru_utime + usage.ru_stime for usage in usages)\n"
+        "print(seconds, max(usage.ru_maxrss for usage in usages), code, file=sys.stderr)\n"
+    )
+    with TemporaryDirectory() as folder:
+        for sessions, projects in folders(Path(folder)).items():
+            size = sum(file.stat().st_size for file in projects.rglob("*.jsonl"))
+            page = str(Path(folder) / "page.html")
+            arguments = ["report", str(projects), "--days", "4000", "--replays", "0", "--output", page]
+            for which in ("first", "next"):
+                environ = {**os.environ, "XDG_CACHE_HOME": folder}
+                command = [sys.executable, "-c", measured, *arguments]
+                done = subprocess.run(command, check=True, capture_output=True, text=True, env=environ)
+                seconds, memory, _ = done.stderr.split("\n")[-2].split()
+                row = f"{size / 1e6:.0f}", f"{float(seconds):.2f}", f"{int(memory) / 1024:.0f}"
+                table.add_row(f"{which}, {sessions}", *row)
     return table
 
 
@@ -185,7 +239,7 @@ def written(path: Path, lines: Iterator[Line], least: int = FILE_BYTES) -> int:
     size = 0
     with path.open("w", encoding="utf-8") as file:
         while size < least:
-            size += file.write(f"{json.dumps(next(lines))}\n")
+            size += file.write(f"{json.dumps(next(lines), separators=(',', ':'))}\n")
     return size
 
 
@@ -252,6 +306,7 @@ def long() -> Table:
 SECTIONS: dict[str, Callable[[], Table]] = {
     "reading": reading,
     "doctor": doctor,
+    "report": report,
     "replay": replay,
     "driving": driving,
     "long": long,

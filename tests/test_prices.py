@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -214,3 +217,42 @@ def test_models_come_with_their_provider() -> None:
     models = known_models()
     assert models[0].startswith("anthropic:")
     assert "openai:gpt-5.2" in models
+
+
+def test_prices_that_are_kept_are_those_that_were_looked_up(tmp_path: Path) -> None:
+    """In processes of their own, which do not import the price list if all that they need is kept."""
+    code = (
+        "import sys\n"
+        "from datetime import UTC, datetime\n"
+        "from pathlib import Path\n"
+        "from wane.prices import Prices, kept_prices, prices_of\n"
+        f"kept_prices.use(Path({str(tmp_path / 'kept.json')!r}))\n"
+        f"for name in {[*MODELS, 'no-such-model', 'anthropic:claude-opus-4-6@fast']!r}:\n"
+        "    print(prices_of(name), name)\n"
+        "print('genai_prices' in sys.modules, file=sys.stderr)\n"
+    )
+    runs = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        runs.append((done.stdout, done.stderr.strip()))
+    assert runs[0][0] == runs[1][0]
+    assert [imported for _, imported in runs] == ["True", "False"]
+    (tmp_path / "kept.json").write_text('{"key": "1"}')
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr.strip()) == runs[0]
+
+
+@pytest.mark.parametrize("name", ["anthropic:claude-haiku-5-5", "deepseek:deepseek-reasoner", "openai:gpt-5.5"])
+def test_rates_apply_when_the_price_list_says_so(name: str) -> None:
+    """Each hour of a year, against the list's own conditions."""
+    provider, _, model = name.partition(":")
+    listed = genai_prices.data_snapshot.get_snapshot().find_provider_model(model, None, provider, None)[1].prices
+    prices = Prices.of(name)
+    if not isinstance(listed, list):
+        assert len(prices.periods) == 1
+        return
+    for hour in range(0, 366 * 24, 5):
+        at = datetime(2025, 1, 1, tzinfo=UTC) + timedelta(hours=hour, minutes=hour % 60)
+        for period, listing in zip(prices.periods, listed, strict=True):
+            constraint = listing.constraint
+            assert period.applies(at) == (constraint is None or constraint.active(at))

@@ -7,19 +7,25 @@ reasoning, and the provider's fee for the request if it has one. `wane.account` 
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, time
+from contextlib import suppress
+from dataclasses import astuple, dataclass, replace
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice, StartDateConstraint, TimeOfDateConstraint
+    from genai_prices.types import ModelPrice
 
 _MILLION: Final = 1_000_000
 _USUAL: Final = ("anthropic", "openai", "google", "deepseek")
@@ -181,11 +187,38 @@ class Period:
 
     Attributes:
         tiers: rates by size of the request, smallest first.
-        constraint: the price list's condition on a request's time; None if there is none.
+        since: the first day, in UTC; None if the list names none.
+        hours: the times of day between which they apply, in UTC, past midnight if the first is later; None for all day.
     """
 
     tiers: tuple[Rates, ...]
-    constraint: StartDateConstraint | TimeOfDateConstraint | None = field(default=None, compare=False)
+    since: date | None = None
+    hours: tuple[time, time] | None = None
+
+    def applies(self, at: datetime) -> bool:
+        """Return whether the rates apply at a time, given with its time zone."""
+        utc = at.astimezone(UTC)
+        if self.since is not None and utc.date() < self.since:
+            return False
+        if self.hours is None:
+            return True
+        start, end = self.hours
+        if end < start:
+            return utc.time() >= start or utc.time() < end
+        return start <= utc.time() < end
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        tiers = [astuple(rates) for rates in self.tiers]
+        hours = [hour.isoformat() for hour in self.hours or ()]
+        return {"tiers": tiers, "since": self.since and self.since.isoformat(), "hours": hours}
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Period:
+        """Return the period that `to_dict` wrote."""
+        hours = [time.fromisoformat(hour) for hour in data["hours"]]
+        since = date.fromisoformat(data["since"]) if data["since"] else None
+        return cls(tuple(Rates(*rates) for rates in data["tiers"]), since, (hours[0], hours[1]) if hours else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +289,7 @@ class Prices:
     def _tiers(self, at: datetime) -> tuple[Rates, ...]:
         if len(self.periods) == 1:
             return self.periods[0].tiers
-        active = (
-            period for period in reversed(self.periods) if period.constraint is None or period.constraint.active(at)
-        )
+        active = (period for period in reversed(self.periods) if period.applies(at))
         return next(active, self.periods[0]).tiers
 
     def cost(self, use: CacheUse, output: int = 0, *, at: datetime | None = None) -> Cost:
@@ -402,13 +433,91 @@ SEARCH_FEE: Final = 0.01
 previews cost more with some models."""
 
 
+class PriceKeeper:
+    """Keeps the prices of models in a file, until the price list or Wane is another version.
+
+    Importing the price list takes a fifth of a second, which most commands would spend for two or three models. A file
+    that cannot be used is as if it were empty.
+    """
+
+    def __init__(self) -> None:
+        self._file: Path | None = None
+        self._key = ""
+        self._prices: dict[str, Prices | None] = {}
+
+    def use(self, file: Path) -> None:
+        """Take prices from a file from here on, and keep in it those that are looked up."""
+        if file == self._file:
+            return
+        self._file, self._prices = file, {}
+        self._key = " ".join([_KEPT_FORM, _version("wane"), _version("genai-prices")])
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            data = json.loads(file.read_bytes())
+            if data["key"] == self._key:
+                self._prices = {name: _read_prices(name, known) for name, known in data["prices"].items()}
+
+    def prices_of(self, model: str) -> Prices | None:
+        """Return the prices of a model; None if it has none.
+
+        Raises:
+            LookupError: if they are not kept, or are kept for no model.
+        """
+        if "genai_prices" in sys.modules:
+            raise LookupError(model)  # whoever has imported the list may have changed it
+        return self._prices[model]
+
+    def keep(self, name: str, prices: Prices | None) -> None:
+        """Keep the prices of a model; None if it has none."""
+        if self._file is None:
+            return
+        self._prices[name] = prices
+        kept: dict[str, Any] = {}
+        for model, known in self._prices.items():
+            kept[model] = None
+            if known is not None:
+                periods = [period.to_dict() for period in known.periods]
+                kept[model] = [known.provider, known.model, known.window, periods]
+        with suppress(OSError):
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            beside = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+            beside.write_text(json.dumps({"key": self._key, "prices": kept}), encoding="utf-8")
+            beside.replace(self._file)
+
+
+_KEPT_FORM: Final = "1"
+"""Change it when prices are kept in another form, or `_look_up` finds others."""
+
+kept_prices: Final = PriceKeeper()
+"""Where `prices_of` keeps what it looks up: nowhere, until a command gives it a file."""
+
+
 @lru_cache(maxsize=256)
 def prices_of(model: str) -> Prices | None:
     """Return the prices of a model; None if they are unknown."""
+    with suppress(LookupError):
+        return kept_prices.prices_of(model)
     try:
-        return _look_up(model)
-    except (LookupError, MissingExtraError):
+        prices = _look_up(model)
+    except LookupError:
+        prices = None
+    except MissingExtraError:
         return None
+    kept_prices.keep(model, prices)
+    return prices
+
+
+def _read_prices(name: str, kept: Any) -> Prices | None:
+    if kept is None:
+        return None
+    provider, model, window, periods = kept
+    return Prices(name, provider, model, tuple(map(Period.read, periods)), window)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def window_of(model: str) -> int | None:
@@ -470,11 +579,24 @@ def _look_up(name: str) -> Prices | None:
     if factor is None:
         return None
     periods = tuple(
-        Period(_tiers(listing.prices, factor), getattr(listing, "constraint", None)) for listing in listed_prices
+        _period(_tiers(listing.prices, factor), getattr(listing, "constraint", None)) for listing in listed_prices
     )
     if not all(period.tiers for period in periods):
         return None
     return Prices(name, provider.id, model.id, periods, model.context_window)
+
+
+def _period(tiers: tuple[Rates, ...], constraint: Any) -> Period:
+    """Return some rates with the price list's condition on a request's time."""
+    start = getattr(constraint, "start_time", None)
+    if start is None:
+        return Period(tiers, getattr(constraint, "start_date", None))
+    return Period(tiers, hours=(_in_utc(start), _in_utc(constraint.end_time)))
+
+
+def _in_utc(moment: time) -> time:
+    """Return a time of day in UTC, without its zone; without a zone it is in UTC already."""
+    return moment if moment.tzinfo is None else datetime.combine(date(1970, 1, 1), moment).astimezone(UTC).time()
 
 
 def _factor(model: str, tier: str) -> float | None:

@@ -32,8 +32,8 @@ class Outcome:
 
 Run = Callable[..., Outcome]
 
-HOMES = "CLAUDE_CONFIG_DIR CODEX_HOME PI_CODING_AGENT_DIR COPILOT_HOME GEMINI_CLI_HOME XDG_DATA_HOME"
-"""Variables that say where other agents keep their sessions."""
+HOMES = "CLAUDE_CONFIG_DIR CODEX_HOME PI_CODING_AGENT_DIR COPILOT_HOME GEMINI_CLI_HOME XDG_DATA_HOME XDG_CACHE_HOME"
+"""Variables that say where other agents keep their sessions, and where Wane keeps what can be made again."""
 
 
 @pytest.fixture(autouse=True)

@@ -98,7 +98,7 @@ def test_a_call_without_usage_is_on_neither_side(studied: Studied) -> None:
     dear = Usage(int(1.5 * other.replay.totals.full_cost / calls), 1, 0, 0)
     known = recorded(studied.subject.material, dear, unreported=1)
     other = beside(other, known)
-    cost, after = account_of(known, AUTOMATIC).at_least, other.replay.totals.beside
+    cost, after = account_of(known.session, known.output_tokens, AUTOMATIC).at_least, other.replay.totals.beside
     assert after < cost < other.baseline.totals.beside
     assert after == pytest.approx(sum(call.cost + call.again for call in other.replay.calls[1:]))
     text = headline_of(known, other).text
@@ -112,7 +112,7 @@ def test_a_recording_without_a_cache_is_not_set_beside_a_simulation_with_one(stu
     known = recorded(studied.subject.material, Usage(10_000, 0, 0, 1))
     other = beside(simulated(studied, 1_500), known)
     headline = headline_of(known, other)
-    assert account_of(known, AUTOMATIC).complete
+    assert account_of(known.session, known.output_tokens, AUTOMATIC).complete
     assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} if nothing is evicted, simulated → ")
 
 
@@ -156,7 +156,7 @@ def test_calls_that_were_left_out_make_the_recorded_cost_a_bound(
     whole = recorded(studied.subject.material, Usage(int(1.2 * after / calls), 1, output=0))
     known = replace(whole, session=replace(whole.session, **left))
     other = beside(other, known)
-    cost = account_of(known, AUTOMATIC).at_least
+    cost = account_of(known.session, known.output_tokens, AUTOMATIC).at_least
     headline = headline_of(known, other)
     assert headline.text.startswith(f"{dollars(cost)} as recorded → {dollars(after)} with Wane at 1,500 tokens, "), (
         "what was left out is on neither side"
@@ -266,7 +266,9 @@ def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied)
     other = beside(simulated(studied, 1_500), dear)
     headline = headline_of(dear, other)
     assert headline.text.startswith(f"{dollars(other.baseline.totals.dollars)} if nothing is evicted, simulated → ")
-    assert f"{dollars(account_of(dear, AUTOMATIC).at_least)} as recorded; " in headline.detail
+    assert (
+        f"{dollars(account_of(dear.session, dear.output_tokens, AUTOMATIC).at_least)} as recorded; " in headline.detail
+    )
 
 
 @pytest.mark.parametrize("told_by", ["recording", "price list"])
@@ -296,7 +298,7 @@ def test_a_session_that_fits_is_left_alone() -> None:
 def test_output_that_was_not_reported_is_counted_and_named(studied: Studied) -> None:
     material = recorded(studied.subject.material, Usage(100, 2_000, 300))
     calls = len(material.session.calls)
-    account = account_of(material, WRITTEN)
+    account = account_of(material.session, material.output_tokens, WRITTEN)
     assert (account.estimated, account.output_tokens) == (calls, sum(material.output_tokens))
     detail = headline_of(material, simulated(studied, 1_500)).detail
     assert f" as recorded (output of {calls} calls counted from its text); " in detail
@@ -324,7 +326,7 @@ def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studie
     material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
     managed = Baselines.of(material, AUTOMATIC, other.baseline)
     why = "; some fetching again counts twice, because the session was recorded with Wane at work (for {})"
-    cost = dollars(account_of(material, AUTOMATIC).at_least)
+    cost = dollars(account_of(material.session, material.output_tokens, AUTOMATIC).at_least)
     assert verdict(managed, totals, "cwl").endswith(why.format(cost))
     assert "twice" not in verdict(managed, other.replay.totals, "cwl"), "nothing would be fetched again"
     some = verdict(managed + replace(managed, managed=0), totals, "cwl")
@@ -335,7 +337,10 @@ def test_what_wane_managed_tells_what_marks_cost_and_eviction_saved(studied: Stu
     material = recorded(studied.subject.material, Usage(10, 500, 0, 5))
     material.session.evictions.append(Eviction(20, (4, 5), 1_500, 900))
     other = simulated(studied, 1_500, "none")
-    money, spent = money_of(material, AUTOMATIC), account_of(material, AUTOMATIC).at_least
+    money, spent = (
+        money_of(material, AUTOMATIC),
+        account_of(material.session, material.output_tokens, AUTOMATIC).at_least,
+    )
     assert money.account.at_least == pytest.approx(spent)
     assert money.eviction_saved > 0 == money.marks_cost, "nothing is marked here"
     assert headline_of(material, other).text.startswith(

@@ -16,9 +16,15 @@ import pytest
 
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.lab.browser import Browser, needs_chromium
-from wane.lab.overview.figures import CallRow, CompactionRow, LostMessage, SessionFigures, Simulation
+from tests.lab.readers.test_recordings import RECORDINGS
+from wane.core import Kind
+from wane.core.errors import WaneError
+from wane.lab.cache.rewrites import examine
+from wane.lab.counting import measure
+from wane.lab.overview.figures import CallRow, Calls, CompactionRow, LostMessage, SessionFigures, Simulation, figures_of
 from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, summarise
+from wane.lab.readers import read_session, results_unread
 from wane.lab.report.overview import CAUSES, overview_dict, write_overview
 from wane.rewrites import Cause
 
@@ -118,7 +124,7 @@ def figures_in(path: Path) -> list[SessionFigures]:
 
 
 def rows_in(path: Path) -> list[CallRow]:
-    return [row for figures in figures_in(path) for row in figures.calls]
+    return [row for figures in figures_in(path) for _, row in figures.calls.rows()]
 
 
 def sums(rows: list[CallRow]) -> tuple[int, int, int]:
@@ -217,6 +223,38 @@ def test_the_words_that_compactions_took_by_a_count_of_ones_own(path: Path) -> N
     )
 
 
+EVERY_SESSION = [
+    path
+    for folder in (SHARED, SHARED.parent / "failing", RECORDINGS)
+    for path in sorted(folder.rglob("*"))
+    if path.is_file()
+]
+
+
+@pytest.mark.parametrize("path", EVERY_SESSION, ids=lambda path: path.name)
+def test_without_the_text_of_results_a_session_has_the_same_figures(path: Path) -> None:
+    try:
+        whole = read_session(path)
+    except WaneError:
+        return
+    with results_unread():
+        light = read_session(path)
+    for first, second in zip(whole, light, strict=True):
+        assert examine(second).to_dict() == examine(first).to_dict()
+        assert measure(second) == measure(first)
+        terms = 5.0, 80_000, "anthropic:claude-sonnet-4-5"
+        assert figures_of(second, *terms) == figures_of(first, *terms)
+
+
+@needs_sessions
+def test_without_the_text_of_results_there_is_none() -> None:
+    with results_unread():
+        sessions = read_session(SHARED / "claude-code")
+    results = [part for session in sessions for part in session.parts if part.kind is Kind.RESULT]
+    assert len(results) > 1_000
+    assert not any(part.text for part in results)
+
+
 NOON = datetime(2026, 11, 20, 12).astimezone()
 DAY = date(2026, 11, 20)
 
@@ -226,7 +264,7 @@ def row(number: int, **values: Any) -> CallRow:
 
 
 def made(name: str, calls: list[CallRow], **values: Any) -> SessionFigures:
-    figures = SessionFigures("codex", name, name, "", name, False, tuple(calls), (), Simulation(), NOON.timestamp())
+    figures = SessionFigures("codex", name, name, "", name, False, Calls.of(calls), (), Simulation(), NOON.timestamp())
     return replace(figures, **values)
 
 
@@ -265,7 +303,7 @@ def test_what_the_proxy_recorded_too_counts_once() -> None:
     client = made("client", calls, source="claude-code")
     proxied = made("proxied", [*calls, row(3, id="", input=300)], source="journal", managed=True)
     assert summarise([client, proxied], DAY, DAY).total.calls == 3
-    other = replace(client, calls=(row(7, id="", input=7),))
+    other = replace(client, calls=Calls.of([row(7, id="", input=7)]))
     assert summarise([other, proxied], DAY, DAY).total.calls == 4
 
 
@@ -277,7 +315,7 @@ def test_with_wane_the_others_count_unchanged_and_nothing_is_known_without_a_pri
     assert (overview.with_wane("codex"), overview.with_wane("pi"), overview.with_wane()) == ((1, 3), None, (3, 5))
     free = made("c", [row(4, priced=0, dollars=0.0)], source="goose", simulation=Simulation(1))
     assert summarise([free], DAY, DAY).with_wane() is None
-    half = replace(known, calls=(row(1), row(2, at=NOON.timestamp() - 86_400)))
+    half = replace(known, calls=Calls.of([row(1), row(2, at=NOON.timestamp() - 86_400)]))
     assert summarise([half], DAY, DAY).with_wane() == (0.5, 1.5), "the part of the day, by its cost"
 
 

@@ -56,12 +56,16 @@ class Part:
     loads: tuple[str, ...] = ()
     withdraws: tuple[str, ...] = ()
 
-    def item(self, counter: Counter, message: int) -> Item:
-        """Return the item of this part. A call's text is its name followed by its raw arguments."""
+    def tokens(self, counter: Counter) -> int:
+        """Return the tokens of this part. A call's text is its name followed by its raw arguments."""
         text = f"{self.tool or ''}{self.arguments or ''}" if self.kind is Kind.CALL else self.text
-        tokens = counter(text) + self.extra_tokens
+        return counter(text) + self.extra_tokens
+
+    def item(self, counter: Counter, message: int) -> Item:
+        """Return the item of this part."""
+        tokens = self.tokens(counter)
         implied = class_of_call(self.tool, self.arguments) if self.tool else None
-        stated = stated_in(text, system=self.system) if self.kind is Kind.NOTICE else ()
+        stated = stated_in(self.text, system=self.system) if self.kind is Kind.NOTICE else ()
         return Item(
             self.kind,
             tokens,

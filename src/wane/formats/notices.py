@@ -399,8 +399,6 @@ def stated_in(text: str, *, system: bool = False) -> tuple[Standing, ...]:
     A mark counts at the beginning of the text, of what is between `<system-reminder>` tags, and, in the system's place,
     of a paragraph: Claude Code joins its reminders there with blank lines.
     """
-    if not _STATED.search(text):
-        return ()
     stated: dict[Standing, None] = {}
     for beginning in _beginnings(text, system=system):
         match = _STATED.match(beginning.lstrip())  # of the first row that fits

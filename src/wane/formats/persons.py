@@ -6,7 +6,6 @@ What no mark tells is the tool's. A host names tools of its own with the class `
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 
@@ -38,11 +37,13 @@ REJECTIONS: Final = (
 )
 """Rejections with a person's words, by client."""
 
-_MARKS: Final = re.compile(
-    "|".join(re.escape(row.mark) if row.inside else rf"\A\s*(?:Error: )?{re.escape(row.mark)}" for row in REJECTIONS)
-)
+_INSIDE: Final = tuple(row.mark for row in REJECTIONS if row.inside)
+_BEGINNINGS: Final = tuple(row.mark for row in REJECTIONS if not row.inside)
 
 
 def is_persons_result(text: str) -> bool:
     """Return whether a tool's result holds what a person said when refusing the call."""
-    return _MARKS.search(text) is not None
+    # Marks are looked for one by one: a pattern of all of them takes ten times as long, and results may be large.
+    if text.lstrip().removeprefix("Error: ").startswith(_BEGINNINGS):
+        return True
+    return any(mark in text for mark in _INSIDE)

@@ -83,31 +83,53 @@ class _Span:
         return self.growth if LEAST_RATIO * self.estimate <= self.growth <= most else None
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The tokens of a recorded session.
+
+    Attributes:
+        parts: those of each part.
+        overhead: those of every request besides its parts; see `Material`.
+        outputs: by model call, those of its output.
+        calibrated: whether they were fitted to recorded usage.
+    """
+
+    parts: tuple[int, ...]
+    overhead: int
+    outputs: tuple[int, ...]
+    calibrated: bool
+
+
+def measure(session: RecordedSession, counter: Counter = chars, *, calibrate: bool = True) -> Sizes:
+    """Count the tokens of a session's parts, its overhead and its calls' outputs; see `count`."""
+    return _measure(session, [part.tokens(counter) for part in session.parts], counter, calibrate)
+
+
+def _measure(session: RecordedSession, estimates: Sequence[int], counter: Counter, calibrate: bool) -> Sizes:
+    spans = _spans(session, estimates) if calibrate else [_Span(0, len(estimates), sum(estimates), None)]
+    ratio = _typical_ratio(spans)
+    tokens: list[int] = []
+    for span in spans:
+        cost = round(span.estimate * ratio) if span.cost is None else span.cost
+        tokens += _shared_out(estimates[span.first : span.stop], cost)
+    outputs = tuple(_output(call, session, tokens) for call in session.calls)
+    overhead = _overhead(session, tokens, counter, ratio)
+    return Sizes(tuple(tokens), overhead, outputs, any(span.cost is not None for span in spans))
+
+
 def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool = True) -> Material:
     """Count the tokens of a session's parts, its overhead and its calls' outputs.
 
     If `calibrate` is true, the counter's estimates are fitted to recorded usage. The time is linear in the session.
     """
     raw = [part.item(counter, message) for part, message in zip(session.parts, session.messages, strict=True)]
-    estimates = [item.tokens for item in raw]
-    spans = _spans(session, estimates) if calibrate else [_Span(0, len(raw), sum(estimates), None)]
-    ratio = _typical_ratio(spans)
-    tokens: list[int] = []
-    for span in spans:
-        cost = round(span.estimate * ratio) if span.cost is None else span.cost
-        tokens += _shared_out(estimates[span.first : span.stop], cost)
+    sizes = _measure(session, [item.tokens for item in raw], counter, calibrate)
     items: list[Item] = []
-    for item, cost in zip(raw, tokens, strict=True):
+    for item, cost in zip(raw, sizes.parts, strict=True):
         # Arguments stay in the parts; a window reads only those of `delimiter` from the item.
         arguments = item.arguments if item.tool == DELIMITER else None
         items.append(replace(item, tokens=cost, arguments=arguments))
-    return Material(
-        session=session,
-        items=items,
-        overhead=_overhead(session, tokens, counter, ratio),
-        output_tokens=tuple(_output(call, items) for call in session.calls),
-        calibrated=any(span.cost is not None for span in spans),
-    )
+    return Material(session, items, sizes.overhead, sizes.outputs, sizes.calibrated)
 
 
 def reported(session: RecordedSession) -> list[tuple[int, int]]:
@@ -205,10 +227,10 @@ def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter,
     return max(0, total - in_view + sum(tokens[index] for index in removed))
 
 
-def _output(call: ModelCall, items: Sequence[Item]) -> int:
+def _output(call: ModelCall, session: RecordedSession, tokens: Sequence[int]) -> int:
     if call.usage is not None and call.usage.output is not None:
         return call.usage.output
-    return sum(item.tokens for item in items[call.first : call.stop] if item.kind in _OUTPUT)
+    return sum(tokens[index] for index in range(call.first, call.stop) if session.parts[index].kind in _OUTPUT)
 
 
 def _request_tokens(material: Material) -> list[int]:

@@ -111,7 +111,7 @@ def test_what_an_advisor_read_is_no_view_but_costs_what_its_model_costs(tmp_path
         ("claude-sonnet-4-6", 10_400),
     ]
     pricing = Pricing.recorded(session, Pricing.of("anthropic:claude-sonnet-4-6"))
-    account = account_of(count(session), pricing)
+    account = account_of(session, count(session).output_tokens, pricing)
     assert account.cost == pytest.approx(
         1_000 * 3e-6 + 20_000 * 0.3e-6 + 500 * 15e-6 + 100_000 * 5e-6 + 4_000 * 25e-6 + 0.02
     )

@@ -1,36 +1,29 @@
-"""What the lab's commands share: reading sessions, saying what was read, and formatting figures."""
+"""What the lab's commands share: reading sessions, saying what was read, and formatting figures.
+
+What only replays need is in `preparing`, which takes longer to import.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from rich.measure import Measurement
 from rich.table import Table
 
-from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.commands import PRICE, LabOptions
-from wane.cli.lab.reading import located, usable_counter
+from wane.cli.lab.reading import located
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, first_few, plain_console, printable, say, write_json
 from wane.core import Kind
-from wane.core.errors import ConfigError
 from wane.lab.readers import Gathered, gather, shown_path
-from wane.lab.replaying.engine import Engine, get_engine
-from wane.lab.replaying.replay import Pricing
-from wane.lab.replaying.studying import Studied, study
-from wane.lab.rereads import Rereads, rereads
 from wane.lab.session import RecordedSession
-from wane.lab.verdict import prices_used
 from wane.money import share
-from wane.strategies.base import Settings
-from wane.strategies.registry import get_strategy
+from wane.prices import kept_prices
 
 NAMED: Final = 5
 """Problems, files and sessions to name; the rest are counted."""
@@ -39,36 +32,14 @@ COPIED: Final = "all of its calls count for another one"
 """Why a session that only repeats another one is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Everything that replays need."""
-
-    gathered: Gathered
-    studied: list[Studied]
-    engine: Engine
+def cache_folder(environ: Mapping[str, str], home: Path) -> Path:
+    """Return Wane's folder in the user's directory for what can be made again."""
+    return Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "wane"
 
 
-def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, bar: Bar) -> Setup:
-    """Check the options, then read the sessions."""
-    if options.summary_tokens is not None and options.summary_tokens < 1:
-        raise ConfigError(f"the length of a summary is {options.summary_tokens} tokens; it must be at least 1")
-    get_strategy("none", settings)
-    pricing = Pricing.of(options.price or PRICE, hour=options.cache_hour)
-    engine = get_engine(options.engine, options.workers)
-    counter = usable_counter(options.counter)
-    gathered = gathered_from(sessions, options, bar, sidechains=options.sidechains, joined=options.join)
-    # Calls that all failed cost nothing, so there is nothing to compare.
-    failed = tuple(entry for entry in gathered.recordings if not entry.session.answered)
-    answered = tuple(entry for entry in gathered.recordings if entry.session.answered)
-    gathered = replace(gathered, recordings=answered, idle=(*gathered.idle, *failed))
-    if not gathered.recordings:
-        names = ", ".join(printable(entry.session.name) for entry in gathered.idle[:NAMED])
-        raise failure.InputError(f"there is nothing to replay: no model answered in {names}")
-    progress, own = bar.stage("Indexing"), options.price is None
-    studied = study(
-        gathered.recordings, pricing, counter, options.annotate, options.summary_tokens, progress, own_prices=own
-    )
-    return Setup(gathered, studied, engine)
+def keep_prices() -> None:
+    """Take the prices of models from the user's directory for what can be made again, and keep them there."""
+    kept_prices.use(cache_folder(os.environ, Path.home()) / "prices.json")
 
 
 class Readable(Protocol):
@@ -84,6 +55,7 @@ def gathered_from(
     names: Sequence[str], options: Readable, bar: Bar, *, sidechains: bool, joined: bool = False
 ) -> Gathered:
     """Read the sessions that a command line names, and say which ones it names repeatedly; see `gather`."""
+    keep_prices()
     paths, progress = [located(name) for name in names], bar.stage("Reading")
     gathered = gather(
         paths,
@@ -100,72 +72,20 @@ def gathered_from(
     return gathered
 
 
-def with_agent_budget(studied: Sequence[Studied], budget: int | None) -> list[Studied]:
-    """Return the sessions, with this budget for those of sub-agents; with None, all have the common budget."""
-    if budget is None:
-        return list(studied)
-    if not any(prepared.recording.parent for prepared in studied):
-        raise UsageError("--agent-budget is for sub-agents, and there is no session of one here (see --sidechains)")
-    own_budgets = []
-    for prepared in studied:
-        own = budget if prepared.recording.parent else None
-        own_budgets.append(replace(prepared, budget=own))
-    return own_budgets
-
-
-def price_source(studied: Iterable[Studied]) -> str:
-    """Return whose prices were used for which calls, to follow the word "prices"."""
-    return printable(f"of {prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)}.")
-
-
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
     """Print a result as JSON, with what was left out of it."""
     data["left_out"] = [
-        {"name": entry.session.name, "path": entry.path, "why": _why_idle(entry.session)} for entry in gathered.idle
+        {"name": entry.session.name, "path": entry.path, "why": why_idle(entry.session)} for entry in gathered.idle
     ]
     data["unread"] = [{"path": file.path, "why": file.why} for file in gathered.unread]
     write_json(data)
 
 
-def _why_idle(session: RecordedSession) -> str:
+def why_idle(session: RecordedSession) -> str:
+    """Return why a session was left out."""
     if session.calls and not session.own_calls:
         return COPIED
     return "no answer" if session.calls else "no model call"
-
-
-def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
-    """Return lines on what was read, and on what could not be read."""
-    sessions = [prepared.recording.session for prepared in studied]
-    items = [item for prepared in studied for item in prepared.subject.material.own_items]
-    calls = sum(len(session.own_calls) for session in sessions)
-    turns = sum(item.kind is Kind.USER for item in items)
-    tokens = held_by_kind((item.kind, item.tokens) for item in items)
-    first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {tokens}"
-    lines = [f"{first}, {counted(turns, 'turn')} of the user."]
-    inferred = sum(prepared.inferred for prepared in studied)
-    if inferred:
-        of = "" if inferred == len(studied) else f" of {inferred} sessions"
-        lines.append(f"Episodes{of} are inferred from tool calls: the agent marked none.")
-    branches = [session for session in sessions if session.calls != session.own_calls]
-    if branches:
-        shared = sum(len(session.calls) - len(session.own_calls) for session in branches)
-        shared_calls = f"{counted(shared, 'model call')} that they share with it count there"
-        lines.append(f"{counted(len(branches), 'session')} branched off from another one: {shared_calls}.")
-    outer = [prepared.recording.session for prepared in studied if prepared.recording.parent is None]
-    sides = sum(len(session.sidechains) for session in outer)
-    if sides:
-        if len(outer) == len(sessions):
-            lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
-        again = sum((rereads(session) for session in outer), Rereads())
-        lines.append(f"Sub-agents: {again.describe()}.")
-    lines += problem_lines(sessions)
-    copied = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) == COPIED]
-    idle = [entry.session.name for entry in gathered.idle if _why_idle(entry.session) != COPIED]
-    lines += _named("left out, because no model answered in it", counted(len(idle), "session"), idle)
-    lines += _named(f"left out: {COPIED}", counted(len(copied), "session"), copied)
-    unread = [file.why for file in gathered.unread]
-    lines += _named("skipped", counted(len(unread), "file"), unread)
-    return lines
 
 
 def held_by_kind(items: Iterable[tuple[Kind, int]], overhead: int = 0) -> str:
@@ -190,7 +110,7 @@ def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
         for problem in session.problems:
             line = "" if problem.line is None else f", line {problem.line}"
             problems.append(f"{session.name}{line}: {problem.what}")
-    return _named("could not be read and left out", counted(len(problems), "thing"), problems)
+    return named_lines("could not be read and left out", counted(len(problems), "thing"), problems)
 
 
 def rounded(tokens: float) -> str:
@@ -269,7 +189,7 @@ def check_report(path: str | None) -> None:
         raise UsageError(f"cannot write the report {path}: it is a directory; name a file")
 
 
-def _named(what: str, how_many: str, entries: Sequence[str]) -> list[str]:
+def named_lines(what: str, how_many: str, entries: Sequence[str]) -> list[str]:
     """Return a sentence with a number, and below it the first few entries."""
     if not entries:
         return []

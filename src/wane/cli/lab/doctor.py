@@ -12,13 +12,12 @@ from typing import Final
 from wane.cli import failure
 from wane.cli.lab.commands import DoctorOptions
 from wane.cli.lab.common import gathered_from, print_figures, print_json, print_lines, problem_lines, rounded
-from wane.cli.proxy.statusline import proxy_status
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, first_few, local_time, printable, write_json
 from wane.journal import SessionStore, default_root
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
 from wane.lab.discover import find_sessions, look_into
-from wane.lab.readers import Gathered
+from wane.lab.readers import Gathered, results_unread
 from wane.lab.readers.journal import NAME as JOURNAL
 from wane.lab.session import RecordedSession
 from wane.money import dollars, share
@@ -35,7 +34,7 @@ def run_doctor(options: DoctorOptions) -> int:
     if options.live is not None:
         return _run_live(options)
     names = options.sessions or _sessions_here(Path.cwd())
-    with Bar() as bar:
+    with Bar() as bar, results_unread():
         gathered = gathered_from(names, options, bar, sidechains=True)
     gathered, copies = _without_copies(gathered)
     examinations = [examine(entry.session) for entry in gathered.recordings]
@@ -74,6 +73,8 @@ def _usages(session: RecordedSession) -> Counter[tuple[int | None, ...]]:
 def _run_live(options: DoctorOptions) -> int:
     if options.sessions or options.full or options.format != "auto":
         raise failure.UsageError("--live asks a running proxy for causes: give no SESSION, --full or --format with it")
+    from wane.cli.proxy.statusline import proxy_status
+
     base = options.live or os.environ.get("WANE_PROXY_URL") or _PROXY
     try:
         sessions = proxy_status(base)["sessions"]

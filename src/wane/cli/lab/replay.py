@@ -9,19 +9,9 @@ from typing import Any, Final
 from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import ReplayOptions, SweepOptions
-from wane.cli.lab.common import (
-    check_report,
-    prepare,
-    price_source,
-    print_figures,
-    print_json,
-    print_lines,
-    range_of,
-    read_lines,
-    rounded,
-    with_agent_budget,
-)
+from wane.cli.lab.common import check_report, print_figures, print_json, print_lines, range_of, rounded
 from wane.cli.lab.pareto import PlottedPoint, pareto_picture
+from wane.cli.lab.preparing import prepare, price_source, read_lines, with_agent_budget
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable
 from wane.core import Policy

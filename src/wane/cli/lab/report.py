@@ -13,13 +13,13 @@ from typing import Final
 from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
 from wane.cli.lab.commands import PRICE, ReportOptions
-from wane.cli.lab.common import check_report, print_figures, print_lines, rounded
+from wane.cli.lab.common import cache_folder, check_report, keep_prices, print_figures, print_lines, rounded
 from wane.cli.lab.reading import located
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, cut, first_few, printable, say, write_json
 from wane.journal import SessionStore, default_root
 from wane.lab.discover import find_sessions
-from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms, store_path
+from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, Sums, days_until, summarise
 from wane.lab.readers import find_files
 from wane.lab.report.overview import CAUSES, NAMES, overview_dict, write_overview
@@ -39,6 +39,7 @@ def run_report(options: ReportOptions) -> int:
     if options.redact and options.as_json:
         raise UsageError("--redact is for the page: give --output with it, not --json")
     check_report(options.output)
+    keep_prices()
     until = datetime.now().astimezone().date()
     since = days_until(until, options.days)
     begins = datetime.combine(since, time()).astimezone().timestamp()
@@ -48,7 +49,7 @@ def run_report(options: ReportOptions) -> int:
         if not sources:
             raise InputError(_nothing(options, since))
         terms = Terms(options.budget, options.price or PRICE, begins, options.replays)
-        store = FigureStore(None if options.afresh else store_path(os.environ, Path.home()))
+        store = FigureStore(None if options.afresh else cache_folder(os.environ, Path.home()) / "report.sqlite")
         reader = FigureReader(terms, store, options.workers)
         reader.read(sources, bar.stage("Reading"))
         reader.replay(sources, bar.stage("Replaying"))

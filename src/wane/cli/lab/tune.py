@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from wane.cli import failure
 from wane.cli.lab.commands import TuneOptions
-from wane.cli.lab.common import prepare, price_source, print_json, print_lines, read_lines, rounded
+from wane.cli.lab.common import print_json, print_lines, rounded
+from wane.cli.lab.preparing import prepare, price_source, read_lines
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
 from wane.lab.room import tight_lines

@@ -14,7 +14,8 @@ from wane.account import NOTHING, Account
 from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.lab.commands import PRICE, ViewOptions
-from wane.cli.lab.common import check_report, with_agent_budget
+from wane.cli.lab.common import check_report
+from wane.cli.lab.preparing import with_agent_budget
 from wane.cli.lab.reading import located
 from wane.cli.terminal.text import counted, printable, say
 from wane.core.errors import JournalError
@@ -76,7 +77,11 @@ def _of_agents(studied: Sequence[Studied]) -> list[Fact]:
         return [("A sub-agent", f"of a session that is not here{known}")]
     if not others or any(other.recording.parent is None for other in others):
         return []
-    own, *accounts = [account_of(prepared.subject.material, prepared.pricing) for prepared in studied]
+    accounts = []
+    for prepared in studied:
+        material = prepared.subject.material
+        accounts.append(account_of(material.session, material.output_tokens, prepared.pricing))
+    own, *accounts = accounts
     agents = sum(accounts, NOTHING)
     return [
         ("Sub-agents", f"{len(others):,}, {_usage_text(agents)}"),

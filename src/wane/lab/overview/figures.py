@@ -5,13 +5,19 @@ They are JSON-able, so that they can be kept until the file changes. Nothing els
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import json
+import zlib
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Final
 
 from wane.account import Account
 from wane.lab.cache.rewrites import Rewrite, examine
-from wane.lab.counting import Material, count
+from wane.lab.counting import Sizes, measure
 from wane.lab.readers import Recording
 from wane.lab.replaying.compare import BASELINE
 from wane.lab.replaying.engine import Job
@@ -59,6 +65,76 @@ class CallRow:
     output: int
     cause: str = ""
     again: float | None = None
+
+    def values(self) -> list[Any]:
+        """Return its values, in the order of its attributes."""
+        return [getattr(self, name) for name in self.__slots__]
+
+    def __add__(self, other: CallRow) -> CallRow:
+        """Return both as one row, with the id of the first and the later time."""
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
+        at = None if self.at is None or other.at is None else max(self.at, other.at)
+        again = None if self.again is None or other.again is None else self.again + other.again
+        return replace(self, at=at, again=again, **sums)
+
+
+_SUMS: Final = ("calls", "priced", "dollars", "cache_known", "input", "read", "written", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The calls of a session, in some forty bytes for each.
+
+    Attributes:
+        groups: those of a day, a model and a cause as one row, which has the time of the last of them and no id.
+        began: when the first was made, in seconds since 1970 UTC; None if no call has a time.
+        ids: a number for each id, in no order; other ids have other numbers.
+        packed: the rows, compressed.
+    """
+
+    groups: tuple[CallRow, ...]
+    began: float | None
+    ids: tuple[int, ...] | array[int]
+    packed: str
+
+    @classmethod
+    def of(cls, rows: Sequence[CallRow]) -> Calls:
+        """Return some calls; days are those of this machine's time zone."""
+        groups: dict[tuple[object, ...], CallRow] = {}
+        data: list[list[Any]] = []
+        ids = array("Q")
+        for row in rows:
+            day = None if row.at is None else datetime.fromtimestamp(row.at).astimezone().date()
+            key = day, row.model, row.cause, row.again is None
+            groups[key] = replace(row, id="") if key not in groups else groups[key] + row
+            number = _number(row.id) if row.id else 0
+            if number:
+                ids.append(number)
+            data.append([number, *row.values()[1:]])
+        packed = b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 1)).decode()
+        times = [row.at for row in rows if row.at is not None]
+        return cls(tuple(groups.values()), min(times, default=None), ids, packed)
+
+    def rows(self) -> Iterator[tuple[int, CallRow]]:
+        """Yield each call without its id, behind the number of the id; 0 if it has none."""
+        for number, *values in json.loads(zlib.decompress(b64decode(self.packed))):
+            yield number, CallRow("", *values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON-able data."""
+        groups = [row.values() for row in self.groups]
+        return {"groups": groups, "began": self.began, "ids": list(self.ids), "packed": self.packed}
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Calls:
+        """Return the calls that `to_dict` wrote."""
+        groups = tuple(CallRow(*row) for row in data["groups"])
+        return cls(groups, data["began"], array("Q", data["ids"]), data["packed"])
+
+
+def _number(name: str) -> int:
+    """Return a number of 64 bits for an id; never 0."""
+    return int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest()) or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +206,7 @@ class SessionFigures:
     parent: str
     title: str
     managed: bool
-    calls: tuple[CallRow, ...]
+    calls: Calls
     compactions: tuple[CompactionRow, ...]
     simulation: Simulation
     modified: float
@@ -138,9 +214,10 @@ class SessionFigures:
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON-able data."""
-        data = asdict(self)
-        # Rows without their keys, as there are many.
-        data["calls"] = [list(row.values()) for row in data["calls"]]
+        data = {name: getattr(self, name) for name in self.__slots__}
+        data["calls"] = self.calls.to_dict()
+        data["compactions"] = [asdict(compaction) for compaction in self.compactions]
+        data["simulation"] = asdict(self.simulation)
         return data
 
     @classmethod
@@ -149,7 +226,7 @@ class SessionFigures:
         return cls(
             **{
                 **data,
-                "calls": tuple(CallRow(*row) for row in data["calls"]),
+                "calls": Calls.read(data["calls"]),
                 "compactions": tuple(CompactionRow.read(row) for row in data["compactions"]),
                 "simulation": Simulation(**data["simulation"]),
             }
@@ -162,7 +239,7 @@ def figures_of(
     """Return the figures of a session.
 
     Args:
-        session: the session.
+        session: the session; it needs no text of results (`wane.lab.readers.results_unread`) unless it is replayed.
         modified: when its file was last written, in seconds since 1970 UTC.
         budget: tokens that a view may hold with Wane.
         price: the model whose prices a simulation takes where none are known.
@@ -170,12 +247,13 @@ def figures_of(
     """
     calls: list[CallRow] = []
     simulation, pending = Simulation(), False
+    otherwise = Pricing.of(price)
     for part in _with_sub_agents(session):
-        material, pricing = count(part), Pricing.recorded(part, Pricing.of(price))
-        calls += _rows(material, pricing)
+        sizes, pricing = measure(part), Pricing.recorded(part, otherwise)
+        calls += _rows(part, sizes, pricing)
         if part.managed or part.totals or not part.answered:
             continue  # Wane was at work, or nothing can be compared
-        if _largest(material) <= budget:
+        if _largest(part, sizes) <= budget:
             simulation += Simulation(len(part.own_calls))  # nothing would have been evicted
         elif replayed:
             simulation += _simulate(part, budget, price)
@@ -188,7 +266,7 @@ def figures_of(
         session.parent,
         session.title,
         session.managed,
-        tuple(calls),
+        Calls.of(calls),
         tuple(_compactions(session)),
         simulation,
         modified,
@@ -202,14 +280,13 @@ def _with_sub_agents(session: RecordedSession) -> Iterator[RecordedSession]:
         yield from _with_sub_agents(side)
 
 
-def _rows(material: Material, pricing: Pricing) -> Iterator[CallRow]:
-    session = material.session
+def _rows(session: RecordedSession, sizes: Sizes, pricing: Pricing) -> Iterator[CallRow]:
     if session.totals:
-        yield _row_of_totals(session, account_of(material, pricing))
+        yield _row_of_totals(session, account_of(session, sizes.outputs, pricing))
         return
     examined = examine(session)
     rewrites = {rewrite.call: rewrite for rewrite in examined.rewrites}
-    for number, (call, counted) in enumerate(zip(session.calls, material.output_tokens, strict=True)):
+    for number, (call, counted) in enumerate(zip(session.calls, sizes.outputs, strict=True)):
         if not call.inherited:
             yield _row(call, counted, pricing, bool(examined.compared), rewrites.get(number))
     for call in (*session.asides, *session.abandoned):
@@ -275,10 +352,10 @@ def _compactions(session: RecordedSession) -> Iterator[CompactionRow]:
             yield CompactionRow(compaction.at, tuple(lost))
 
 
-def _largest(material: Material) -> int:
+def _largest(session: RecordedSession, sizes: Sizes) -> int:
     """Return the tokens of the largest request, had nothing been evicted or compacted."""
-    sizes = [call.usage.total_input for call in material.session.own_calls if call.usage]
-    return max([material.overhead + sum(item.tokens for item in material.items), *sizes])
+    reported = [call.usage.total_input for call in session.own_calls if call.usage]
+    return max([sizes.overhead + sum(sizes.parts), *reported])
 
 
 def _simulate(session: RecordedSession, budget: int, price: str) -> Simulation:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,11 +18,11 @@ from typing import Final
 from wane.core import Policy
 from wane.core.errors import FormatError, JournalError, MissingExtraError
 from wane.lab.overview.figures import SessionFigures, figures_of
-from wane.lab.readers import read_session
+from wane.lab.readers import read_session, results_unread
 from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
 
-FORM: Final = 1
+FORM: Final = 2
 """Raise it when the figures of a file change their meaning or form, so that older ones are not taken for them."""
 
 Progress = Callable[[int, int], None]
@@ -73,7 +74,8 @@ class Terms:
     @property
     def key(self) -> str:
         """A text that differs where the figures of a file may differ."""
-        return f"{FORM} {_version('wane')} {_version('genai-prices')} {self.budget} {self.price} {Policy()}"
+        zone = " ".join(time.tzname)
+        return f"{FORM} {_version('wane')} {_version('genai-prices')} {self.budget} {self.price} {Policy()} {zone}"
 
 
 class FigureStore:
@@ -128,11 +130,6 @@ class FigureStore:
             return
         with closing(database):
             yield database
-
-
-def store_path(environ: Mapping[str, str], home: Path) -> Path:
-    """Return where figures are kept: in the user's directory for what can be made again."""
-    return Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "wane" / "report.sqlite"
 
 
 _BATCH: Final = 32
@@ -196,7 +193,7 @@ class FigureReader:
 def _dollars_since(sessions: Iterable[SessionFigures], since: float) -> float:
     total = 0.0
     for figures in sessions:
-        for row in figures.calls:
+        for row in figures.calls.groups:
             at = figures.modified if row.at is None else row.at
             total += row.dollars if at >= since else 0.0
     return total
@@ -222,12 +219,13 @@ def _read_all(
 
 def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFigures] | str:
     """Return the figures of the sessions in a file, or why it cannot be read."""
+    settings = source.modified, terms.budget, terms.price
     try:
-        sessions = read_session(source.path)
+        # Only a replay needs the text of results.
+        with nullcontext() if replayed else results_unread():
+            return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
     except (FormatError, JournalError, MissingExtraError) as error:
         return briefly(error)
-    settings = source.modified, terms.budget, terms.price
-    return [figures_of(session, *settings, replayed=replayed) for session in sessions]
 
 
 def _version(name: str) -> str:

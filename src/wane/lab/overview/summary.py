@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -151,23 +152,52 @@ def summarise(sessions: Iterable[SessionFigures], since: date, until: date, unre
     ordered = sorted(_distinct(sessions), key=_first_moment)
     parents = {(figures.source, figures.id): figures for figures in ordered if figures.id}
     groups: dict[int, SessionSummary] = {}
-    seen: set[tuple[str, str]] = set()
+    repeated = _repeated(ordered)
+    seen: set[tuple[str, int]] = set()
     for figures in ordered:
         outer = _outermost(figures, parents)
         summary = groups.setdefault(id(outer), SessionSummary(outer))
-        _add(overview, summary, figures, seen)
+        _add(overview, summary, figures, _paid(figures, repeated, seen))
     overview.sessions = [summary for summary in groups.values() if summary.sums.calls]
     overview.sessions.sort(key=lambda summary: (-summary.sums.dollars, -summary.sums.calls, summary.figures.name))
     return overview
 
 
-def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, seen: set[tuple[str, str]]) -> None:
+def _paid(figures: SessionFigures, repeated: set[int], seen: set[tuple[str, int]]) -> Iterable[CallRow]:
+    """Return the calls of a session that count in it, grouped if none of them stands in another one too."""
+    if repeated.isdisjoint(figures.calls.ids):
+        return figures.calls.groups
+    own = []
+    for number, row in figures.calls.rows():
+        if number in repeated:
+            if (figures.source, number) in seen:
+                continue
+            seen.add((figures.source, number))
+        own.append(row)
+    return own
+
+
+def _repeated(sessions: Iterable[SessionFigures]) -> set[int]:
+    """Return the numbers of ids that occur more than once; in shares, so that few are sets at a time."""
+    shares = [array("Q") for _ in range(_SHARES)]
+    for figures in sessions:
+        for number in figures.calls.ids:
+            shares[number % _SHARES].append(number)
+    repeated: set[int] = set()
+    for numbers in shares:
+        once: set[int] = set()
+        for number in numbers:
+            (repeated if number in once else once).add(number)
+    return repeated
+
+
+_SHARES: Final = 64
+
+
+def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, rows: Iterable[CallRow]) -> None:
     counted = Sums()
     every = Sums()
-    for row in figures.calls:
-        if row.id and (figures.source, row.id) in seen:
-            continue
-        seen.add((figures.source, row.id))
+    for row in rows:
         every.add(row)
         at = figures.modified if row.at is None else row.at
         day = datetime.fromtimestamp(at).astimezone().date()
@@ -186,9 +216,9 @@ def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, s
         summary.last = max(summary.last, at)
         if row.cause:
             broken = overview.causes[Cause(row.cause)]
-            broken.times += 1
+            broken.times += row.calls
             broken.dollars += row.again or 0.0
-            broken.priced += row.again is not None
+            broken.priced += 0 if row.again is None else row.calls
     if not counted.calls:
         return
     for compaction in figures.compactions:
@@ -221,6 +251,8 @@ def _distinct(sessions: Iterable[SessionFigures]) -> list[SessionFigures]:
     for figures in every:
         if figures.source == JOURNAL:
             proxied += _usages(figures)
+    if not proxied:
+        return every
     distinct = []
     for figures in every:
         usages = _usages(figures)
@@ -231,12 +263,14 @@ def _distinct(sessions: Iterable[SessionFigures]) -> list[SessionFigures]:
 
 def _usages(figures: SessionFigures) -> Counter[tuple[int, ...]]:
     """Return how often each usage was reported in a session."""
-    return Counter((row.input, row.read, row.written, row.output) for row in figures.calls if row.input)
+    rows = [row for _, row in figures.calls.rows()]
+    return Counter((row.input, row.read, row.written, row.output) for row in rows if row.input)
 
 
 def _first_moment(figures: SessionFigures) -> tuple[float, float]:
     """Return when a session began; a copy of its beginning has the same times, and was mostly written later."""
-    return min((row.at for row in figures.calls if row.at is not None), default=figures.modified), figures.modified
+    began = figures.calls.began
+    return figures.modified if began is None else began, figures.modified
 
 
 def _outermost(figures: SessionFigures, parents: Mapping[tuple[str, str], SessionFigures]) -> SessionFigures:

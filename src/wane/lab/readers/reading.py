@@ -164,11 +164,6 @@ def session_readers() -> Iterator[Any]:
 
 
 @cache
-def _line_readers() -> tuple[LineReader, ...]:
-    return tuple(reader for reader in session_readers() if hasattr(reader, "read") and hasattr(reader, "recognises"))
-
-
-@cache
 def _document_readers() -> tuple[DocumentReader, ...]:
     readers = [cast(DocumentReader, reader) for reader in session_readers() if hasattr(reader, "sessions")]
     return (*readers, cast(DocumentReader, _reader("auto")))
@@ -176,7 +171,11 @@ def _document_readers() -> tuple[DocumentReader, ...]:
 
 def line_reader_of(head: Sequence[object]) -> LineReader | None:
     """Return the reader of a file with one record per line, by its first JSON values; None if none knows them."""
-    return next((reader for reader in _line_readers() if reader.recognises(head)), None)
+    # One after the other, because a reader is imported only when it is asked.
+    for reader in session_readers():
+        if hasattr(reader, "read") and hasattr(reader, "recognises") and reader.recognises(head):
+            return cast(LineReader, reader)
+    return None
 
 
 def _read_any(path: Path) -> list[RecordedSession]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -58,7 +58,7 @@ class Recorded:
         counted = [*session.own_calls, *session.asides, *session.abandoned]
         priced = [(call, pricing.prices_for(call)) for call in counted if _to_price(call, pricing)]
         return cls(
-            account=account_of(material, pricing),
+            account=account_of(session, material.output_tokens, pricing),
             summaries=max(0, len(session.compactions) - len(session.asides)),
             calls=len(session.own_calls),
             reported=len(sizes),
@@ -159,15 +159,15 @@ class Recorded:
         }
 
 
-def account_of(material: Material, pricing: Pricing) -> Account:
-    """Return the account of a session's model calls, by the recorded usage.
+def account_of(session: RecordedSession, outputs: Sequence[int], pricing: Pricing) -> Account:
+    """Return the account of a session's model calls, by the recorded usage; `outputs` are those of `Material`.
 
     A cost that the recording states counts as it is, unless the session is priced as another model.
     """
-    session, account = material.session, Account()
+    account = Account()
     if session.totals:
         return _account_of_totals(session, pricing)
-    for call, counted in zip(session.calls, material.output_tokens, strict=True):
+    for call, counted in zip(session.calls, outputs, strict=True):
         if not call.inherited:
             account = with_call(account, call, counted, pricing)
     for call in session.asides:

@@ -7,10 +7,12 @@ import binascii
 import math
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
-from wane.core import Kind
+from wane.core import Kind, chars
 from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
 from wane.formats.coupling import NAMED, SIGNED, UNTIED, couple_parts
@@ -21,6 +23,22 @@ from wane.lab.readers.building.values import mapping, text
 _IMAGES: Final = frozenset({"image", "input_image", "image_url", "computer_screenshot"})
 _DOCUMENTS: Final = frozenset({"document", "input_file", "file"})
 _TEXTS: Final = ("text", "refusal", "tool_name")
+
+
+_UNREAD_RESULTS: ContextVar[bool] = ContextVar("_UNREAD_RESULTS", default=False)
+
+
+@contextmanager
+def results_unread() -> Iterator[None]:
+    """Keep no text of results, which are most of a recording, but only their size: for figures, it is all that counts.
+
+    The size is that of `wane.core.chars`. Whether a person gave a result (R21) is not told then.
+    """
+    token = _UNREAD_RESULTS.set(True)
+    try:
+        yield
+    finally:
+        _UNREAD_RESULTS.reset(token)
 
 
 class Content(NamedTuple):
@@ -34,6 +52,8 @@ class Content(NamedTuple):
 
     def part(self, kind: Kind, *, call_id: str | None = None, system: bool = False) -> Part:
         """Return the part with this content; see `Part`."""
+        if kind is Kind.RESULT and _UNREAD_RESULTS.get():
+            return Part(kind, call_id=call_id, extra_tokens=self.extra_tokens + chars(self.text), system=system)
         return Part(kind, self.text, call_id=call_id, extra_tokens=self.extra_tokens, system=system)
 
     @classmethod
@@ -198,6 +218,8 @@ class Answer:
 
     def coupled(self) -> list[Part]:
         """Return the parts with what must stay together (R12)."""
+        if not any(part.kind is Kind.REASONING for part in self.parts):
+            return list(self.parts)
         return couple_parts(self.parts, [SIGNED if n in self.signed else UNTIED for n in range(len(self.parts))])
 
 

@@ -25,6 +25,7 @@ from wane.lab.readers.claude_code.assembly import assemble, command_of
 from wane.lab.readers.claude_code.entries import (
     SIDECHAIN,
     TranscriptLine,
+    UsageReader,
     What,
     entry_of,
     fill,
@@ -157,6 +158,7 @@ class _Transcript:
         # The latest sum of all usage, with the ids of the calls ahead of it, and its time.
         self.state: tuple[Mapping[str, Any], set[str], float | None] | None = None
         self._path = path
+        self._usages = UsageReader()
         self._seen: set[str] = set()
         self._last: dict[str | None, str] = {}
         self._side_of: dict[str, str] = {}  # the sub-agent of a line, for versions that do not name it
@@ -219,7 +221,7 @@ class _Transcript:
             entry.side = self._side_of.setdefault(entry.id, self._side_of.get(entry.parent or "", f"agent-{line}"))
         if "parentUuid" not in data:
             entry.parent = self._last.get(entry.side)
-        fill(entry, data, prompted=entry.parent in self._commands)
+        fill(entry, data, self._usages, prompted=entry.parent in self._commands)
         if is_prompt_command(entry):
             self._commands.add(entry.id)
         self._last[entry.side] = entry.id
@@ -244,7 +246,7 @@ class _Transcript:
         self._seen.add(text(message.get("uuid")))
         chain = self.progress.setdefault(agent, [])
         entry = entry_of(line, message, chain[-1].id if chain else None)
-        fill(entry, message)
+        fill(entry, message, self._usages)
         chain.append(entry)
 
     def _queue(self, line: int, data: Mapping[str, Any]) -> None:

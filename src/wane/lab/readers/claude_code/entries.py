@@ -121,7 +121,25 @@ class TranscriptLine:
     first_kept: str | None = None
 
 
-def fill(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool = False) -> None:
+class UsageReader:
+    """Reads the usages of answers. The lines of an answer repeat them, so each is compared with the one before."""
+
+    def __init__(self) -> None:
+        self._reported: tuple[Mapping[str, Any], Mapping[str, Any]] = {}, {}
+        self._usages: tuple[Usage | None, list[tuple[str | None, Usage]]] = None, []
+
+    def read(
+        self, data: Mapping[str, Any], diagnostics: Mapping[str, Any]
+    ) -> tuple[Usage | None, list[tuple[str | None, Usage]]]:
+        """Return what `_usages` returns."""
+        if self._reported != (data, diagnostics):
+            self._reported, self._usages = (data, diagnostics), _usages(data, diagnostics)
+        return self._usages
+
+
+def fill(
+    entry: TranscriptLine, data: Mapping[str, Any], usages: UsageReader | None = None, *, prompted: bool = False
+) -> None:
     """Fill in the content of a line if a request carried it; if not, the entry stays a link.
 
     A line is `prompted` if it follows a command whose prompt it is; see `is_prompt_command`.
@@ -132,7 +150,7 @@ def fill(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool = Fal
     elif kind == "assistant":
         entry.version, entry.request = text(data.get("version")), text(data.get("requestRef"))
         entry.effort = text(data.get("effort"))
-        _answer(entry, mapping(data.get("message")), text(data.get("requestId")))
+        _answer(entry, mapping(data.get("message")), text(data.get("requestId")), usages or UsageReader())
     elif kind == "attachment":
         _attachment(entry, data)
     elif kind == "system":
@@ -190,7 +208,7 @@ def _origin(data: Mapping[str, Any]) -> str:
     return text(mapping(data.get("origin")).get("kind")) or CLAUDE_CODE_PERSON
 
 
-def _answer(entry: TranscriptLine, message: Mapping[str, Any], request: str) -> None:
+def _answer(entry: TranscriptLine, message: Mapping[str, Any], request: str, usages: UsageReader) -> None:
     entry.model = text(message.get("model")) or None
     if entry.model == SYNTHETIC:
         return
@@ -200,7 +218,7 @@ def _answer(entry: TranscriptLine, message: Mapping[str, Any], request: str) -> 
     entry.answer = Answer()
     for block in _blocks(message):
         _add(entry.answer, block)
-    entry.usage, entry.samplings = _usages(mapping(message.get("usage")), mapping(message.get("diagnostics")))
+    entry.usage, entry.samplings = usages.read(mapping(message.get("usage")), mapping(message.get("diagnostics")))
     entry.finished = bool(message.get("stop_reason"))
 
 
