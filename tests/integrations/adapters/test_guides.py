@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from wane.core import Kind
-from wane.testing import Call, Reply, ScriptedServer, adapters
+from wane.testing import Call, Reply, Request, ScriptedServer, adapters
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # without the network
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
@@ -34,7 +34,7 @@ def run(code: str, **given: Any) -> dict[str, Any]:
 
 
 DONE = Reply("Done.")
-Serve: TypeAlias = Callable[[Reply], ScriptedServer]
+Serve: TypeAlias = Callable[..., ScriptedServer]
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     monkeypatch.chdir(tmp_path)
     with ExitStack() as stack:
 
-        def serve(last: Reply) -> ScriptedServer:
+        def serve(last: Reply, is_marked: Callable[[Request], object] = lambda request: request.results) -> Any:
             mark = Reply(calls=(Call("delimiter", {"action": "start", "name": "look", "type": "expl"}),))
-            server = stack.enter_context(ScriptedServer(lambda request: last if request.results else mark))
+            server = stack.enter_context(ScriptedServer(lambda request: last if is_marked(request) else mark))
             for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
                 monkeypatch.setenv(name, f"{server.url}/v1")
             for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE", "GOOGLE_GEMINI_BASE_URL"):
@@ -144,6 +144,19 @@ def test_haystack(serve: Serve) -> None:
     (example,) = examples("haystack.md")
     assert run(example)["result"]["last_message"].text == "Done."
     assert marked(server) == [True]
+
+
+def test_smolagents(serve: Serve) -> None:
+    pytest.importorskip("smolagents", reason="needs the extra smolagents")
+    done = Reply(calls=(Call("final_answer", {"answer": "Done."}),))
+    # Its results are texts of the user.
+    server = serve(done, lambda request: "Started exploration" in str(request.body))
+    (example,) = examples("smolagents.md")
+    run(example)
+    assert not server.refusals
+    assert len(server.requests) == 3
+    turns = str(server.requests[-1].texts(Kind.USER))
+    assert all(text in turns for text in ("Find the slow test.", "Started exploration", "Now mend it."))
 
 
 def test_agent_framework(serve: Serve) -> None:

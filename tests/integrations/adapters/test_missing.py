@@ -15,6 +15,7 @@ import pytest
         ("wane.integrations.agent_framework", "agent_framework", "agent-framework"),
         ("wane.integrations.agno", "agno", "agno"),
         ("wane.integrations.haystack", "haystack", "haystack"),
+        ("wane.integrations.smolagents", "smolagents", "smolagents"),
         ("wane.integrations.google_adk", "google.adk", "google-adk"),
         ("wane.integrations.inspect_ai", "inspect_ai", "inspect-ai"),
         ("wane.integrations.openhands", "openhands", "openhands"),

@@ -26,14 +26,14 @@ MOST = 280.0
 # By environment, which is an extra of the project, and module: the tests.
 FRAMEWORKS = {
     "dev-google-adk": {
-        "google.adk": ["test_google_adk.py", "test_guides.py"],
+        "google.adk": ["test_google_adk.py", "test_guides.py", "test_versions.py"],
         "inspect_ai": ["test_inspect_ai.py"],
     },
     "dev-litellm": {
-        "minisweagent": ["test_mini_swe_agent.py", "test_guides.py"],
+        "minisweagent": ["test_mini_swe_agent.py", "test_guides.py", "test_versions.py"],
         "litellm": ["test_litellm.py"],
     },
-    "dev-openhands": {"openhands.sdk": ["test_openhands.py", "test_guides.py"]},
+    "dev-openhands": {"openhands.sdk": ["test_openhands.py", "test_guides.py", "test_versions.py"]},
 }
 CONFLICTS = ("ResolutionImpossible", "conflicting dependencies", "unsatisfiable")
 """How an installer says that requirements exclude each other: that is a fault of the project."""
