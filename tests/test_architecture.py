@@ -27,6 +27,7 @@ FLOORS: dict[str, set[str]] = {
     "refusals": set(),
     "prices": {"core"},
     "budgets": {"core"},
+    "tuned": {"budgets", "core", "replacing"},
     "caches": set(),
     "rewrites": set(),
     "savings": {"account", "core", "money", "prices", "recall"},
@@ -39,6 +40,7 @@ FLOORS: dict[str, set[str]] = {
     "inference": {"core", "tools", "formats"},
     "strategies": {"core", "formats", "identifiers", "inference", "research", "tools"},
     "lab": {
+        "budgets",
         "caches",
         "rewrites",
         "account",
@@ -75,6 +77,7 @@ FLOORS: dict[str, set[str]] = {
     "integrations": {"caches", "conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
     "agent": {
         "budgets",
+        "tuned",
         "conversation",
         "core",
         "counters",
@@ -127,6 +130,7 @@ FLOORS: dict[str, set[str]] = {
         "testing",
     },
     "cli": {
+        "tuned",
         "prices",
         "savings",
         "budgets",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import wane
-from wane.budgets import choose_budget, is_auto
+from wane.budgets import TunedBudget, choose_budget, is_auto
+from wane.conversation.events import BudgetChosen, Event
+from wane.core.errors import ConfigError
 from wane.formats.base import Part
 from wane.formats.openai import OpenAIFormat
 from wane.prices import price_step, window_of
+from wane.tuned import read_tuned, save_tuned
 
 
 def test_it_is_the_default_unless_something_speaks_against_it() -> None:
@@ -30,6 +34,37 @@ def test_it_stays_below_a_price_step_and_within_the_window() -> None:
     assert str(choose_budget(window=32_768)) == "budget auto: 26,214 tokens, 80% of the window of 32,768"
 
 
+def test_a_tuned_budget_counts_where_it_leaves_room() -> None:
+    tuned = TunedBudget(60_000, 12)
+    told = "budget auto: 60,000 tokens, tuned on 12 of your sessions"
+    assert str(choose_budget(tuned=tuned, fixed=24_000)) == told
+    assert choose_budget(tuned=TunedBudget(60_000, 1)).reason == "tuned on your session"
+    assert choose_budget(tuned=tuned, fixed=24_001).tokens == 61_000
+    assert choose_budget(tuned=tuned, window=50_000).tokens == 40_000
+    assert choose_budget(tuned=TunedBudget(250_000, 12), step=200_000).tokens == 180_000
+
+
+def test_a_tuned_budget_is_kept_in_a_file_of_the_user(tmp_path: Path) -> None:
+    environ = {"WANE_CONFIG_DIR": str(tmp_path / "config")}
+    assert read_tuned(environ) is None
+    path = save_tuned(TunedBudget(60_000, 12), environ)
+    assert read_tuned(environ) == TunedBudget(60_000, 12)
+    save_tuned(TunedBudget(70_000, 3), environ)
+    assert read_tuned(environ) == TunedBudget(70_000, 3)
+    for broken in ("", "[]", "{}", '{"tokens": "60k", "sessions": 1}', '{"tokens": 60000, "sessions": 0}'):
+        path.write_text(broken)
+        with pytest.raises(ConfigError, match=r"holds no tuned budget: remove it, or run wane tune --save again"):
+            read_tuned(environ)
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_tuned(environ)
+    path.unlink()
+    path.parent.rmdir()
+    path.parent.write_text("a file where the directory should be")
+    with pytest.raises(ConfigError, match="cannot write"):
+        save_tuned(TunedBudget(70_000, 3), environ)
+
+
 @pytest.mark.parametrize(("written", "auto"), [("auto", True), (" Auto ", True), ("80k", False), (80_000, False)])
 def test_what_a_user_writes_for_it(written: object, auto: bool) -> None:
     assert is_auto(written) is auto
@@ -46,7 +81,8 @@ TASK = {"role": "user", "content": "Make it work. " * 100}
 
 
 def test_a_conversation_chooses_it_with_its_first_request_and_keeps_it() -> None:
-    conversation = wane.Conversation(budget="auto", window="200k")
+    events: list[Event] = []
+    conversation = wane.Conversation(budget="auto", window="200k", on_event=events.append)
     assert conversation.auto_budget is None
     conversation.overhead = 40_000
     conversation.append(TASK)
@@ -60,6 +96,7 @@ def test_a_conversation_chooses_it_with_its_first_request_and_keeps_it() -> None
     conversation.append(TASK)
     conversation.request()
     assert conversation.window.budget == 101_000
+    assert [event for event in events if isinstance(event, BudgetChosen)] == [BudgetChosen(chosen)]
 
     again = wane.Conversation(budget="auto", window="200k")
     assert again.restore(conversation.state(), conversation.messages)

@@ -34,23 +34,42 @@ class AutoBudget:
         return f"budget auto: {self.tokens:,} tokens, {self.reason}"
 
 
+@dataclass(frozen=True, slots=True)
+class TunedBudget:
+    """The budget that `wane tune` recommended for a user's own recordings.
+
+    Attributes:
+        tokens: the budget.
+        sessions: number of sessions that it was tuned on.
+    """
+
+    tokens: int
+    sessions: int
+
+
 def is_auto(budget: object) -> bool:
     """Whether a user wrote `auto` for a budget."""
     return isinstance(budget, str) and budget.strip().lower() == AUTO
 
 
-def choose_budget(*, window: int | None = None, step: int | None = None, fixed: int = 0) -> AutoBudget:
+def choose_budget(
+    *, window: int | None = None, step: int | None = None, fixed: int = 0, tuned: TunedBudget | None = None
+) -> AutoBudget:
     """Return the budget `auto`.
 
-    It is the default, or more where what no pass may take would fill too much of that (`Room.advised`); but it stays
-    below the size from which a request costs more for each token, and within the window.
+    It is the tuned one, or else the default, or more where what no pass may take would fill too much of that
+    (`Room.advised`); but it stays below the size from which a request costs more for each token, and within the window.
 
     Args:
         window: tokens of the model's window; None if unknown.
         step: input tokens above which the price of a whole request rises; None if there is no such step.
         fixed: tokens that no pass may take (R22), as far as they are known.
+        tuned: what the user's own recordings recommend; None without any.
     """
     budget, reason = DEFAULT_BUDGET, "the default"
+    if tuned is not None:
+        budget = tuned.tokens
+        reason = f"tuned on {tuned.sessions:,} of your sessions" if tuned.sessions != 1 else "tuned on your session"
     easy = Room(budget, fixed).advised
     if easy > budget:
         budget, reason = easy, f"2.5 times the {fixed:,} that never leave"

@@ -282,6 +282,12 @@ class Prices:
         return _tier(self.tiers if at is None else self._tiers(at), total_input)
 
     @property
+    def step(self) -> int | None:
+        """Input tokens above which the price of a whole request rises; None if it never does."""
+        lowest, *_ = self.tiers
+        return min((rates.above for rates in self.tiers if rates.input > lowest.input), default=None)
+
+    @property
     def tiers(self) -> tuple[Rates, ...]:
         """The rates at noon (UTC) of today, by size of the request, smallest first."""
         return self._tiers(datetime.combine(datetime.now(UTC), time(12), UTC))
@@ -529,10 +535,7 @@ def window_of(model: str) -> int | None:
 def price_step(model: str) -> int | None:
     """Return the input tokens above which a model's price of a whole request rises; None if it never does."""
     prices = prices_of(model)
-    if prices is None:
-        return None
-    lowest = prices.tiers[0]
-    return min((rates.above for rates in prices.tiers if rates.input > lowest.input), default=None)
+    return None if prices is None else prices.step
 
 
 @lru_cache(maxsize=256)

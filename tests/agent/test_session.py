@@ -20,11 +20,13 @@ from tests.marks import first_quick
 from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned, Warned, event_json
 from wane.agent.messages import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
-from wane.conversation.events import PassRan
+from wane.budgets import AutoBudget, TunedBudget
+from wane.conversation.events import BudgetChosen, PassRan
 from wane.core import Policy
 from wane.core.errors import ConfigError, JournalError, UnknownEpisodeError
 from wane.journal import NoteRecord, read
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
+from wane.tuned import save_tuned
 
 NOTE = re.compile(r"\[Automatic note[^]]*")
 WIDENED = "Budget 3,000; "
@@ -292,6 +294,31 @@ def test_too_little_room_is_warned_of_once_for_each_budget(served: Serve, projec
         resumed.manage(on=False)
         assert resumed.room is None
     assert len(at.of(Warned)) == 1
+
+
+def test_a_budget_that_is_chosen_is_told_with_its_reason_and_kept(served: Serve, project: Path) -> None:
+    with working(served, project, [Reply("ok")] * 4, budget="auto") as at:
+        at.run("go", "on")
+        (chosen,) = at.of(BudgetChosen)
+        assert str(chosen.budget) == "budget auto: 80,000 tokens, the default"
+        assert event_json(chosen) == {"type": "budget", "tokens": 80_000, "reason": "the default"}
+        save_tuned(TunedBudget(60_000, 7), os.environ)
+        assert at.session.auto_budget == chosen.budget
+        at.session.set_budget("auto")
+        assert at.session.auto_budget == AutoBudget(60_000, "tuned on 7 of your sessions")
+        assert at.session.window.budget == 60_000
+        at.session.set_budget("70k")
+        assert at.session.auto_budget is None
+        resumed = at.resume()
+        at.run("on")
+        assert (resumed.window.budget, resumed.auto_budget) == (70_000, None)
+        save_tuned(TunedBudget(50_000, 8), os.environ)
+        again = at.resume(budget="auto")
+        at.run("on")
+        assert again.auto_budget == AutoBudget(50_000, "tuned on 8 of your sessions")
+        assert again.window.budget == 50_000
+        at.given = replace(at.given, settings=at.given.settings.changed(budget=80_000))
+        assert at.resume().window.budget == 50_000
 
 
 @pytest.mark.full

@@ -43,6 +43,7 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
+    monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path / "config"))
     for name in HOMES.split():
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tests.cli.test_main import WITHOUT
 from tests.lab.readers.test_claude_code import Transcript, said
 from tests.lab.readers.writing import write_lines
 from tests.lab.test_rereads import rollout
+from tests.marks import first_quick
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli.lab.commands import ReplayOptions
@@ -63,16 +65,16 @@ def messages(rounds: int = 30, size: int = 600) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": "All is done."}
 
 
-def pi_lines(requests: int = 6) -> Iterator[dict[str, Any]]:
-    """A session of pi, whose requests carry 5,000 tokens besides what was said."""
+def pi_lines(requests: int = 6, fixed: int = 5_000) -> Iterator[dict[str, Any]]:
+    """A session of pi, whose requests carry a number of tokens besides what was said."""
     stamp = "2026-01-02T03:04:{:02}.000Z"
     yield {"type": "session", "version": 3, "id": "s", "cwd": "/w", "timestamp": stamp.format(0)}
     yield {"type": "message", "id": "u", "timestamp": stamp.format(0), "message": {"role": "user", "content": "go on"}}
     parent = "u"
     for number in range(requests):
         call = {"type": "toolCall", "id": f"c{number}", "name": "read", "arguments": {"path": "a.py"}}
-        usage = {"input": 3, "output": 20, "cacheRead": 5_000 + 100 * number if number else 0, "cacheWrite": 100}
-        usage["cacheWrite"] += 0 if number else 5_000
+        usage = {"input": 3, "output": 20, "cacheRead": fixed + 100 * number if number else 0, "cacheWrite": 100}
+        usage["cacheWrite"] += 0 if number else fixed
         answer = {"role": "assistant", "content": [call], "model": "claude-sonnet-4-5", "usage": usage}
         result = {"role": "toolResult", "toolCallId": f"c{number}", "content": [{"type": "text", "text": "x" * 320}]}
         for place, message in enumerate(({**answer, "stopReason": "toolUse"}, result)):
@@ -250,6 +252,18 @@ class TestReplay:
         assert "cannot be evicted" not in run("replay", pi, "--budget", "30k").out
         swept = flat(run("sweep", pi, "--budgets", "4k,30k", "--strategy", "cwl").out)
         assert "Budget 4,000; " in swept
+
+    def test_the_budget_auto_is_chosen_for_each_session(self, run: Run, pi: Path, chat: Path, tmp_path: Path) -> None:
+        heavy = write_lines(tmp_path / "heavy.jsonl", *pi_lines(requests=8, fixed=50_000))
+        data = replayed(run, pi, heavy, "--budget", "auto", "--strategy", "cwl")
+        assert [session["budget"] for session in data["sessions"]] == [80_000, 126_000]
+        assert data["budget"] == data["advised"]["tokens"] == 126_000
+        assert data["advised"]["reason"] == "the middle of 80,000 to 126,000 for 2 sessions"
+        text = flat(run("replay", pi, heavy, "--budget", "auto", "--strategy", "cwl").out)
+        assert "Budget 80,000 to 126,000 tokens, prices " in text
+        text = flat(run("replay", heavy, "--strategy", "cwl").out)
+        assert "Budget 80,000 tokens, prices " in text
+        assert "Budget auto: 126,000 tokens, 2.5 times the 50,103 that never leave." in text
 
     def test_the_report(self, run: Run, chat: Path, tmp_path: Path) -> None:
         page = tmp_path / "out.html"
@@ -444,6 +458,43 @@ class TestTune:
         settings = load_settings(AgentOptions(cwd=tmp_path), {"WANE_CONFIG_DIR": str(tmp_path / "home")})
         assert settings.budget == data["recommended"]["budget"]
         assert settings.context.policy == Policy(**data["recommended"]["policy"])
+
+    @pytest.mark.quick(1)
+    @pytest.mark.parametrize("budgets", first_quick("auto", None))
+    def test_it_advises_what_replay_and_view_advise_and_keeps_it(
+        self, run: Run, tmp_path: Path, budgets: str | None
+    ) -> None:
+        path = tmp_path / "heavy.json"
+        chat = list(messages(rounds=30, size=20_000))
+        chat[0]["content"] = "Mind this. " * 16_000
+        path.write_text(json.dumps(chat), encoding="utf-8")
+
+        def advice() -> str:
+            text = flat(run("replay", path, "--strategy", "cwl", "--workers", "1").out)
+            [said] = re.findall(r"Budget (auto: [\d,]+ tokens, .*?)\. cost: ", text)
+            viewed = run("view", path, "--budget", "auto", "--output", tmp_path / "page.html").err
+            assert f"wane: budget {said}\n" in viewed
+            assert f" at {said.split()[1]} tokens" in viewed
+            return said
+
+        first = advice()
+        assert first == "auto: 111,000 tokens, 2.5 times the 44,051 that never leave"
+        options = () if budgets is None else ("--budgets", budgets)
+        done = run("tune", path, *options, "--save", "--workers", "1")
+        assert done.code == 0, done.err
+        text = flat(done.out)
+        [best] = re.findall(r"Recommended: a budget of ([\d,]+) tokens, ", text)
+        others = "no other budget that was tried" if best == "111,000" else best
+        assert f"Budget {first}; {others} is clearly better." in text
+        assert "This is the smallest budget" not in text
+        assert "Kept for --budget auto, in " in text
+        assert advice() == f"auto: {best} tokens, tuned on your session"
+
+    def test_sessions_that_fill_nothing_leave_nothing_to_keep(self, run: Run, pi: Path, tmp_path: Path) -> None:
+        done = run("tune", pi, "--budgets", "auto", "--save", "--workers", "1")
+        assert (done.code, done.err) == (0, "")
+        assert "There is nothing to keep for --budget auto." in flat(done.out)
+        assert not (tmp_path / "config").exists()
 
     def test_the_text(self, run: Run, chat: Path) -> None:
         done = run("tune", chat, "--budgets", "1k,2k", "--workers", "1")

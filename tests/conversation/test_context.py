@@ -18,7 +18,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "conversation.md"
 
 
 def test_each_setting_can_be_written_but_those_of_strategies_alone() -> None:
-    not_written = {"overhead", "low_water", "auto", "price_step"}
+    not_written = {"overhead", "low_water", "auto", "price_step", "tuned"}
     assert set(SETTING_NAMES) == {field.name for field in fields(ContextSettings)} - not_written
     assert get_type_hints(LifecycleSettings).keys() - {"on_event"} < set(SETTING_NAMES)
 

@@ -13,14 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
-import platformdirs
-
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, SandboxMode, Strategy
 from wane.budgets import is_auto
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
+from wane.tuned import settings_folder
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -30,9 +29,6 @@ PROJECT_FILE: Final = ".wane.toml"
 
 USER_FILE: Final = "config.toml"
 """Name of the user's settings file, in the platform's config directory for `wane`."""
-
-CONFIG_DIR_VARIABLE: Final = "WANE_CONFIG_DIR"
-"""Environment variable with another directory for the user's settings."""
 
 _ADDED: Final = frozenset({"allow", "deny", "mcp"})
 """Settings whose values from all sources are joined, instead of the first one deciding."""
@@ -107,9 +103,7 @@ def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> Settings
 
 def user_file(environ: Mapping[str, str]) -> Path:
     """Return the path of the user's settings file, which need not exist."""
-    if override := environ.get(CONFIG_DIR_VARIABLE):
-        return Path(override).expanduser() / USER_FILE
-    return platformdirs.user_config_path("wane", appauthor=False) / USER_FILE
+    return settings_folder(environ) / USER_FILE
 
 
 def project_file(cwd: Path) -> Path | None:

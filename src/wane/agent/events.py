@@ -173,6 +173,8 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
             return {"type": "waiting", "reason": reason, "seconds": round(seconds, 1), "tries": tries}
         case Spent(account, view, budget):
             return {"type": "usage", **account.to_dict(), "view_tokens": view, "budget": budget}
+        case lifecycle.BudgetChosen(budget):
+            return {"type": "budget", "tokens": budget.tokens, "reason": budget.reason}
         case lifecycle.EpisodeOpened(episode):
             return {"type": "episode_opened", **_episode(episode), "dependencies": list(episode.dependencies)}
         case lifecycle.EpisodeClosed(episode):

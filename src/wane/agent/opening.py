@@ -31,6 +31,7 @@ from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import settings_after
 from wane.prices import price_step
 from wane.strategies.base import traits
+from wane.tuned import read_tuned
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -109,10 +110,13 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         bounded = traits(settings.context.strategy).bounded
         window = settings.context.window or model.context_window
         auto = is_auto(settings.budget)
+        tuned = read_tuned(os.environ) if auto else None
+        chosen = choose_budget(window=window, tuned=tuned).tokens
         context = replace(
             settings.context,
             auto=auto,
-            budget=choose_budget(window=window).tokens if auto else parse_budget(settings.budget, window=window),
+            tuned=tuned,
+            budget=chosen if auto else parse_budget(settings.budget, window=window),
             price_step=price_step(name_of(settings, model)) if auto else None,
             strategy=settings.context.strategy if bounded else "cwl",  # it has one too, but does not manage
             manage=bounded,

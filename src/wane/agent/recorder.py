@@ -26,6 +26,7 @@ from typing_extensions import override
 from wane.account import Account
 from wane.agent.faults import BrokenAnswerError, Patience, check_whole
 from wane.conversation.events import (
+    BudgetChosen,
     Event,
     HistoryForked,
     HistoryReplaced,
@@ -162,7 +163,7 @@ class Recorder:
                 self._add(StrategyRecord(items, strategy, dict(done)))
             case Reminded(text, items):
                 self._add(ReminderRecord(items, text))
-            case OverheadChanged():
+            case OverheadChanged() | BudgetChosen():
                 self.config()
             case HistoryForked() | HistoryReplaced():
                 # A journal only grows. Nothing in the agent rewrites the history, so this is a bug, here or in a

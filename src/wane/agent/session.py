@@ -27,14 +27,15 @@ from wane.agent.opening import SessionConfig, SessionParts, name_of, prepare, re
 from wane.agent.options import Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
 from wane.agent.tools.toolset import coding_tools
-from wane.budgets import choose_budget, is_auto
-from wane.conversation.events import Event, ThrashingBegan, UsageObserved
+from wane.budgets import AutoBudget, choose_budget, is_auto
+from wane.conversation.events import BudgetChosen, Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, parse_budget
 from wane.core.errors import JournalError
 from wane.formats.pydantic_ai import encodable
 from wane.prices import price_step
 from wane.refusals import SHRINKS, fitting_budget, provider_message
 from wane.strategies.base import traits
+from wane.tuned import read_tuned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -84,6 +85,7 @@ class AgentSession:
         self._patience = Patience(longest, limit, self._expire)
         self._checkpoint = Checkpoint(parts.recorder, self.conversation, settings.cost_limit, self._patience)
         self.silence = SILENCE
+        self.auto_budget: AutoBudget | None = None
         self._expired = False
         self._shrunk = 0
         self._on_event: OnEvent | None = None
@@ -101,6 +103,8 @@ class AgentSession:
             config.cwd, tools, self.conversation, self._checkpoint, self.permissions, self._phases
         )
         self._finish_turn(self.conversation.messages)
+        if is_auto(self.settings.budget) and self.history:
+            self.set_budget(self.settings.budget)  # a resumed session that had another budget
         self._check_room()
 
     @classmethod
@@ -260,6 +264,7 @@ class AgentSession:
             ConfigError: for a budget that is malformed or too small.
         """
         window = self.settings.context.window or self.model.context_window
+        self.auto_budget = None
         self.conversation.change(budget=exact_budget(self._budget_of(budget, window, self.model)))
         self.settings = replace(self.settings, budget=budget)
         self._recorder.config()
@@ -267,11 +272,15 @@ class AgentSession:
 
     def _budget_of(self, budget: str | int, window: int | None, model: Model) -> int:
         """Return the tokens of a budget as a user writes it."""
-        if is_auto(budget):
-            return choose_budget(
-                window=window, step=price_step(name_of(self.settings, model)), fixed=self.window.room.fixed
-            ).tokens
-        return parse_budget(budget, window=window)
+        if not is_auto(budget):
+            return parse_budget(budget, window=window)
+        self.auto_budget = choose_budget(
+            window=window,
+            step=price_step(name_of(self.settings, model)),
+            fixed=self.window.room.fixed,
+            tuned=read_tuned(os.environ),
+        )
+        return self.auto_budget.tokens
 
     def manage(self, on: bool) -> None:
         """Switch eviction by episode on or off, from the next turn on. Any other strategy ends.
@@ -459,6 +468,8 @@ class AgentSession:
                 self._emit(translated)
 
     def _on_lifecycle(self, event: Event) -> None:
+        if isinstance(event, BudgetChosen):
+            self.auto_budget = event.budget
         self._emit(event)
         self._check_room()
         if isinstance(event, ThrashingBegan):

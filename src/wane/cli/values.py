@@ -7,8 +7,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
+from wane.budgets import is_auto
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
+
+AUTO_BUDGET: Final = 0
+"""Stands for the budget `auto`, which is chosen by session."""
 
 NO_SHARE: Final = "none"
 """Stands for no share of the budget: no limit, or never."""
@@ -63,6 +67,11 @@ def window(text: str) -> int:
         return parse_budget(text)
     except ValueError:
         raise ValueError("it must be the tokens of the model's window, such as 200000 or 200k") from None
+
+
+def budget_or_auto(text: str) -> int:
+    """Return the tokens of a budget; `AUTO_BUDGET` for `auto`."""
+    return AUTO_BUDGET if is_auto(text) else parse_budget(text)
 
 
 def count(text: str) -> int:

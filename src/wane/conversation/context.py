@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypedDict, Unpack
 
-from wane.budgets import choose_budget, is_auto
+from wane.budgets import TunedBudget, choose_budget, is_auto
 from wane.core import Counter, EpisodeType, Policy, ToolClass, chars, parse_budget, parse_window
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
@@ -60,6 +60,7 @@ class ContextSettings(Settings):
         auto: whether the budget is chosen with the first request, by what never leaves and by the window
             (`wane.budgets`); `budget` holds until then.
         price_step: input tokens above which the price of a whole request rises, for `auto`; None if there is no step.
+        tuned: what the user's own recordings recommend, for `auto`; None without any.
 
     Raises:
         ConfigError: for a value that cannot work. The message names it.
@@ -74,6 +75,7 @@ class ContextSettings(Settings):
     manage: bool = True
     auto: bool = False
     price_step: int | None = None
+    tuned: TunedBudget | None = None
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)  # not `super()`: with slots, dataclass makes another class than it refers to

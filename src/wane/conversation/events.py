@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from wane.budgets import AutoBudget
 from wane.conversation.thrashing import Thrashing
 from wane.core import Added, Episode, FitReport, Item
 
@@ -73,6 +74,17 @@ class OverheadChanged:
     """The tokens that every request carries besides its messages changed: instructions or tool definitions."""
 
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetChosen:
+    """The budget `auto` was chosen, right before the first request.
+
+    Attributes:
+        budget: the budget, with its reason.
+    """
+
+    budget: AutoBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +178,7 @@ Event: TypeAlias = (
     | EpisodeClosed
     | UsageObserved
     | OverheadChanged
+    | BudgetChosen
     | PassRan
     | BudgetUnmet
     | ThrashingBegan

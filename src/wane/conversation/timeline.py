@@ -12,6 +12,7 @@ from wane.conversation.alignment import Adapter
 from wane.conversation.context import CACHE_LIFETIME, ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.events import (
+    BudgetChosen,
     BudgetUnmet,
     EpisodeClosed,
     EpisodeOpened,
@@ -392,9 +393,12 @@ class Timeline(Generic[MessageT]):
         room = self.engine.room
         fixed = 0 if room is None else room.fixed
         settings = setup.settings
-        setup.chosen = choose_budget(window=settings.window, step=settings.price_step, fixed=fixed)
+        setup.chosen = choose_budget(
+            window=settings.window, step=settings.price_step, fixed=fixed, tuned=settings.tuned
+        )
         setup.change(budget=setup.chosen.tokens)
         history.configure(replace(history.settings, budget=setup.chosen.tokens))
+        setup.events.append(BudgetChosen(setup.chosen))
 
     def _is_cold(self) -> bool:
         """Whether the provider's cache has expired, by the times of messages."""

@@ -56,11 +56,21 @@ class TightSession:
         }
 
 
+def last_room(material: Material, settings: Settings) -> Room:
+    """Return the room at a session's last call."""
+    return _at_last_call(material, settings).room
+
+
 def room_of(material: Material, settings: Settings) -> Room | None:
     """Return the room at a session's last call; None if nothing had to be evicted."""
+    window = _at_last_call(material, settings)
+    return window.room if window.tokens > settings.budget else None
+
+
+def _at_last_call(material: Material, settings: Settings) -> ContextWindow:
     window = ContextWindow(settings.budget, settings.policy, overhead=material.overhead, window=settings.window)
     window.extend(material.items[: max((call.first for call in material.session.calls), default=0)])
-    return window.room if window.tokens > settings.budget else None
+    return window
 
 
 def tight_sessions(studied: Sequence[Studied], settings: Settings, engine: Engine | None = None) -> list[TightSession]:

@@ -9,6 +9,7 @@ from itertools import product
 from math import log
 from typing import Any, Final, Literal, get_args
 
+from wane.budgets import AutoBudget
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
@@ -104,6 +105,7 @@ class Tuning:
         baseline: the figures of BASELINE.
         baselines: what the sessions cost without Wane.
         tight: the sessions for which the recommended budget leaves too little room.
+        advised: the budget `auto`, at which the search began; None if it was among given budgets.
     """
 
     studied: tuple[Studied, ...]
@@ -114,6 +116,7 @@ class Tuning:
     baseline: Totals
     baselines: Baselines
     tight: tuple[TightSession, ...] = ()
+    advised: AutoBudget | None = None
 
     @property
     def cheapest(self) -> bool:
@@ -135,7 +138,8 @@ class Tuning:
     def edges(self) -> dict[str, Edge]:
         """The settings for which the choice has the lowest or highest tried value; a better one may lie beyond it."""
         edges: dict[str, Edge] = {}
-        for name in ("budget", *DEPTHS):
+        # Around the advised budget, the lowest one that was tried is the lowest that leaves room.
+        for name in DEPTHS if self.advised else ("budget", *DEPTHS):
             value = self.chosen.setting(name)
             tried = {candidate.setting(name) for candidate in self.candidates}
             if len(tried) > 1 and value in (min(tried), max(tried)):
@@ -156,6 +160,7 @@ class Tuning:
             **prices_of(self.studied),
             "sessions": [prepared.to_dict() for prepared in self.studied],
             "recommended": self._candidate(self.chosen),
+            "advised": None if self.advised is None else asdict(self.advised),
             "unfilled": self.unfilled,
             "edges": self.edges,
             "config": self.config(),
@@ -196,18 +201,28 @@ def tune(
     engine: Engine,
     budgets: Iterable[int] = BUDGETS,
     progress: Progress | None = None,
+    advised: AutoBudget | None = None,
 ) -> Tuning:
     """Try budgets and policies on sessions, and recommend one of each; budget and policy of the settings are ignored.
 
-    The first round tries budgets with DEPTHS and takes the knee of the frontier of cost (with fetching again) against
-    the kept share. The second tries KNOBS there, and among the policies about as cheap as the cheapest takes the one
-    that keeps most. That policy is also tried at the other budgets, and other strategies at its budget. If anything
-    tried is better than the choice, it is taken instead. The same sessions and prices give the same answer.
+    The first round tries budgets with DEPTHS. It takes the advised budget with the policy that keeps most among the
+    cheapest there, or without one the knee of the frontier of cost (with fetching again) against the kept share. The
+    second tries KNOBS there, and among the policies about as cheap as the cheapest takes the one that keeps most. That
+    policy is also tried at the other budgets, and other strategies at its budget. If anything tried is better than the
+    choice, it is taken instead. The same sessions and prices give the same answer.
+
+    Args:
+        studied: the sessions.
+        settings: further settings of the replays.
+        engine: does the replays.
+        budgets: budgets to try, besides the advised one.
+        progress: called after each replay.
+        advised: the budget at which to begin; see `wane.lab.advice`.
 
     Raises:
         ConfigError: without a budget to try.
     """
-    order = sorted(set(budgets))
+    order = sorted({*budgets} if advised is None else {*budgets, advised.tokens})
     if not order:
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
     # Replays of one session, if the chosen policy departs from the defaults.
@@ -218,6 +233,8 @@ def tune(
     first.sort(key=lambda candidate: (abs(candidate.budget - DEFAULT_BUDGET), len(candidate.departures)))
     best = frontier(first, lambda candidate: candidate.cost, lambda candidate: candidate.kept)
     corner = knee(best)
+    if advised is not None:
+        corner = choose([candidate for candidate in first if candidate.budget == advised.tokens])
     second = trial.candidates([(corner.budget, policy) for policy in grid(KNOBS, corner.policy)])
     chosen = choose([corner, *second])
     for _ in range(_ROUNDS):
@@ -239,6 +256,7 @@ def tune(
         total(unevicted),
         baselines_of(studied, unevicted),
         tuple(tight_sessions(studied, replace(at_budget, policy=chosen.policy), engine)),
+        advised,
     )
 
 

@@ -209,6 +209,8 @@ def _budget(chat: Host, text: str) -> None:
         chat.session.set_budget(text)
     tokens, budget = chat.session.tokens, chat.session.window.budget
     chat.console.print(f"The view holds {tokens:,} of {budget:,} tokens.")
+    if chat.session.auto_budget is not None:
+        chat.console.print(Text(str(chat.session.auto_budget)))
     _warn_of_room(chat)
 
 

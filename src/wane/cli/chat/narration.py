@@ -34,7 +34,7 @@ from wane.agent.tools import EDIT_TOOLS, SHELL_TOOL
 from wane.cli.chat.questions import question_lines
 from wane.cli.terminal.answer import AnswerStream
 from wane.cli.terminal.text import counted, cut, printable, short
-from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
+from wane.conversation.events import BudgetChosen, BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
 from wane.strategies.base import traits
@@ -193,6 +193,8 @@ class Narration:
             case StrategyActed(strategy, _, _, before, after):
                 effect = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {effect}", style="yellow")
+            case BudgetChosen(budget):
+                return Text(str(budget), style="dim")
             case Waiting(reason) if reason != self._waiting_for:
                 # The line above the prompt shows further tries.
                 self._waiting_for = reason

@@ -21,7 +21,7 @@ from wane.cli.chat.starting import check_options, open_session
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import END, INTERRUPT, handled
 from wane.cli.terminal.text import counted, printable, say, write_json
-from wane.conversation.events import BudgetUnmet
+from wane.conversation.events import BudgetChosen, BudgetUnmet
 
 if TYPE_CHECKING:
     from wane.agent.options import AgentOptions
@@ -74,6 +74,7 @@ def _write_result(about: dict[str, Any], result: TurnResult, refused: int, sessi
             "session_usage": account.to_dict(),
             "view_tokens": 0 if session is None else session.tokens,
             "budget": None if session is None else session.window.budget,
+            "budget_reason": None if session is None or session.auto_budget is None else session.auto_budget.reason,
             "room": None if room is None else room.to_dict(),
         }
     )
@@ -145,6 +146,8 @@ class _Output:
     def event(self, event: SessionEvent) -> None:
         if isinstance(event, Warned) and self._format == "text":
             say(event.text)
+        if isinstance(event, BudgetChosen) and self._format == "text":
+            say(str(event.budget))
         if isinstance(event, Waiting) and self._format != "stream-json":
             say(event.sentence)
         if isinstance(event, BudgetUnmet) and self._format == "text":

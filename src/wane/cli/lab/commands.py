@@ -28,6 +28,16 @@ Sessions: TypeAlias = Annotated[
 TokenBudget: TypeAlias = Annotated[
     int, Flag("--budget", "Tokens that the view may hold. The default is 80k.", "TOKENS", read=parse_budget)
 ]
+_ReplayBudget: TypeAlias = Annotated[
+    int,
+    Flag(
+        "--budget",
+        "Tokens that the view may hold. The default is 80k; auto goes by what never leaves a session and by its "
+        "model's window.",
+        "TOKENS",
+        read=values.budget_or_auto,
+    ),
+]
 _AgentBudget: TypeAlias = Annotated[
     int | None,
     Flag(
@@ -38,6 +48,12 @@ _AgentBudget: TypeAlias = Annotated[
     ),
 ]
 _BUDGETS: Final = Flag("--budgets", "Budgets to try: a range, 30k..150k, or a list, 50k,80k,120k.", "BUDGETS")
+_TRIED: Final = Flag(
+    "--budgets",
+    "Budgets to try: a range, 30k..150k; a list, 50k,80k,120k; or auto, for the advised one alone. The default is the "
+    "advised one and others around it, which it must not lose to.",
+    "BUDGETS",
+)
 _Steps: TypeAlias = Annotated[
     int | None, Flag("--steps", "Number of budgets in a range, ends included. The default is 5.", "N")
 ]
@@ -133,7 +149,7 @@ class ViewOptions:
             "SESSION",
         ),
     ]
-    budget: TokenBudget = 80_000
+    budget: _ReplayBudget = 80_000
     agent_budget: _AgentBudget = None
     price: _Price = None
     output: Annotated[
@@ -172,7 +188,7 @@ class ReplayOptions:
 
     sessions: Sessions
     strategy: _Strategies = "all"
-    budget: TokenBudget = 80_000
+    budget: _ReplayBudget = 80_000
     agent_budget: _AgentBudget = None
     low_water: _LowWater = None
     index_share: IndexShare = None
@@ -217,8 +233,11 @@ class TuneOptions:
     """
 
     sessions: Sessions
-    budgets: Annotated[str | None, _BUDGETS] = None
+    budgets: Annotated[str | None, _TRIED] = None
     steps: _Steps = None
+    save: Annotated[
+        bool, Flag("--save", "Keep the recommended budget for --budget auto, in place of one that was kept before.")
+    ] = False
     lab: LabOptions = field(default_factory=LabOptions)
     as_json: Json = False
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
+from wane.budgets import AutoBudget
 from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import ReplayOptions, SweepOptions
@@ -14,7 +16,9 @@ from wane.cli.lab.pareto import PlottedPoint, pareto_picture
 from wane.cli.lab.preparing import prepare, price_source, read_lines, with_agent_budget
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable
-from wane.core import Policy
+from wane.cli.values import AUTO_BUDGET
+from wane.core import DEFAULT_BUDGET, Policy
+from wane.lab.advice import advised_for_all, with_advised_budgets
 from wane.lab.columns import Column, Unit, columns_of, notes
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
@@ -25,6 +29,7 @@ from wane.lab.sweep import Sweep, parse_budgets, sweep
 from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
 from wane.strategies.base import Settings
+from wane.tuned import read_tuned
 
 REPLAYED: Final = columns_of(
     "cost", "again", "total", "ratio", "view", "peak", "recall", "grounding", "turns", "breaks", "over"
@@ -38,19 +43,26 @@ _SPARE: Final = ("peak", "breaks", "view", "ratio", "over", "turns", "again", "c
 def run_replay(options: ReplayOptions) -> int:
     names = parse_strategies(options.strategy)
     policy = Policy() if options.index_share is None else replace(Policy(), index_share=options.index_share)
-    settings = Settings(budget=options.budget, low_water=options.low_water, policy=policy)
+    auto = options.budget == AUTO_BUDGET
+    budget = DEFAULT_BUDGET if auto else options.budget
+    settings = Settings(budget=budget, low_water=options.low_water, policy=policy)
     if options.redact and options.report is None:
         raise UsageError("--redact is for the page of --report: give both")
     check_report(options.report)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         studied = with_agent_budget(setup.studied, options.agent_budget)
+        tuned = read_tuned(os.environ)
+        advised = advised_for_all(studied, tuned)
+        if auto:
+            studied = with_advised_budgets(studied, tuned)
+            settings = replace(settings, budget=advised.tokens)
         progress, trace = bar.stage("Replaying"), options.report is not None
         result = compare(studied, names, settings, setup.engine, trace=trace, progress=progress)
     if options.as_json:
-        print_json(result.to_dict(), setup.gathered)
+        print_json(result.to_dict() | {"advised": asdict(advised)}, setup.gathered)
     else:
-        _print_replay(result, read_lines(setup.gathered, setup.studied))
+        _print_replay(result, read_lines(setup.gathered, setup.studied), advised)
     if options.report is not None:
         from wane.lab.report import write_report
 
@@ -59,7 +71,7 @@ def run_replay(options: ReplayOptions) -> int:
     return failure.OK
 
 
-def _print_replay(result: Comparison, read: list[str]) -> None:
+def _print_replay(result: Comparison, read: list[str], advised: AutoBudget) -> None:
     print_lines(read)
     print_lines([f"Budget {budgets_told(result.budget, result.studied)}, prices {price_source(result.studied)}", ""])
     baseline, baselines = result.totals(BASELINE), result.baselines()
@@ -74,6 +86,7 @@ def _print_replay(result: Comparison, read: list[str]) -> None:
         print_lines(f"{in_view(totals)} {needs(totals)}" for totals in ours)
     if lines := tight_lines(result.tight, len(result.studied)):
         print_lines(["", *map(printable, lines)])
+    print_lines(["", f"{capital(str(advised))}."])
     print_lines(["", f"{notes(REPLAYED)} {_OF_RECORDED}"], style="dim")
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from wane.budgets import TunedBudget, is_auto
 from wane.cli import failure
 from wane.cli.lab.commands import TuneOptions
 from wane.cli.lab.common import print_json, print_lines, rounded
 from wane.cli.lab.preparing import prepare, price_source, read_lines
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted
+from wane.cli.terminal.text import counted, printable
+from wane.lab.advice import advised_for_all, kept_budgets
 from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
 from wane.lab.verdict import OURS, capital, in_view, verdict
 from wane.money import dollars, share
 from wane.strategies.base import Settings
+from wane.tuned import save_tuned
 
 FEW: Final = 5
 """With fewer sessions, a recommendation warns that it rests on little."""
@@ -26,20 +30,31 @@ FEW: Final = 5
 def run_tune(options: TuneOptions) -> int:
     if options.budgets is None and options.steps is not None:
         raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
-    budgets = BUDGETS if options.budgets is None else parse_budgets(options.budgets, options.steps)
+    alone = options.budgets is not None and is_auto(options.budgets)
+    budgets: Sequence[int] = ()
+    if options.budgets is not None and not alone:
+        budgets = parse_budgets(options.budgets, options.steps)
     with Bar() as bar:
         settings = Settings()
         setup = prepare(options.sessions, options.lab, settings, bar)
-        progress = bar.stage("Trying")
-        result = tune(setup.studied, settings, setup.engine, budgets, progress)
+        progress, advised = bar.stage("Trying"), None
+        if not budgets:
+            advised = advised_for_all(setup.studied)
+            budgets = () if alone else kept_budgets(setup.studied, BUDGETS)
+        result = tune(setup.studied, settings, setup.engine, budgets, progress, advised)
+    saved = None
+    if options.save and not result.unfilled:
+        saved = save_tuned(TunedBudget(result.chosen.budget, len(result.studied)), os.environ)
     if options.as_json:
-        data = result.to_dict() | {"reasons": list(reasons(result))}
+        data = result.to_dict() | {"reasons": list(reasons(result)), "saved": None if saved is None else str(saved)}
         print_json(data, setup.gathered)
         return failure.OK
     print_lines(read_lines(setup.gathered, setup.studied))
     print_lines([f"Prices {price_source(result.studied)}", ""])
     if result.unfilled:
         print_lines(reasons(result))
+        if options.save:
+            print_lines(["There is nothing to keep for --budget auto."])
         return failure.OK
     departures = result.chosen.departures.items()
     policy = ", ".join(f"{name} {_value_text(value)}" for name, value in departures) or "the default policy"
@@ -47,6 +62,8 @@ def run_tune(options: TuneOptions) -> int:
     print_lines(reasons(result))
     print_lines(["", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
+    if saved is not None:
+        print_lines(["", printable(f"Kept for --budget auto, in {saved}.")])
     return failure.OK
 
 
@@ -70,6 +87,11 @@ def reasons(result: Tuning) -> Iterator[str]:
         yield "These are the defaults."
     elif result.default is not None:
         yield f"The defaults, {_brief(result.default)}: {_against(chosen, result.default)}."
+    if result.advised is not None:
+        better = "no other budget that was tried is clearly better"
+        if chosen.budget != result.advised.tokens:
+            better = f"{chosen.budget:,} is clearly better"
+        yield f"{capital(str(result.advised))}; {better}."
     yield _of_the_frontier(result)
     yield from _of_the_edges(result)
     for alternative in result.alternatives:
@@ -88,7 +110,8 @@ def reasons(result: Tuning) -> Iterator[str]:
             setting = f"strategy = {json.dumps(alternative.value)}"
             yield f"On these sessions {alternative.value} is better than {OURS}; to use it, set {setting}."
     if lines := tight_lines(result.tight, len(result.studied)):
-        yield "The choice weighs cost against what is kept. Where what is kept counts for more:"
+        if result.advised is None:
+            yield "The choice weighs cost against what is kept. Where what is kept counts for more:"
         yield from lines
     if len(result.studied) < FEW:
         yield (
@@ -104,10 +127,10 @@ def _of_the_frontier(result: Tuning) -> str:
     extra = f"{dollars(dear.cost - result.chosen.cost)} more, for {100 * (dear.kept - result.chosen.kept):.1f} points"
     if result.cheapest:
         return f"Nothing that was tried is cheaper. Keeping most costs {extra}: {_brief(dear)}."
+    knee = "" if result.advised else "The choice is the point beyond which spending more hardly keeps more. "
     return (
-        f"Of all that was tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps most. The choice is the "
-        "point beyond which spending more hardly keeps more. Nothing that was tried is clearly cheaper and keeps as "
-        "much, or keeps clearly more and costs as much."
+        f"Of all that was tried, the cheapest is {_brief(cheap)}, and {_brief(dear)} keeps most. {knee}Nothing that "
+        "was tried is clearly cheaper and keeps as much, or keeps clearly more and costs as much."
     )
 
 

@@ -18,9 +18,11 @@ from wane.cli.lab.common import check_report
 from wane.cli.lab.preparing import with_agent_budget
 from wane.cli.lab.reading import located
 from wane.cli.terminal.text import counted, printable, say
+from wane.cli.values import AUTO_BUDGET
 from wane.core.errors import JournalError
 from wane.journal import ConfigRecord, model_calls, read, settings_after
 from wane.journal.records import UNKNOWN_PARENT
+from wane.lab.advice import advised_budget, with_advised_budgets
 from wane.lab.readers import gather
 from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
@@ -30,6 +32,7 @@ from wane.lab.report.headline import Fact, Simulated, headline_of
 from wane.lab.rereads import rereads
 from wane.lab.room import tight_lines, tight_sessions
 from wane.strategies.base import Settings, traits
+from wane.tuned import read_tuned
 
 
 def run_view(options: ViewOptions) -> int:
@@ -46,6 +49,10 @@ def run_view(options: ViewOptions) -> int:
 
     studied = study(gathered.recordings, Pricing.of(options.price or PRICE), own_prices=options.price is None)
     studied = with_agent_budget(studied, options.agent_budget)
+    tuned = read_tuned(os.environ)
+    advised = advised_budget(studied[0], tuned)
+    if options.budget == AUTO_BUDGET:
+        studied = with_advised_budgets(studied, tuned)
     materials = [prepared.subject.material for prepared in studied]
     recorded_budget, facts = _from_journal(path) if materials[0].session.source == "journal" else (None, [])
     if options.output is not None:
@@ -54,13 +61,15 @@ def run_view(options: ViewOptions) -> int:
         # Nobody else can read this directory.
         page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
     facts += _of_agents(studied)
-    simulated = _simulated(studied, options.budget)
+    facts.append(("Budget auto", f"{advised.tokens:,} tokens, {advised.reason}"))
+    simulated = _simulated(studied, options.budget or advised.tokens)
     write_view(page, materials, simulated=simulated, budget=recorded_budget, facts=facts, contents=not options.redact)
     if simulated:
         headline = headline_of(materials[0], simulated[0])
         for line in (headline.text, headline.detail):
             if line:
                 say(line)
+    say(str(advised))
     sys.stdout.write(f"{printable(str(page))}\n")
     # A page without a given name is only written to be shown.
     if (options.open_page or options.output is None) and not _opened_in_browser(page):

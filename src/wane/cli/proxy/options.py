@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from wane.core.errors import ConfigError, WaneError
 from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
 from wane.proxy.store.base import Store
 from wane.strategies.base import Settings, traits
+from wane.tuned import read_tuned
 
 if TYPE_CHECKING:
     from wane.lab.session import RecordedSession
@@ -150,7 +152,8 @@ def context_settings(options: ContextOptions) -> ContextSettings:
     values["window"] = window
     values["auto"] = is_auto(options.budget)
     if values["auto"]:
-        values["budget"] = choose_budget(window=window).tokens
+        values["tuned"] = read_tuned(os.environ)
+        values["budget"] = choose_budget(window=window, tuned=values["tuned"]).tokens
     else:
         values["budget"] = parse_budget(options.budget, window=window)
     values["policy"] = options.policy_settings.applied_to(options.policy)

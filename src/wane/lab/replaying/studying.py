@@ -118,8 +118,17 @@ def annotator_of(session: RecordedSession, choice: AnnotateChoice = "auto") -> A
 
 
 def budgets_told(budget: int, studied: Iterable[Studied]) -> str:
-    """Return the budget of replays in words, with that of sub-agents if they have another one."""
+    """Return the budgets of replays in words, with that of sub-agents if they have another one."""
+    outer: set[int] = set()
+    agents: set[int] = set()
     for prepared in studied:
-        if prepared.budget:
-            return f"{budget:,} tokens ({prepared.budget:,} for sub-agents)"
-    return f"{budget:,} tokens"
+        budgets = agents if prepared.recording.parent else outer
+        budgets.add(prepared.budget or budget)
+    text = f"{_spread(outer or agents)} tokens"
+    return f"{text} ({_spread(agents)} for sub-agents)" if outer and agents - outer else text
+
+
+def _spread(budgets: Iterable[int]) -> str:
+    """Return budgets in words: one, or the range of several."""
+    least, most = min(budgets), max(budgets)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"

@@ -389,6 +389,7 @@ async def _extended(
     session: Session, equipped: Equipped, arrivals: Sequence[Arrival], alignment: Alignment, model: str
 ) -> tuple[list[Record], FullHistory]:
     """Take in a request; return the records of it, and the whole history."""
+    first = not session.entries
     records = [*session.setup(equipped, model), *session.amend(session.edits(arrivals, alignment))]
     entries: list[Entry] = []
     message_records: list[Record] = []
@@ -400,4 +401,6 @@ async def _extended(
             await asyncio.sleep(0)  # let other requests run
     if entries:
         records.append(client_note(entries))
+    if first and session.auto:
+        message_records += session.choose_budget(model)
     return [*records, *message_records], session.full_history(arrivals)

@@ -179,14 +179,26 @@ class Session:
         window = self._settings.window or window_of(model)
         if self._fitting is not None:
             window = min(self._fitting, window or self._fitting)
-        if self._settings.auto and self.chosen is None and not self.engine.item_count:
-            self.chosen = choose_budget(window=window, step=price_step(model), fixed=overhead)
-            self._config = replace(self._config, budget=self.chosen.tokens)
         budget = self._config.budget if self._fitting is None else min(self._config.budget, self._fitting)
         self.history.configure(
             replace(self._config, budget=budget, overhead=overhead, required=settings.required, window=window)
         )
         return self.history.drain()
+
+    def choose_budget(self, model: str) -> list[Record]:
+        """Choose the budget `auto` by what never leaves the first request; return the record of it."""
+        settings, room = self.history.settings, self.engine.room
+        fixed = settings.overhead if room is None else room.fixed
+        step, tuned = price_step(model), self._settings.tuned
+        self.chosen = choose_budget(window=settings.window, step=step, fixed=fixed, tuned=tuned)
+        self._config = replace(self._config, budget=self.chosen.tokens)
+        self.history.configure(replace(settings, budget=self.chosen.tokens))
+        return self.history.drain()
+
+    @property
+    def auto(self) -> bool:
+        """Whether the budget is chosen with the first request."""
+        return self._settings.auto
 
     def shrink(self, budget: int) -> list[Record]:
         """Lower the budget for good to what the provider takes, which is then the window, too; return records of it."""

@@ -1,0 +1,45 @@
+"""The budget `auto` for recorded sessions: the one advice of `wane replay`, `wane view` and `wane tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from statistics import median_high
+
+from wane.budgets import AutoBudget, TunedBudget, choose_budget
+from wane.lab.replaying.studying import Studied
+from wane.lab.room import last_room
+from wane.strategies.base import Settings
+
+
+def advised_budget(prepared: Studied, tuned: TunedBudget | None = None) -> AutoBudget:
+    """Return the budget `auto` of one recorded session.
+
+    A running session chooses with its first request. Of a recorded one it is known what never left by its last call,
+    so that all of this counts.
+    """
+    settings = prepared.under(Settings())
+    room = last_room(prepared.subject.material, settings)
+    step = prepared.pricing.prices.step
+    return choose_budget(window=settings.window, step=step, fixed=room.fixed, tuned=tuned)
+
+
+def advised_for_all(studied: Sequence[Studied], tuned: TunedBudget | None = None) -> AutoBudget:
+    """Return one budget for several sessions: the middle one of those that are advised for each."""
+    each = [advised_budget(prepared, tuned) for prepared in studied]
+    middle = median_high(budget.tokens for budget in each)
+    if len(set(each)) == 1:
+        return each[0]
+    least, most = min(budget.tokens for budget in each), max(budget.tokens for budget in each)
+    return AutoBudget(middle, f"the middle of {least:,} to {most:,} for {len(each):,} sessions")
+
+
+def kept_budgets(studied: Sequence[Studied], budgets: Iterable[int]) -> list[int]:
+    """Return those of some budgets that `auto` would keep for the sessions, if one was tuned on them."""
+    sessions = len(studied)
+    return [budget for budget in budgets if advised_for_all(studied, TunedBudget(budget, sessions)).tokens == budget]
+
+
+def with_advised_budgets(studied: Sequence[Studied], tuned: TunedBudget | None = None) -> list[Studied]:
+    """Return the sessions, each with the budget that is advised for it, unless it has one of its own."""
+    return [replace(prepared, budget=prepared.budget or advised_budget(prepared, tuned).tokens) for prepared in studied]
