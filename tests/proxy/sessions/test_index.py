@@ -94,6 +94,28 @@ async def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_t
                 break
 
 
+@every_client
+async def test_the_budget_auto_goes_by_the_whole_first_request_and_stays(make: type[Client], tmp_path: Path) -> None:
+    client, settings = make(), replace(SMALL, auto=True)
+    client.say("Mind this. " * 16_000)
+    upstream = Upstream(client.provider, lambda _: Reply("Yes."))
+    index = SessionIndex(disk(tmp_path), settings)
+    done = await exchange(index, client, upstream)
+    room, budget = done.facts.room, done.facts.budget
+    assert room is not None
+    assert room.user >= 44_000
+    assert budget == room.advised >= 2.5 * room.user
+    client.take(done.answer, result)
+    await index.close()
+
+    client.say("Mind this, too. " * 16_000)
+    index = SessionIndex(disk(tmp_path), settings)
+    done = await exchange(index, client, upstream)
+    assert done.facts.history > 100_000
+    assert done.facts.budget == budget
+    await index.close()
+
+
 @pytest.mark.quick(1)
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
