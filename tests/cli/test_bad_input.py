@@ -39,6 +39,14 @@ CONTENTS = {
     "commas": (b",,,", "is not JSON: ',,,' was not expected at line 1, column 1"),
     "a number": (b"7", "it is JSON, but of no known format: a number. Expected"),
     "an object": (b'{"a": 1}', "of no known format: an object with the keys 'a'. Expected a session of Claude Code"),
+    "lines of Claude Code without their messages": (
+        b'{"parentUuid": null, "uuid": "u1", "sessionId": "s1", "type": "note", "note": "x"}\n',
+        "'note'. Its keys come closest to Claude Code or Qwen Code, but no message in it reads as one of that format",
+    ),
+    "an export of OpenCode without its messages": (
+        b'{"info": {"id": "ses_1"}, "messages": {"role": "x"}}',
+        "'messages'. Its keys come closest to OpenCode, but no message in it reads as one",
+    ),
     "a string": (b'"hello"', "of no known format: a string"),
     "null": (b"null", "of no known format: null"),
     "messages that are no list": (b'{"messages": 3}', "of no known format: an object with the keys 'messages'"),

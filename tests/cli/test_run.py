@@ -214,7 +214,7 @@ def test_in_the_shadow_nothing_changes_and_the_end_says_what_wane_would_have_don
     (asked,) = upstream.requests
     assert "Hello. None" in done.stdout, "the reply has no header of Wane"
     assert asked.tools == ("read",)
-    assert "shadow: With cwl at 80,000 tokens there would have been 0 passes" in done.stderr
+    assert "shadow: With Wane at 80,000 tokens there would have been 0 passes" in done.stderr
 
 
 @pytest.mark.usefixtures("upstream")

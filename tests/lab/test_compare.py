@@ -176,7 +176,7 @@ class TestCompare:
     def test_the_verdict_is_about_cwl_and_names_what_is_cheaper(self) -> None:
         done = compare(COSTLY, ["none", "truncate", "cwl"], SETTINGS, InProcess())
         costs = {name: done.totals(name).full_cost for name in ("truncate", "cwl")}
-        assert f"with cwl at {SETTINGS.budget:,} tokens, simulated" in done.verdict()
+        assert f"with Wane at {SETTINGS.budget:,} tokens, simulated" in done.verdict()
         cheaper = costs["truncate"] < 0.99 * costs["cwl"]
         assert ("truncate would have cost" in done.verdict()) == cheaper
         assert compare(COSTLY, ["none"], SETTINGS, InProcess()).verdict() == ""

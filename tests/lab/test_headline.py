@@ -313,7 +313,7 @@ def test_a_replay_ends_with_what_the_headline_says(name: str) -> None:
     done = compare(studied, ["cwl"], Settings(), InProcess())
     (cwl,), (none,) = done.replays["cwl"], done.replays["none"]
     headline = headline_of(studied[0].subject.material, Simulated(cwl, none, studied[0].pricing))
-    assert headline.text.startswith(done.verdict().replace("with cwl at", "with Wane at"))
+    assert headline.text.startswith(done.verdict())
 
 
 def test_a_replay_of_what_wane_managed_says_what_it_counts_twice(studied: Studied) -> None:

@@ -17,7 +17,7 @@ from wane.lab.figures import Totals
 from wane.lab.readers import read_session
 from wane.lab.replaying.over import DESCRIPTIONS, FIXED, KEPT, LATEST, NEEDED, NOTICES, PROLOGUE, UNFINISHED, USER
 from wane.lab.replaying.replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
-from wane.lab.session import Compaction
+from wane.lab.session import Compaction, Usage
 from wane.strategies.base import Fitted, Settings, Strategy, Substitute, SummaryNeeded
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
 
@@ -61,6 +61,26 @@ def test_with_breakpoints_what_is_new_is_written_at_the_price_of_writing() -> No
     assert totals.dollars == pytest.approx(49 + 420 * 1.25 + 300)
     hour = run(three_calls(), Scripted(), replace(WRITTEN, hour=True)).totals
     assert hour.dollars == pytest.approx(49 + 420 * 2 + 300)
+
+
+def test_the_cache_of_a_call_lives_as_long_as_the_recorded_call_asked_for() -> None:
+    """Four calls, each half an hour after the one before; the last two write for an hour."""
+    tale = Tale().user(9_000).says(20).user(9_000).says(20).user(9_000).says(20).user(9_000).says(20)
+    subject = tale.subject()
+    session = subject.material.session
+    for number, call in enumerate(session.calls):
+        usage = Usage(0, 0, 9_000, 20, 9_000 * (number > 1))
+        session.calls[number] = replace(call, usage=usage, at=1_800.0 * number)
+    pricing = Pricing.of("anthropic:claude-opus-4-6")
+    done = replay(subject, Scripted(), 100_000, pricing)
+    assert [bool(call.read) for call in done.calls] == [False, False, False, True]
+    write, write_hour, read = 6.25e-6, 10e-6, 0.5e-6
+    sizes = [(call.written, call.read) for call in done.calls]
+    costs = [written * (write_hour if number > 1 else write) for number, (written, _) in enumerate(sizes)]
+    expected = [cost + got * read + 20 * 25e-6 for cost, (_, got) in zip(costs, sizes, strict=True)]
+    assert [call.cost for call in done.calls] == pytest.approx(expected)
+    forced = replay(subject, Scripted(), 100_000, replace(pricing.cached_for(hour=True), forced=True))
+    assert [bool(call.read) for call in forced.calls] == [False, True, True, True]
 
 
 def test_the_floor_is_what_is_new_once_output_and_what_can_never_go() -> None:

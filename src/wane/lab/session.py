@@ -282,6 +282,21 @@ class RecordedSession:
         return 2 * sum(usage.cache_write_hour for usage in usages) > sum(usage.cache_write for usage in usages)
 
     @property
+    def hours(self) -> list[bool]:
+        """By call, whether the cache is written for an hour: as the latest write of its model was, or else most were.
+
+        A call whose usage has no write takes that of the calls before.
+        """
+        usual = self.cached_for_hour
+        latest: dict[str | None, bool] = {}
+        hours = []
+        for call in self.calls:
+            if call.usage and call.usage.cache_write:
+                latest[call.model] = 2 * call.usage.cache_write_hour > call.usage.cache_write
+            hours.append(latest.get(call.model, usual))
+        return hours
+
+    @property
     def user_turns(self) -> list[int]:
         """Indexes of the user turns among the parts."""
         return [index for index, part in enumerate(self.parts) if part.kind is Kind.USER]

@@ -20,7 +20,7 @@ from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
 from wane.lab.room import TightSession, tight_sessions
 from wane.lab.sweep import frontier
-from wane.lab.verdict import OURS, Baselines, to_dict, verdict
+from wane.lab.verdict import OURS, Baselines, spoken_name, to_dict, verdict
 from wane.strategies.base import Settings
 
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)
@@ -169,7 +169,7 @@ class Tuning:
             "candidates": [self._candidate(candidate) for candidate in self.candidates],
             "none": self.baseline.to_dict(self.baseline),
             **to_dict(self.baselines, self.baseline),
-            "verdict": verdict(self.baselines, self.chosen.totals, f"{OURS} so tuned"),
+            "verdict": verdict(self.baselines, self.chosen.totals, f"{spoken_name(OURS)} so tuned"),
             "tight": [session.to_dict() for session in self.tight],
         }
 

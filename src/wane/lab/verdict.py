@@ -197,10 +197,15 @@ class Baseline:
 def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
     """Return a sentence, without its period, that compares a strategy with the lowest cost without Wane.
 
-    `who` is the strategy with its budget, such as `cwl at 80,000 tokens`.
+    `who` is the strategy with its budget, such as `Wane at 80,000 tokens`.
     """
     twice = f"; {baselines.twice}" if baselines.managed and totals.reread_cost else ""
     return f"{capital(_compared(baselines, totals, who))}{twice}"
+
+
+def spoken_name(strategy: str) -> str:
+    """Return what sentences call a strategy: Wane's own is Wane."""
+    return "Wane" if strategy == OURS else strategy
 
 
 def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
@@ -208,9 +213,12 @@ def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
     used, unknown = Counter[str](), Counter[str]()
     assumed: dict[str, None] = {}
     for session, pricing in sessions:
-        for call in session.own_calls or session.calls:
-            prices = pricing.prices_for(call)
-            used[pricing.whose(prices or pricing.prices)] += 1
+        every = not session.own_calls
+        for call, own in zip(session.calls, pricing.by_call(session), strict=True):
+            if call.inherited and not every:
+                continue
+            prices = own.prices_for(call)
+            used[own.whose(prices or own.prices)] += 1
             if prices is None:
                 unknown[call.priced_as or ""] += 1
                 assumed[pricing.prices.name] = None

@@ -389,3 +389,9 @@ def test_copies_at_the_head_of_a_fork_count_in_their_origin_without_ids_of_turns
     first, second = (recording.session for recording in gather([tmp_path]).recordings)
     assert [made.inherited for made in first.calls] == [False, False]
     assert [made.inherited for made in second.calls] == [True, True, False]
+    # Whatever the order of their folders, the origin is the one that began first.
+    for number, folder in ((1, "z"), (2, "a")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / f"rollout-{number}.jsonl").rename(tmp_path / folder / f"rollout-{number}.jsonl")
+    second, first = (recording.session for recording in gather([tmp_path]).recordings)
+    assert (len(first.own_calls), len(second.own_calls)) == (2, 1)

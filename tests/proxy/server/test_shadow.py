@@ -122,7 +122,7 @@ async def test_it_predicts_what_a_replay_of_the_session_says(make: type[Client],
     lines = await asyncio.to_thread(shadow.tell, [session, f"{session[:-1]}x"])
     assert lines[-1].startswith("Left out: there is no session")
     assert lines[:-1] == sentences(prediction)
-    assert f"With cwl at {BUDGET:,} tokens there would have been" in lines[0]
+    assert f"With Wane at {BUDGET:,} tokens there would have been" in lines[0]
 
 
 async def test_a_request_that_wane_cannot_follow_passes_all_the_same(tmp_path: Path) -> None:

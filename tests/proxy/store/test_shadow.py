@@ -15,5 +15,5 @@ from wane.proxy.store import open_store
 async def test_what_it_predicts_from_a_database(place: Place) -> None:
     _, _, session = await watched(CLIENTS[0], open_store(place.where), turns=3)
     lines = await asyncio.to_thread(Shadow(place.where, ContextSettings(budget=BUDGET)).tell, [session])
-    assert lines[0].startswith(f"With cwl at {BUDGET:,} tokens there would have been")
+    assert lines[0].startswith(f"With Wane at {BUDGET:,} tokens there would have been")
     assert not [line for line in lines if line.startswith("Left out")]

@@ -26,7 +26,7 @@ from wane.lab.replaying.spent import RECORDED
 from wane.lab.replaying.studying import budgets_told
 from wane.lab.room import tight_lines, tight_sessions
 from wane.lab.sweep import Sweep, parse_budgets, sweep
-from wane.lab.verdict import OURS, capital, in_view, needs
+from wane.lab.verdict import OURS, capital, in_view, needs, spoken_name
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 from wane.tuned import read_tuned
@@ -125,17 +125,17 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
         if name != BASELINE and totals.over:
             filled = ", ".join(f"{reason} {number:,}" for reason, number in totals.over.most_common())
             calls = counted(totals.calls, "call")
-            yield f"{name} was over the budget at {totals.over_budget:,} of {calls}, filled by: {filled}."
+            yield f"{spoken_name(name)} was over the budget at {totals.over_budget:,} of {calls}, filled by: {filled}."
         if totals.own_calls:
             calls = counted(totals.own_calls, "time")
             yield (
-                f"{name} called the model {calls} for summaries, for {dollars(totals.own_cost.total)} of its cost. "
-                "What they would have said is unknown, so its recall is a range: from summaries that hold nothing "
-                "useful to the best that fit."
+                f"{spoken_name(name)} called the model {calls} for summaries, for "
+                f"{dollars(totals.own_cost.total)} of its cost. What they would have said is unknown, so its recall is "
+                "a range: from summaries that hold nothing useful to the best that fit."
             )
         if totals.loss.invalid_pairs:
             times = f"{counted(totals.loss.invalid_pairs, 'time')} over all requests"
-            yield f"{name} separated calls from their results, {times}; providers refuse such requests."
+            yield f"{spoken_name(name)} separated calls from their results, {times}; providers refuse such requests."
     yield (
         f"The floor is {dollars(baseline.floor)}: no strategy that keeps the user's turns can cost less, because new "
         "input, output, the system prompt and the user's turns are always paid for."

@@ -18,7 +18,7 @@ from wane.lab.advice import advised_for_all, kept_budgets
 from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
-from wane.lab.verdict import OURS, capital, in_view, verdict
+from wane.lab.verdict import OURS, capital, in_view, spoken_name, verdict
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 from wane.tuned import save_tuned
@@ -108,7 +108,7 @@ def reasons(result: Tuning) -> Iterator[str]:
             and not alternative.totals.loss.user_turns_lost
         ):
             setting = f"strategy = {json.dumps(alternative.value)}"
-            yield f"On these sessions {alternative.value} is better than {OURS}; to use it, set {setting}."
+            yield f"On these sessions {alternative.value} is better than {spoken_name(OURS)}; to use it, set {setting}."
     if lines := tight_lines(result.tight, len(result.studied)):
         if result.advised is None:
             yield "The choice weighs cost against what is kept. Where what is kept counts for more:"

@@ -166,13 +166,9 @@ class Requests:
     def __init__(self, session: RecordedSession) -> None:
         self.sent: list[ReportedRequest] = []
         self._session = session
-        usual = session.cached_for_hour
-        hours: dict[str | None, bool] = {}  # by model, as the latest write asked for
-        for number, call in enumerate(session.calls):
+        for number, (call, hour) in enumerate(zip(session.calls, session.hours, strict=True)):
             if call.usage and call.usage.total_input:
-                if call.usage.cache_write:
-                    hours[call.model] = 2 * call.usage.cache_write_hour > call.usage.cache_write
-                rules = rules_for(call.provider, call.model or "", hour=hours.get(call.model, usual))
+                rules = rules_for(call.provider, call.model or "", hour=hour)
                 self.sent.append(ReportedRequest(number, call, call.usage, rules))
         reads = [request.usage.cache_read for request in self.sent if request.usage.cache_read]
         # The most tokens that can be ahead of the conversation.

@@ -174,11 +174,14 @@ def _is_of_sub_agent(file: Path) -> bool:
 
 
 def _branched(recordings: Sequence[Recording]) -> list[Recording]:
-    """Mark the calls that a session copied from one before it, from which it branches off; they count there."""
+    """Mark the calls that a session copied from one before it, from which it branches off; they count there.
+
+    The one before is the one that began first: names and folders of files say nothing about that.
+    """
     earlier: set[tuple[str, str]] = set()
-    marked = []
-    for recording in recordings:
-        session = recording.session
+    marked = list(recordings)
+    for number in sorted(range(len(recordings)), key=lambda number: _beginning(recordings[number].session)):
+        recording, session = recordings[number], recordings[number].session
         copies: list[ModelCall] = []
         for call in session.calls:
             if not call.id or (session.source, call.id) not in earlier:
@@ -187,8 +190,13 @@ def _branched(recordings: Sequence[Recording]) -> list[Recording]:
         earlier.update((session.source, call.id) for call in session.calls)
         if copies:
             session = replace(session, calls=copies + session.calls[len(copies) :])
-        marked.append(replace(recording, session=session))
+        marked[number] = replace(recording, session=session)
     return marked
+
+
+def _beginning(session: RecordedSession) -> float:
+    """Return when a session's first call was made, in seconds since 1970 UTC; 0 if that is unknown."""
+    return next((call.at for call in session.calls if call.at is not None), 0.0)
 
 
 def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path], list[str]]:

@@ -24,6 +24,7 @@ from wane.lab.names import MAX_UNPACKED, READER_NAMES
 from wane.lab.readers import aider, databases
 from wane.lab.readers.building.lines import DAMAGED, LOOKED_AT, Problems, head, unpacked
 from wane.lab.readers.choice import choose, split_choice
+from wane.lab.readers.closeness import closest_formats, one_of
 from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import plain_file, shown_path
 from wane.lab.readers.unread import refuse_unread
@@ -206,7 +207,11 @@ def _read_any(path: Path) -> list[RecordedSession]:
             copy = Path(folder) / path.name
             copy.write_text("".join(f"{json.dumps(value)}\n" for value in listed), encoding="utf-8")
             return reader.read(copy)
-    raise FormatError(f"it is JSON, but of no known format: {shape(document)}. {_expected()}")
+    what = f"it is JSON, but of no known format: {shape(document)}"
+    if closest := closest_formats(listed[:LOOKED_AT]):
+        what += f". Its keys come closest to {one_of(closest)}, but no message in it reads as one of that format"
+        raise FormatError(f"{what}. {_EXPECTED} one of the formats that --format takes")
+    raise FormatError(f"{what}. {_expected()}")
 
 
 def _is_by_lines(path: Path) -> bool:

@@ -39,7 +39,8 @@ class Pricing:
     Attributes:
         prices: prices of tokens, of the model with the most calls.
         rules: rules of the provider's cache.
-        hour: whether the cache is written for an hour.
+        hour: whether the cache is written for an hour, by most calls at least; see `by_call`.
+        forced: whether all calls write it so, whatever was recorded.
         models: recorded models with their prices, the usual model first; None for unknown prices, for which replays
             take `prices`. None if `prices` are those of all calls.
     """
@@ -47,6 +48,7 @@ class Pricing:
     prices: Prices
     rules: CacheRules
     hour: bool = False
+    forced: bool = False
     models: tuple[tuple[str, Prices | None], ...] | None = None
 
     @classmethod
@@ -66,6 +68,15 @@ class Pricing:
         if not hour or self.hour or rules == rules_for(self.prices.provider, self.prices.model):
             return self
         return replace(self, rules=rules, hour=True)
+
+    def by_call(self, session: RecordedSession) -> list[Pricing]:
+        """Return the prices and rules of each call: its cache is written for as long as the recorded call asked for."""
+        if self.forced or not any(call.usage and call.usage.cache_write for call in session.calls):
+            return [self] * len(session.calls)
+        other = self.cached_for(hour=True)
+        if self.hour:
+            other = replace(self, rules=rules_for(self.prices.provider, self.prices.model), hour=False)
+        return [self if hour == self.hour else other for hour in session.hours]
 
     def __str__(self) -> str:
         return self.whose(self.prices)
@@ -198,7 +209,9 @@ class _Run:
         self._material = material
         self._strategy = strategy
         self._budget = budget
-        self._pricing = pricing
+        self._pricings = pricing.by_call(material.session)
+        self._pricing = self._pricings[0] if self._pricings else pricing  # of the latest call
+        self._usual = pricing
         self._trace = trace
         self._tokens = [item.tokens for item in material.items]
         self._cache = PrefixCache(pricing.rules, material.overhead, kinds=material.kinds, system=material.system)
@@ -222,6 +235,8 @@ class _Run:
         started = perf_counter()
         self._feed(call.first, number)
         cold = call.at is not None and self._at is not None and call.at - self._at > self._pricing.rules.lifetime
+        self._pricing = self._pricings[number]
+        self._cache.rules = self._pricing.rules
         outcome = self._strategy.fit(cold=cold)
         seconds = perf_counter() - started
         own = Totals()
@@ -280,7 +295,7 @@ class _Run:
             reread_cost=sum(call.again for call in calls),
             beside=sum(call.cost + call.again for call in beside),
             beside_calls=len(beside),
-            floor=floor(self._material, self._pricing),
+            floor=floor(self._material, self._usual),
             seconds=self._seconds,
             loss=self._loss.totals(),
         )
@@ -387,7 +402,8 @@ def floor(material: Material, pricing: Pricing) -> float:
         grown.append(grown[-1] + item.tokens)
         fixed_before.append(fixed_before[-1] + fixed)
     total, previous, cached = 0.0, 0, 0
-    for call, output in zip(material.session.calls, material.output_tokens, strict=True):
+    pricings = pricing.by_call(material.session)
+    for call, output, pricing in zip(material.session.calls, material.output_tokens, pricings, strict=True):
         new = grown[call.first] - grown[previous] + (0 if cached else material.overhead)
         # Too short for the cache: nothing is charged as written to it.
         short = cached + new < pricing.rules.minimum

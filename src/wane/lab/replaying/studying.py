@@ -105,6 +105,7 @@ def study(
         subject = Subject.of(count(recording.session, counter), summary_tokens)
         own = Pricing.recorded(recording.session, pricing) if own_prices else pricing
         used = own.cached_for(hour=pricing.hour or recording.session.cached_for_hour)
+        used = replace(used, forced=pricing.hour)
         marks = annotator_of(recording.session, annotate)
         done.append(Studied(recording, subject, marks, used, has_tasks(recording.session.parts)))
         if progress:
