@@ -171,13 +171,26 @@ def is_harness_made(item: Mapping[str, Any]) -> bool:
 
     Codex gives the kind of each content, and never puts its own contents into a message with a person's.
     """
+    marked = _marked_contents(item)
+    return bool(marked) and all(notice for _, notice in marked)
+
+
+def persons_texts(item: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a user's message that are no notices; none for any other item."""
+    if item.get("role") != "user":
+        return []
+    return [_content([content])[0] for content, notice in _marked_contents(item) if not notice]
+
+
+def _marked_contents(item: Mapping[str, Any]) -> list[tuple[object, bool]]:
+    """Return the contents of a message of the user, system or developer, each with whether it is a notice."""
     content, about = item.get("content"), item.get("internal_chat_message_metadata_passthrough")
     contents = content if isinstance(content, list) else [content]
     kinds = about.get("content_item_kinds") if isinstance(about, Mapping) else None
     if not isinstance(kinds, list) or len(kinds) != len(contents):
         kinds = [CODEX_UNTOLD] * len(contents)
     system = item.get("role") != "user"
-    return bool(contents) and all(_is_notice(*pair, system=system) for pair in zip(contents, kinds, strict=True))
+    return [(text, _is_notice(text, kind, system=system)) for text, kind in zip(contents, kinds, strict=True)]
 
 
 def _is_notice(content: object, kind: object, *, system: bool) -> bool:

@@ -49,11 +49,15 @@ SAID = message("hi", usage={"input_tokens": 130, "output_tokens": 5})
     [
         *(("auto", client, "", True) for client in (CLAUDE, CODEX, "codex_cli_rs/0.1", "codex-tui/1", PI, "pi/0.9")),
         *(("auto", client, "", False) for client in (OTHER, "", "pip/26", "my claude-cli/1")),
+        *(("auto", client, "", True) for client in ("opencode/1.18.33 ai-sdk/4", "QwenCode/0.24.4", "kimi-code-cli/2.1")),
         ("sum", CLAUDE, "", False),
         ("last", OTHER, "", True),
         # Earlier versions of pi name its SDKs; a header tells them from others.
         ("auto", "Anthropic/JS 0.91.1", "anthropic-dangerous-direct-browser-access", True),
         ("auto", "OpenAI/JS 6.26.0", "session_id", True),
+        # So does Copilot CLI.
+        ("auto", "Anthropic/JS 0.107.0", "x-initiator", True),
+        ("auto", "OpenAI/JS 5.20.1", "x-initiator", True),
         ("auto", "Anthropic/JS 0.91.1", "x-stainless-lang", False),
         ("auto", "OpenAI/JS 6.26.0", "anthropic-dangerous-direct-browser-access", False),
         ("auto", "Mozilla/5.0", "anthropic-dangerous-direct-browser-access", False),

@@ -11,7 +11,18 @@ import pytest
 
 from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, delimiters, disk, result, work, worker
-from tests.proxy.world import AnthropicClient, ChatClient, Client, Upstream, every_client, exchange, run_turn
+from tests.proxy.world import (
+    CLIENTS,
+    AnthropicClient,
+    ChatClient,
+    Client,
+    GeminiClient,
+    ResponsesClient,
+    Upstream,
+    every_client,
+    exchange,
+    run_turn,
+)
 from wane import Kind
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
@@ -45,7 +56,7 @@ def padded(value: Any) -> Any:
 
 
 def said(body: dict[str, Any]) -> str:
-    return json.dumps(body.get("messages", body.get("input")))
+    return json.dumps(body.get("messages", body.get("input", body.get("contents"))))
 
 
 @pytest.mark.quick(1)
@@ -181,6 +192,48 @@ async def test_a_client_that_rewrites_its_first_message_keeps_its_own_rounds(mak
     assert "facts of two" in sent
     assert "facts of one" not in sent
     assert len(index.status()) == 3
+
+
+def stated(client: Client, files: str) -> dict[str, Any]:
+    """A first message as Gemini CLI and Qwen Code write it anew with each run: notices, and then a person's words."""
+    texts = [f"<system-reminder>\nThe folder holds {files}.\n</system-reminder>", "Tidy up."]
+    if isinstance(client, GeminiClient):
+        return {"role": "user", "parts": [{"text": text} for text in texts]}
+    kind = "input_text" if isinstance(client, ResponsesClient) else "text"
+    content = [{"type": kind, "text": text} for text in texts]
+    message = {"role": "user", "content": content}
+    return {"type": "message", **message} if isinstance(client, ResponsesClient) else message
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("make", CLIENTS)
+@pytest.mark.parametrize("drops", [False, True], ids=["reworded", "left out"])
+async def test_a_resumed_client_may_write_the_notices_beside_a_prompt_anew(
+    make: type[Client], drops: bool, tmp_path: Path
+) -> None:
+    client = make()
+    first = len(client.history)
+    client.history.append(stated(client, "a.py"))
+    index, upstream = SessionIndex(disk(tmp_path), SMALL), worker(client, 1, steps=3)
+    done = await run_turn(index, client, upstream, result)
+    for number in range(6):
+        client.say(f"Go on {number}.")
+        done += await run_turn(index, client, upstream, result)
+    await index.close()
+    anew = stated(client, "a.py, notes.txt")
+    if drops:
+        key = "parts" if isinstance(client, GeminiClient) else "content"
+        anew[key] = anew[key][1:]
+    client.history[first] = anew
+    client.say("Go on at last.")
+    index = SessionIndex(disk(tmp_path), SMALL)
+    done += await run_turn(index, client, upstream, result)
+    assert len({exchanged.facts.session for exchanged in done}) == 1
+    assert done[-1].facts.evicted > 0
+    shown = said(done[-1].bodies[0])
+    assert "Tidy up." in shown
+    assert ("notes.txt" in shown) is not drops
+    await index.close()
 
 
 @every_client

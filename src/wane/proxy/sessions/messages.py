@@ -72,7 +72,8 @@ def shape_of(parts: Sequence[Part]) -> bytes:
     """Return a digest that stays the same if a client drops or edits some of a message's content.
 
     For an assistant's message it covers the ids of its calls or, without calls, its text except spaces; for a message
-    with results, the ids of the calls that they answer; for all others, only the kind of the first part. Where a server
+    with results, the ids of the calls that they answer; for all others, only whether a person speaks in it, or else the
+    kind of its first part: clients put notices into a person's message, and leave them out of it later. Where a server
     numbers the calls of each session alike, it covers the calls too.
     """
     if is_answer(parts):
@@ -91,12 +92,20 @@ def shape_of(parts: Sequence[Part]) -> bytes:
         return ASSISTANT + _hash(["text", " ".join(words)], 8)
     if ids := sorted(part.call_id or "" for part in parts if part.kind is Kind.RESULT):
         return _RESULTS + _hash(ids, 8)
+    if any(part.kind is Kind.USER for part in parts):
+        return _OTHER + _hash([Kind.USER], 8)
     return _OTHER + _hash([part.kind for part in parts[:1]], 8)
 
 
 def root_of_request(wire: Wire, arrivals: Sequence[Arrival], owner: str = "") -> str:
-    """Return the root of a request's session: 24 hexadecimal digits for its owner and the user's first turn."""
-    chunks: list[bytes | str] = [wire.name, _first_turn(arrivals).digest]
+    """Return the root of a request's session: 24 hexadecimal digits for its owner and the user's first turn.
+
+    Notices in the same message do not count: a resumed client states its environment anew there.
+    """
+    first = _first_turn(arrivals)
+    words = "".join(wire.spoken(first.message))
+    # What is not text, such as an image, has no words.
+    chunks: list[bytes | str] = [wire.name, words or first.digest]
     if owner:
         chunks.append(owner)
     return _hash(chunks, 12).hex()

@@ -27,11 +27,20 @@ AGENTS: Final = "agent"
 
 _CLAUDE_CODE: Final = ("claude-cli/",)
 _CODEX: Final = ("codex_", "codex-")
-_COMPACTING: Final = (*_CLAUDE_CODE, *_CODEX, "GeminiCLI", "pi (", "pi/")
+_COMPACTING: Final = (
+    *(*_CLAUDE_CODE, *_CODEX, "GeminiCLI", "pi (", "pi/"),
+    *("opencode/", "QwenCode/", "kimi-code-cli/"),
+)
 """Beginnings of the header `user-agent` of agents that compact their context when a reply reports high usage."""
 
-_PI: Final = {"Anthropic/JS": b"anthropic-dangerous-direct-browser-access", "OpenAI/JS": b"session_id"}
-"""Headers of pi before 0.84, which names only the provider's SDK. Other programs rarely send them."""
+_NAMELESS: Final = {
+    "Anthropic/JS": (b"anthropic-dangerous-direct-browser-access", b"x-initiator"),
+    "OpenAI/JS": (b"session_id", b"x-initiator"),
+}
+"""Headers of such agents that name only the provider's SDK, by its name: pi before 0.84, and Copilot CLI (1.0.102).
+
+Other programs rarely send them.
+"""
 
 # `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -120,8 +129,7 @@ def compacts(sent: Headers) -> bool:
     client = _text(sent, b"user-agent")
     if client.startswith(_COMPACTING):
         return True
-    header_of_pi = _PI.get(client.partition(" ")[0])
-    return header_of_pi is not None and first(sent, header_of_pi) is not None
+    return any(first(sent, name) is not None for name in _NAMELESS.get(client.partition(" ")[0], ()))
 
 
 def _text(sent: Headers, name: bytes) -> str:

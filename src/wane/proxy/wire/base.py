@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from wane.conversation.request import Tool
+from wane.core import Kind
 from wane.core.errors import FormatError, WaneError
 from wane.formats.base import Part, WritingFormat
 from wane.prices import TokenUsage
@@ -324,6 +325,10 @@ class Wire(ABC):
             FormatError: if it is not in the format.
         """
         return self.format.parts(message)
+
+    def spoken(self, message: Message) -> list[str]:
+        """Return the texts of a message that are a person's, without notices beside them."""
+        return [part.text for part in self.format.parts(message) if part.kind is Kind.USER]
 
     @abstractmethod
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:

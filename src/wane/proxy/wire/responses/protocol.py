@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.base import WritingFormat
-from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of
+from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of, persons_texts
 from wane.formats.roles import take_turns
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
@@ -85,6 +85,13 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def canonical(self, message: Message) -> object:
         return {"items": [_unmarked(item) for item in message["items"]]}
+
+    def spoken(self, message: Message) -> list[str]:
+        """Return the texts of a message that are a person's: an item of several texts is one part, notices included."""
+        texts: list[str] = []
+        for item in message["items"]:
+            texts += persons_texts(item)
+        return texts
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
         """Return a body with own tools after the client's, and guidance after its instructions.
