@@ -128,6 +128,18 @@ def test_what_a_person_said_is_theirs_whatever_tag_is_around_it(row: NoticeMark)
     assert not is_notice(f"{REMINDER}\n{text}")
 
 
+def test_an_answer_in_a_notification_is_a_persons() -> None:
+    """As Kimi Code 2.1.0 writes it, with an id for each task."""
+    ids = 'id="task:question-8a41f0c2:completed" category="task" type="task.completed" source_kind="background_task"'
+    answered = (
+        f'<notification {ids} source_id="question-8a41f0c2" agent_id="main">\nTitle: Background question answered'
+    )
+    body = "\nSeverity: success\n<answer>\nTake the second.\n</answer>\n</notification>"
+    assert is_persons(answered + body)
+    assert not is_notice(answered + body)
+    assert is_notice(answered.replace("answered", "dismissed") + body)
+
+
 @pytest.mark.parametrize("row", of(Form.BEHIND))
 def test_a_result_says_that_a_notice_is_behind_it(row: NoticeMark) -> None:
     assert has_notice_behind(f"{row.mark}tidy")

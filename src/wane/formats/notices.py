@@ -86,8 +86,14 @@ _CODEX_RECORDED: Final = "recorded sessions of Codex 0.140 to 0.142"
 _GEMINI: Final = "requests of Gemini CLI 0.61.0"
 _GEMINI_SOURCE: Final = "the source of Gemini CLI 0.56, `core/src`"
 _INSPECT_SOURCE: Final = "the source of Inspect AI 0.3.285, `agent/_types.py`"
+_KIMI: Final = "requests of Kimi Code 2.1.0"
+_KIMI_PROGRAM: Final = "the program of Kimi Code 2.1.0"
+_OPENCODE: Final = "requests of OpenCode 1.18.33"
+_OPENCODE_PROGRAM: Final = "the program of OpenCode 1.18.33"
 _OPENCODE_SOURCE: Final = "the source of OpenCode, `session/prompt`"
 _PI_PROGRAM: Final = "the program of pi 0.87.1"
+_QWEN: Final = "requests of Qwen Code 0.24.4"
+_QWEN_PROGRAM: Final = "the program of Qwen Code 0.24.4"
 
 CLAUDE_CODE: Final = (
     _tag("system-reminder", "reminders, listings, instructions, hooks' context, files shown again", _CLAUDE),
@@ -202,6 +208,33 @@ OPENCODE: Final = (
         "the source of OpenCode, `session/prompt.ts`",
         Form.PERSON,
     ),
+    NoticeMark(
+        "what it says after a compaction of its own",
+        "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.",
+        _OPENCODE,
+        Form.WHOLE,
+    ),
+    _start("Called the Read tool with the following input: ", "the name of a file that a person attached", _OPENCODE),
+    _start("<path>", "a file that a person attached", _OPENCODE, "</content>"),
+    _tag("task ", "the result of a background sub-agent", _OPENCODE_PROGRAM),
+    NoticeMark(
+        "what it says behind a sub-agent that a slash command started",
+        "Summarize the task tool output above and continue with your task.",
+        _OPENCODE_PROGRAM,
+        Form.WHOLE,
+    ),
+    NoticeMark(
+        "what it says ahead of a command that a person ran with `!`",
+        "The following tool was executed by the user",
+        _OPENCODE_PROGRAM,
+        Form.WHOLE,
+    ),
+    NoticeMark(
+        "a plan was approved",
+        "The plan at * has been approved, you can now edit files. Execute the plan",
+        _OPENCODE_PROGRAM,
+        Form.WHOLE,
+    ),
 )
 
 CODEX: Final = (
@@ -287,6 +320,38 @@ GEMINI_CLI: Final = (
     ),
 )
 
+QWEN_CODE: Final = (
+    _start(
+        "<state_snapshot>",
+        "the summary of a compression",
+        _QWEN,
+        "do not acknowledge the summary, do not re-introduce, do not greet the user again.",
+    ),
+    _start("Recently accessed file (full current content embedded):", "files shown again after it", _QWEN),
+    _start("The following files were recently accessed before context was compacted.", "their names", _QWEN_PROGRAM),
+    _start("Recent visual snapshots preserved from before context was compacted", "images shown again", _QWEN_PROGRAM),
+    _tag("background-tasks", "the state of sub-agents after it", _QWEN_PROGRAM),
+    _tag("plan-mode-active", "plan mode, after it", _QWEN_PROGRAM, standing=Standing("plan mode")),
+    _tag("qwen:user-prompt-submit-context", "hooks' context", _QWEN_PROGRAM),
+    _start("Managed memory has TWO directories.", "the task of a fork that keeps memories", _QWEN),
+)
+
+KIMI_CODE: Final = (
+    _start(
+        "The conversation so far has been compacted to free up context. What follows is your own working summary",
+        "the summary of a compaction",
+        _KIMI,
+    ),
+    _tag("notification ", "the result of a background task or a sub-agent", _KIMI_PROGRAM),
+    _tag("hook_result ", "what a hook says about a prompt", _KIMI_PROGRAM),
+    NoticeMark(
+        "a person's answer to a question that was asked in the background",
+        "<notification * category=*>\nTitle: Background question answered",
+        _KIMI_PROGRAM,
+        Form.PERSON,
+    ),
+)
+
 INSPECT: Final = (
     _start(
         "Please proceed to the next step using your best judgement. If you believe you have completed the task",
@@ -308,8 +373,10 @@ MARKS: Final[Mapping[str, tuple[NoticeMark, ...]]] = {
     "Copilot CLI": COPILOT_CLI,
     "Gemini CLI": GEMINI_CLI,
     "Inspect AI": INSPECT,
+    "Kimi Code": KIMI_CODE,
     "OpenCode": OPENCODE,
     "pi": PI,
+    "Qwen Code": QWEN_CODE,
 }
 """All tables, by client."""
 
@@ -348,7 +415,7 @@ class _CompiledMarks:
         )
         self._framed = [(row.mark, row.end) for row in rows if row.form is Form.START and row.end]
         self._whole = re.compile(rf"\s*(?:{_pattern(row.mark for row in rows if row.form is Form.WHOLE)})\s*")
-        self._persons = tuple(row.mark for row in rows if row.form is Form.PERSON)
+        self._persons = re.compile(_pattern(row.mark for row in rows if row.form is Form.PERSON))
 
     def tell(self, text: str) -> bool:
         """Whether a text is entirely the harness's."""
@@ -363,7 +430,7 @@ class _CompiledMarks:
         while match := self._section.match(text, position):
             end = self._ends[match[1]]
             close = text.find(end, match.end())
-            if close < 0 or text.startswith(self._persons, match.start(1)):
+            if close < 0 or self._persons.match(text, match.start(1)):
                 return False
             position = close + len(end)
             while line := self._line.match(text, position):
@@ -378,7 +445,7 @@ _SECTION: Final = re.compile("|".join(map(re.escape, _SECTION_ENDS)))
 _USER: Final = _CompiledMarks(row for row in _ROWS if not row.system)
 _SYSTEM: Final = _CompiledMarks(_ROWS)
 _BEHIND: Final = tuple(row.mark for row in _ROWS if row.form is Form.BEHIND)
-_PERSONS: Final = tuple(row.mark for row in _ROWS if row.form is Form.PERSON)
+_PERSONS: Final = re.compile(_pattern(row.mark for row in _ROWS if row.form is Form.PERSON))
 _OPENING: Final = "<system-reminder>"
 _CLOSING: Final = "</system-reminder>"
 
@@ -441,7 +508,7 @@ def has_notice_behind(result: str) -> bool:
 
 def is_persons(text: str) -> bool:
     """Return whether a text is marked as a person's, which outweighs all other marks."""
-    return text.lstrip().startswith(_PERSONS)
+    return _PERSONS.match(text.lstrip()) is not None
 
 
 def without_prompts(result: str) -> tuple[str, str]:
@@ -452,8 +519,6 @@ def without_prompts(result: str) -> tuple[str, str]:
     Returns:
         The result without the prompts, and the prompts, which are usually empty.
     """
-    if not any(mark in result for mark in _PERSONS):
-        return result, ""
     output, others, prompts = result.rstrip(), list[str](), list[str]()
     while output.endswith(_CLOSING) and (start := output.rfind(_OPENING)) >= 0:
         (prompts if is_persons(output[start:]) else others).append(output[start:])

@@ -37,10 +37,9 @@ class Package:
     needs_node: bool = False
 
 
-CLAUDE = Package("@anthropic-ai/claude-code@2.1.329", "claude", ("node_modules/@anthropic-ai/claude-code/install.cjs",))
-CODEX = Package("@openai/codex@0.169.0", "codex")
-# Later versions depend on packages that are not in the registry.
-PI = Package("@earendil-works/pi-coding-agent@0.87.1", "pi", needs_node=True)
+CLAUDE = Package("@anthropic-ai/claude-code@2.1.332", "claude", ("node_modules/@anthropic-ai/claude-code/install.cjs",))
+CODEX = Package("@openai/codex@0.171.0", "codex")
+PI = Package("@earendil-works/pi-coding-agent@1.6.0", "pi", needs_node=True)
 # It names only the provider's SDK.
 EARLIER_PI = Package("@earendil-works/pi-coding-agent@0.80.10", "pi", needs_node=True)
 GEMINI = Package("@google/gemini-cli@0.61.0", "gemini")

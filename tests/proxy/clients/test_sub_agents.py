@@ -1,4 +1,4 @@
-"""Claude Code, Codex and Gemini CLI with two sub-agents at a time: they show under the session that started them.
+"""Clients with two sub-agents at a time: they show under the session that started them.
 
 Each is skipped, with the reason, where it cannot be installed.
 """
@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 
 from tests.marks import wide
-from tests.proxy.clients.agents import Claude, Codex, CodingAgent, GeminiCli
+from tests.proxy.clients.agents import (
+    Claude,
+    Codex,
+    CodingAgent,
+    Copilot,
+    GeminiCli,
+    KimiCode,
+    OpenCode,
+    QwenCode,
+)
 from tests.proxy.clients.world import Place, proxy, work
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer, Usage
 
@@ -43,6 +52,24 @@ STARTS: dict[str, tuple[CodingAgent, tuple[Call, ...]]] = {
             Call("invoke_agent", {"agent_name": "codebase_investigator", "prompt": PROMPTS[1]}),
         ),
     ),
+    "opencode": (
+        OpenCode("anthropic"),
+        tuple(Call("task", {"description": "read", "prompt": p, "subagent_type": "general"}) for p in PROMPTS),
+    ),
+    "copilot": (
+        Copilot("openai"),
+        tuple(
+            Call(
+                "task", {"name": f"reads-{n}", "description": "read", "prompt": p, "agent_type": "task", "mode": "sync"}
+            )
+            for n, p in enumerate(PROMPTS)
+        ),
+    ),
+    "qwen": (
+        QwenCode("openai"),
+        tuple(Call("agent", {"description": "read", "prompt": p, "run_in_background": False}) for p in PROMPTS),
+    ),
+    "kimi": (KimiCode("openai"), tuple(Call("Agent", {"description": "read", "prompt": p}) for p in PROMPTS)),
 }
 
 
@@ -69,7 +96,7 @@ class Model:
         return Reply("All done.", usage=USAGE)
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", *wide("gemini")])
+@pytest.mark.parametrize("name", ["claude", "codex", *wide("gemini", "opencode", "copilot", "qwen", "kimi")])
 def test_sub_agents_show_under_the_session_that_started_them(name: str, tmp_path: Path) -> None:
     agent, starts = STARTS[name]
     place = Place.make(tmp_path / "agent")

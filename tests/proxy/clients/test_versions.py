@@ -15,14 +15,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.proxy.clients.agents import CodingAgent, Copilot, KimiCode, OpenCode, QwenCode
+from tests.proxy.clients.agents import (
+    Claude,
+    Codex,
+    CodingAgent,
+    Copilot,
+    GeminiCli,
+    KimiCode,
+    OpenCode,
+    Pi,
+    QwenCode,
+)
 from tests.proxy.clients.script import ANSWERS, Step, marked, turns
+from tests.proxy.clients.test_agents import run_options
 from tests.proxy.clients.world import WANE, Place, work
+from wane.proxy.server.app import sums_usage
 from wane.testing import Kind, Reply, Request, ScriptedServer
 
 pytestmark = [pytest.mark.full, pytest.mark.wide]
 
 AGENTS: dict[str, CodingAgent] = {
+    "Claude Code": Claude(budget=38_000),
+    "Codex": Codex("gpt-5.5"),
+    "Codex, code mode": Codex("gpt-6.1-sol", budget=28_000),
+    "Gemini CLI": GeminiCli(budget=24_000),
+    "pi, Messages": Pi("anthropic-messages"),
+    "pi, Chat Completions": Pi("openai-completions"),
+    "pi, Responses": Pi("openai-responses"),
     "OpenCode, Messages": OpenCode("anthropic"),
     "OpenCode, Chat Completions": OpenCode("openai-compatible"),
     "OpenCode, Responses": OpenCode("openai"),
@@ -71,7 +90,8 @@ def test_a_session_goes_on_over_a_small_budget(name: str, tmp_path: Path) -> Non
     steps = (first, (second[0], loud, *second[1:]), third)
     model = Model(list(chain.from_iterable(marked(turn) for turn in steps)))
     with ScriptedServer(model) as server:
-        options = ["--budget", str(agent.budget), "--strict", "--log", str(log)]
+        options = ["--budget", str(agent.budget), "--min-room", "0", "--strict", "--log", str(log)]
+        options += run_options(agent, server.url)
         done = work(agent, place, upstream=server.url, before=[*WANE, "run", *options, "--"])
         assert server.refusals == ()
     assert (done.answers, model.replies) == (list(ANSWERS), [])
@@ -85,12 +105,16 @@ def test_a_session_goes_on_over_a_small_budget(name: str, tmp_path: Path) -> Non
     assert max(views) <= agent.budget
     assert max(request.tokens for request in model.requests) <= agent.budget
     assert max(evicted) > agent.budget // 10
+    # It is told the size of its context, by which it decides when to compact.
+    assert not any(sums_usage("auto", headers_of(request)) for request in model.requests)
     # All three runs are one session.
     sessions = {found for error in done.errors for found in re.findall(r"wane: session (\S+?)[:,]", error)}
-    if isinstance(agent, QwenCode):
-        return  # A resumed run is a new session: the client writes the first message anew (0.24.4).
     assert len(sessions) == 1, done.errors
     in_table(name, agent)
+
+
+def headers_of(request: Request) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in request.headers.items()]
 
 
 def in_table(name: str, agent: CodingAgent) -> None:

@@ -49,7 +49,7 @@ SAID = message("hi", usage={"input_tokens": 130, "output_tokens": 5})
     [
         *(("auto", client, "", True) for client in (CLAUDE, CODEX, "codex_cli_rs/0.1", "codex-tui/1", PI, "pi/0.9")),
         *(("auto", client, "", False) for client in (OTHER, "", "pip/26", "my claude-cli/1")),
-        *(("auto", client, "", True) for client in ("opencode/1.18.33 ai-sdk/4", "QwenCode/0.24.4", "kimi-code-cli/2.1")),
+        *(("auto", client, "", True) for client in ("opencode/1.18 ai-sdk/4", "QwenCode/0.24", "kimi-code-cli/2")),
         ("sum", CLAUDE, "", False),
         ("last", OTHER, "", True),
         # Earlier versions of pi name its SDKs; a header tells them from others.

@@ -237,4 +237,6 @@ def test_what_a_first_message_may_hold() -> None:
     wrapped = "Your task is this:\n<objective>\nRead a.py.\n</objective>"
     assert handed_over(wrapped) == [wrapped, "Read a.py."]
     assert handed_over(" Task: look\n") == ["Task: look", "look"]
+    dated = "<current_datetime>2026-11-29T01:24:39.973+00:00</current_datetime>\n\nRead a.py."
+    assert handed_over(dated) == [dated, "Read a.py."]
     assert handed_over("  ") == []

@@ -61,6 +61,7 @@ _LISTS: Final = ("tasks", "chain")
 _WRAPPINGS: Final = (
     re.compile(r".*<objective>\n(.*)\n</objective>", re.DOTALL),  # Gemini CLI's codebase_investigator (0.61.0)
     re.compile(r"Task: (.*)", re.DOTALL),  # pi
+    re.compile(r"<current_datetime>[^<]*</current_datetime>(.*)", re.DOTALL),  # Copilot CLI (1.0.102)
 )
 """How some clients wrap the prompt in the sub-agent's first message."""
 
