@@ -20,12 +20,14 @@ class Column:
         unit: how to format it.
         help: its meaning, in one line.
         better: whether less or more is better; empty if neither is.
+        words: its heading on pages, where that is not its name.
     """
 
     name: str
     unit: Unit
     help: str
     better: Literal["less", "more", ""] = ""
+    words: str = ""
 
     @property
     def key(self) -> str:
@@ -41,8 +43,8 @@ COLUMNS: Final = (
         "ratio",
         "that cost relative to never evicting, even beyond the window; fetching again is in neither",
     ),
-    Column("again", "usd", "what fetching evicted content again would cost on top"),
-    Column("total", "usd", "cost and fetching again together; what is best is told by this", "less"),
+    Column("again", "usd", "what fetching evicted content again would cost on top", words="fetched again"),
+    Column("total", "usd", "cost and fetching again together; what is best is told by this", "less", "cost in all"),
     Column("view", "tokens", "mean tokens of a request"),
     Column("peak", "tokens", "tokens of the largest request"),
     Column(
@@ -51,10 +53,22 @@ COLUMNS: Final = (
         "share still in view of the names and paths that calls used and that had occurred before; a range where a "
         "summary may have held more",
         "more",
+        "still in view",
     ),
-    Column("grounding", "share", "share of the edits of files read before whose latest read was still in view", "more"),
-    Column("turns", "share", "share of the user's turns that every view held unchanged", "more"),
-    Column("breaks", "share", "share of the requests that did not continue the one before, so that the cache missed"),
+    Column(
+        "grounding",
+        "share",
+        "share of the edits of files read before whose latest read was still in view",
+        "more",
+        "edits with the file in view",
+    ),
+    Column("turns", "share", "share of the user's turns that every view held unchanged", "more", "your messages kept"),
+    Column(
+        "breaks",
+        "share",
+        "share of the requests that did not continue the one before, so that the cache missed",
+        words="cache rewrites",
+    ),
     Column("over", "count", "requests over the budget", "less"),
     Column("cached", "share", "share of the input tokens that the provider's cache served"),
     Column("fetches", "count", "times that evicted content would have to be fetched again", "less"),
@@ -83,7 +97,7 @@ def columns_of(*names: str) -> list[Column]:
 
 def columns_dict() -> list[dict[str, Any]]:
     """Return the columns of a comparison as JSON-able data."""
-    return [asdict(column) | {"key": column.key} for column in COLUMNS]
+    return [asdict(column) | {"key": column.key, "title": column.words or column.name} for column in COLUMNS]
 
 
 def notes(columns: Iterable[Column]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from wane.core import Kind
 from wane.lab.counting import Material
-from wane.lab.loss import Index, Loss
+from wane.lab.loss import Index, Loss, LossTotals
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing, Replay
@@ -133,13 +133,18 @@ def _of_managed(material: Material, baselines: Baselines, pricing: Pricing) -> s
     return f"Wane ran {ran}, {bound}{dollars(account.at_least)} {RECORDED}; {effect}. {in_view}"
 
 
-def _in_view(material: Material) -> str:
-    """Return how much of what later calls needed was in the views that Wane gave them."""
+def recorded_loss(material: Material) -> LossTotals:
+    """Return what the views of a session lost as they were recorded."""
     session, kinds = material.session, material.kinds
     views, loss = RecordedViews(session, kinds), Loss(Index(session, [item.tokens for item in material.items]))
     for number, call in enumerate(session.calls):
         loss.observe(number, views.of(call))
-    totals = loss.totals()
+    return loss.totals()
+
+
+def _in_view(material: Material) -> str:
+    """Return how much of what later calls needed was in the views that Wane gave them."""
+    totals = recorded_loss(material)
     if not totals.uses:
         return "No later call used a name from before."
     recall = f"{share(totals.reference_recall)} of the {totals.uses:,} earlier names that calls used were in view"

@@ -17,17 +17,21 @@ from wane.replacing import replace_file
 
 _PAGE: Final = files("wane.lab.report") / "page"
 
-STYLE: Final = _PAGE / "report.css"
-"""The style of all pages."""
+STYLES: Final = (_PAGE / "look.css", _PAGE / "report.css")
+"""The styles of pages about sessions, in order."""
 
-SHARED: Final = tuple(_PAGE / f"{name}.js" for name in ("base", "plot", "saving", "theme"))
-"""Scripts that all pages can use, in order."""
+SHARED: Final = tuple(_PAGE / f"{name}.js" for name in ("kit", "theme", "base", "plot", "saving"))
+"""Scripts that pages about sessions share, in order."""
 
 _LOOKING: Final = ("looking", "table", "views", "episodes", "state", "items", "scrubber", "sweep", "main")
 _SCRIPTS: Final = (*SHARED, *(_PAGE / f"{name}.js" for name in _LOOKING))
 
 
-OVERVIEW: Final = ((_PAGE / "kit.js", _PAGE / "overview.js"), (_PAGE / "look.css", _PAGE / "overview.css"), "overview")
+OVERVIEW: Final = (
+    (_PAGE / "kit.js", _PAGE / "theme.js", _PAGE / "overview.js"),
+    (_PAGE / "look.css", _PAGE / "overview.css"),
+    "overview",
+)
 """Scripts, styles and template of the page of `wane report`: `render` takes them."""
 
 
@@ -35,7 +39,7 @@ def render(
     title: str,
     data: str,
     scripts: Sequence[Traversable] = _SCRIPTS,
-    styles: Sequence[Traversable] = (STYLE,),
+    styles: Sequence[Traversable] = STYLES,
     template: str = "report",
 ) -> str:
     """Return a page with data (see `to_json`), scripts, which are joined into one, and styles, both in order.

@@ -18,6 +18,7 @@ from wane.lab.replaying.studying import annotator_of, budgets_told
 from wane.lab.report.headline import Fact, Simulated, facts_of, facts_of_all, headline_of
 from wane.lab.report.page import SIZE_LIMIT, Texts, frame_size, render, texts_within, to_json, write_page
 from wane.lab.report.sessions import LEVELS, Outline, episodes_of, outline_of, recorded_run, run_of, session_of
+from wane.lab.report.tiles import tiles_of
 from wane.lab.room import tight_lines
 from wane.lab.sweep import Sweep
 from wane.strategies.base import traits
@@ -164,12 +165,16 @@ def write_view(
         if budget is not None and material is materials[0]:
             limit = budget
         runs = [recorded_run(material, outline, texts.note, limit)]
-        headline = None
+        told: dict[str, Any] = {}
         if simulation is not None:
             runs.append(_run(simulation.replay, material, outline, texts))
-            headline = asdict(headline_of(material, simulation))
+            told = {
+                "headline": asdict(headline_of(material, simulation)),
+                "tiles": [asdict(tile) for tile in tiles_of(material, simulation)],
+                "tight": simulation.tight,
+            }
         data = session_of(material, outline, runs, texts, annotate)
-        page.add(data | {"facts": facts_of(material), "headline": headline}, texts, SIZE_LIMIT)
+        page.add(data | {"facts": facts_of(material)} | told, texts, SIZE_LIMIT)
     first = materials[0].session
     title = Texts().private(first.title) or first.name
     page.data |= {"title": title if contents else "A session", "facts": list(facts), "budget": None}

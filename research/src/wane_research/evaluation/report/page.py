@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from wane.lab.report.page import SHARED, STYLE, render, to_json
+from wane.lab.report.page import SHARED, STYLES, render, to_json
 from wane.lab.report.page import write_page as write
 from wane.strategies.base import traits
 from wane.strategies.registry import STRATEGY_NAMES
@@ -24,7 +24,7 @@ def write_page(path: Path, report: Report) -> None:
     data["facts"] = _facts(report)
     data["verdicts"] = VERDICTS
     data["annotated"] = sorted(name for name in STRATEGY_NAMES if traits(name).marked)
-    page = render(data["title"], to_json(data), (*SHARED, *_SCRIPTS), (STYLE, _PAGE / "evaluation.css"))
+    page = render(data["title"], to_json(data), (*SHARED, *_SCRIPTS), (*STYLES, _PAGE / "evaluation.css"))
     write(path, page)
 
 

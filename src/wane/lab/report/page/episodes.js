@@ -1,24 +1,26 @@
-// Episodes as bars over calls: solid while they go on, then as thick as what is left of them in view.
+// Episodes, which the page calls pieces of work, as bars over calls: solid while they go on, then as thick as what is left of them in view.
 
 const LEAST_ROW = 5;
 const AXIS = 20;
-const BARS = 340;
+const BARS = 620;
+const NAME = 12;
 
 function episodesSection() {
   const body = section(
     "episodes",
-    "Episodes",
-    "Each row is an episode: solid while it goes on, then pale and as thick as what is still in view of it. Below a task stands what it holds; what was abandoned is hollow.",
+    "Pieces of work, and how long each stayed in view",
+    "One row each: solid while it goes on, then pale and as thick as what is still in view of it. Where a row ends, all of it had left the view. Below a task stands what it holds; what was abandoned is hollow.",
+    data.report === "view" && runSwitch(),
   );
   const key = h("p", { class: "key small" },
-    h("span", {}, h("i", { class: "dot expl" }), "exploration"),
-    h("span", {}, h("i", { class: "dot act" }), "act"),
-    h("span", {}, h("i", { class: "dot work" }), "outside episodes"));
+    h("span", {}, h("i", { class: "dot expl" }), "reading"),
+    h("span", {}, h("i", { class: "dot act" }), "work, which changes something"),
+    h("span", {}, h("i", { class: "dot work" }), "neither"));
   const tasks = h("span", {}, h("i", { class: "dot task" }), "task");
   const origin = h("span", { class: "small" });
   const canvas = h("canvas");
   const spacer = h("div", { class: "spacer" });
-  const box = h("div", { class: "bars", tabindex: 0, role: "application", "aria-label": "Episodes; up and down arrow keys choose one" }, spacer, canvas);
+  const box = h("div", { class: "bars", tabindex: 0, role: "application", "aria-label": "Pieces of work; up and down arrow keys choose one" }, spacer, canvas);
   const detail = h("div", { class: "detail", "aria-live": "polite" });
   const hint = h("span", { class: "small" }, "Choose a row to see what became of it.");
   body.append(h("div", { class: "tools" }, key, origin), box, hint, detail);
@@ -27,7 +29,7 @@ function episodesSection() {
   const draw = () => {
     const of = session();
     if (!box.clientWidth || !of.bars.length) return;
-    view.row = clamp(Math.floor(300 / of.bars.length), LEAST_ROW, 22);
+    view.row = clamp(Math.floor(560 / of.bars.length), LEAST_ROW, 22);
     const height = of.bars.length * view.row + AXIS;
     styled(spacer, { height: `${height}px` });
     styled(box, { height: `${Math.min(height, BARS)}px` });
@@ -40,7 +42,7 @@ function episodesSection() {
     if (of.bars.some((bar) => bar.type === "task")) key.append(tasks); else tasks.remove();
     origin.textContent = of.bars.length
       ? `${counts(of)}, ${of.inferred ? "inferred from the tool calls" : `as the ${of.host ? "program" : "agent"} marked them`}`
-      : "This session has no episodes.";
+      : "No pieces of work were found.";
     box.scrollTop = 0;
     explain();
     draw();
@@ -76,15 +78,15 @@ function episodesSection() {
     if ("call" in change && view.chosen < 0) follow(box, view);
     draw();
   });
-  onResize(box, draw);
+  onWidth(box, draw);
   onColours(draw);
   rebuild();
 }
 
 function counts(of) {
   const tasks = of.bars.filter((bar) => bar.type === "task").length;
-  const episodes = many(of.bars.length - tasks, "episode");
-  return tasks ? `${episodes} and ${many(tasks, "task")}` : episodes;
+  const pieces = many(of.bars.length - tasks, "piece");
+  return tasks ? `${pieces} and ${many(tasks, "task")}` : `${pieces} of work`;
 }
 
 // The bars from top to bottom: in order of start, but what a task holds right below it.
@@ -141,6 +143,7 @@ function drawBars(canvas, box, view, lives) {
   const chosen = of.bars[view.hover >= 0 ? view.hover : view.chosen];
   const kin = chosen ? new Set([...chosen.needs, ...of.bars.filter((bar) => bar.needs.includes(chosen.number) || bar.task === chosen.number).map((bar) => bar.number)]) : new Set();
   context.font = "11px system-ui, sans-serif";
+  let named = -NAME;
   for (const bar of barRows(of).slice(first, stop)) {
     const number = bar.number, y = bar.row * view.row - top;
     if (chosen && (chosen.number === number || kin.has(number))) {
@@ -150,7 +153,10 @@ function drawBars(canvas, box, view, lives) {
       context.globalAlpha = 1;
     }
     drawBar(context, bar, lives[number], x, y, view.row, colours[bar.type]);
-    if (view.row >= 15) label(context, bar, x, y, view.row, width, colours);
+    if (y + top - named >= NAME && width > 500) {
+      label(context, bar, x, y, view.row, width, colours);
+      named = y + top;
+    }
   }
   if (chosen) drawKin(context, of, chosen, x, view.row, top, colours.accent);
   context.fillStyle = colours.accent;
@@ -189,7 +195,7 @@ function drawBar(context, bar, life, x, y, row, fillStyle) {
 }
 
 function label(context, bar, x, y, row, width, colours) {
-  const text = episodeName(bar);
+  const name = episodeName(bar), text = name.length > 34 ? `${name.slice(0, 33)}…` : name;
   const from = x(Math.max(0, bar.opened - 1));
   const wide = context.measureText(text).width;
   context.fillStyle = colours.ink;
@@ -225,7 +231,7 @@ function episodeDetail(of, it, bar) {
       h("td", {}, h("span", { class: `level level-${level}` }, levelName(level))), h("td", { class: "num" }, many(count, "item")), h("td", { class: "num" }, `${n0(tokens)} tokens`));
   });
   const fate = rows.length
-    ? h("table", { class: "fate" }, h("caption", {}, it.name === "recorded" ? "What was taken of it" : `What ${it.name} took of it`), h("tbody", {}, rows))
+    ? h("table", { class: "fate" }, h("caption", {}, it.name === "recorded" ? "What left the view of it" : `What left the view of it ${shown(it.name)}`), h("tbody", {}, rows))
     : h("p", { class: "small" }, fateInWords(it, life));
   return [
     h("h3", {}, h("i", { class: `dot ${bar.type}` }), episodeName(bar)),
@@ -239,7 +245,7 @@ function episodeDetail(of, it, bar) {
   ].filter(Boolean);
 }
 
-const subject = (it) => (it.name === "recorded" ? "" : `${it.name}: `);
+const subject = (it) => (it.name === "recorded" ? "" : `${shown(it.name)}: `);
 
 function fateInWords(it, life) {
   if (!it.changes) return "What was taken out was not recorded in this replay.";

@@ -121,14 +121,14 @@ function itemRow(of, now, row, chosen) {
 function bundleRow(bundle) {
   return h("div", { class: "row group", role: "option", "aria-expanded": String(bundle.open), "data-group": bundle.key },
     h("span", { class: "fold", "aria-hidden": "true" }, bundle.open ? "▾" : "▸"),
-    h("span", { class: "words faint" }, `${many(bundle.count, "episode")} in a row`),
+    h("span", { class: "words faint" }, `${many(bundle.count, "piece")} in a row`),
     h("span", { class: "tokens" }, n0(bundle.tokens)),
     h("span", { class: "state" }, "gone"));
 }
 
 function groupRow(of, group) {
   const bar = group.key[0] === "e" ? of.bars[Number(group.key.slice(1))] : null;
-  const name = bar ? episodeName(bar) : "Before the first episode";
+  const name = bar ? episodeName(bar) : "Before the first of them";
   const left = group.kept === group.count ? "all in view" : group.kept ? `${n0(group.keptTokens)} in view` : "gone";
   return h("div", { class: "row group", role: "option", "aria-expanded": String(!group.folded), "data-group": `${group.key}.${group.first}` },
     h("span", { class: "fold", "aria-hidden": "true" }, group.folded ? "▸" : "▾"),
@@ -162,7 +162,7 @@ function virtualList(render) {
     inner.replaceChildren(...rows.slice(first, stop).map((row, at) => styled(render(row), { top: `${(first + at) * ROW}px` })));
   };
   box.addEventListener("scroll", () => draw(false), { passive: true });
-  onResize(box, () => draw(true));
+  onWidth(box, () => draw(true));
   return {
     box,
     set(next) { rows = next; inner.style.height = `${rows.length * ROW}px`; draw(true); },

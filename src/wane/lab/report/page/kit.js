@@ -1,6 +1,8 @@
+// What the scripts of all pages share: elements, numbers, scales, tiles and tables.
+
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-const NS = "http://www.w3.org/2000/svg";
+const SVG = "http://www.w3.org/2000/svg";
 
 // Contents go in as text nodes and attributes alone, never as markup.
 function fill(node, attributes, children) {
@@ -13,7 +15,7 @@ function fill(node, attributes, children) {
   return node;
 }
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes, ...children) => fill(document.createElementNS(NS, tag), attributes, children);
+const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 // A strict policy for styles forbids style attributes; setting properties from a script is allowed.
 function styled(node, styles) {
   for (const [key, value] of Object.entries(styles)) node.style.setProperty(key, value);
@@ -37,10 +39,7 @@ function ticks(low, high, count) {
   for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) values.push(value);
   return values;
 }
-const line = (values, x, y) => values.map((value, at) => `${at ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("");
-const area = (values, x, y) => `${line(values, x, y)}L${x(values.length - 1).toFixed(1)} ${y(0).toFixed(1)}L${x(0).toFixed(1)} ${y(0).toFixed(1)}Z`;
-
-// Draws again when the width changes; colours come from the style sheet, so a change of theme needs no drawing.
+// Draws when the width changes. Colours come from the style sheet; only a canvas needs drawing when they change.
 function onWidth(node, draw) {
   let width = 0;
   new ResizeObserver(() => {
@@ -113,23 +112,3 @@ function patterns(id) {
     pattern("f", 6, ground("f", 6), lines("M-1 -1L7 7M-1 5L1 7M5 -1L7 1", 1.6)),
     pattern("gone", 5, svg("path", { d: "M-1 6L6 -1M-1 1L1 -1M4 6L6 4", stroke: "var(--history-line)", "stroke-width": 1 })));
 }
-
-const THEMES = ["auto", "light", "dark"];
-function theme(name) {
-  document.documentElement.dataset.theme = THEMES.includes(name) ? name : "auto";
-  byId("theme").textContent = `Theme: ${document.documentElement.dataset.theme}`;
-}
-function remembered(value) {
-  try {
-    if (value !== undefined) localStorage.setItem("wane-theme", value);
-    return localStorage.getItem("wane-theme");
-  } catch {
-    return null;
-  }
-}
-byId("theme").addEventListener("click", () => {
-  const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
-  remembered(next);
-  theme(next);
-});
-theme(remembered() || "auto");

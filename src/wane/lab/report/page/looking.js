@@ -1,7 +1,7 @@
 // What is looked at, and the session and run that it is of.
 
 // Beside a recorded session, what was simulated is named by what it stands for.
-const DISPLAY = { recorded: "as recorded", ...(data.report === "view" ? { cwl: "with Wane", none: "nothing evicted" } : {}) };
+const DISPLAY = { recorded: "as recorded", ...(data.report === "view" ? { cwl: "with Wane", none: "nothing evicted" } : { cwl: "Wane" }) };
 const shown = (name) => DISPLAY[name] || name;
 
 // With many strategies, the lines of these are shown at first.
@@ -19,6 +19,18 @@ function session() {
   if (!it || !it.bars) return plain;
   it.outlined ||= Object.assign(Object.create(plain), { bars: it.bars, owner: it.owner });
   return it.outlined;
+}
+// Switches between what was recorded and what Wane would have shown.
+function runSwitch() {
+  const group = h("span", {});
+  const fill = () => {
+    const names = session().runs.map((it) => it.name);
+    group.hidden = names.length < 2;
+    group.replaceChildren(seg("Shown", names.map((name) => [name, shown(name)]), run().name, (name) => go({ run: names.indexOf(name) })));
+  };
+  app.listeners.push((change) => { if ("session" in change || "run" in change) fill(); });
+  fill();
+  return group;
 }
 const callCount = () => session().first.length;
 

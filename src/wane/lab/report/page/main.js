@@ -1,21 +1,49 @@
 // Puts the page together, and keeps its address in step with what is looked at.
 
 function heading() {
-  const intro = h("section", { class: "intro" }, h("h1", {}, data.title));
-  const facts = h("dl", { class: "facts" });
-  const fillFacts = () => facts.replaceChildren(...[...data.facts, ...((session() && session().facts) || [])].map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
-  const said = h("div", { class: "headline", hidden: true });
-  const fillHeadline = () => {
-    const headline = session() && session().headline;
-    said.hidden = !headline;
-    if (headline) said.replaceChildren(h("p", { class: "outcome" }, headline.text), h("p", { class: "small" }, headline.detail));
+  const head = h("div", { class: "head" }, h("h1", {}, data.title));
+  main.append(head);
+  if (data.report === "view") {
+    head.append(h("p", { class: "lead" }, "What this session cost, what it costs with Wane, and what would have been missing."));
+    figures();
+  } else {
+    if (data.verdict) head.append(h("p", { class: "outcome" }, `${data.verdict}.`));
+    for (const line of data.tight || []) head.append(h("p", { class: "note" }, line));
+  }
+  if (data.left_out.length) head.append(h("p", { class: "note" }, `The page is full: ${many(data.left_out.length, "session")} stand in the figures alone.`));
+}
+
+// Three figures of the session that is looked at, each with how it was computed.
+function figures() {
+  const tiles = h("div", { class: "tiles", role: "group", "aria-label": "In three figures" });
+  const fill = () => {
+    const it = session();
+    tiles.hidden = !(it && it.tiles);
+    if (!tiles.hidden) tiles.replaceChildren(...it.tiles.flatMap((made, at) => tile({
+      id: `tile-${at}`,
+      what: made.what,
+      value: [made.value, made.beside && [" ", h("small", {}, made.beside)]],
+      then: made.then,
+      bound: made.bound,
+      how: [made.lines.length > 0 && account(made.lines, made.what), made.notes.map((note) => h("p", { class: "small" }, note))],
+    })));
   };
-  fillFacts();
-  fillHeadline();
-  app.listeners.push((change) => { if ("session" in change) { fillFacts(); fillHeadline(); } });
-  intro.append(said, facts);
-  if (data.left_out.length) intro.append(h("p", { class: "note" }, `The page is full: ${many(data.left_out.length, "session")} stand in the figures alone.`));
-  main.append(intro);
+  fill();
+  app.listeners.push((change) => { if ("session" in change) fill(); });
+  main.append(tiles);
+}
+
+function factsOf(facts) {
+  const list = h("dl", { class: "facts" });
+  const fill = () => list.replaceChildren(...facts().map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
+  fill();
+  app.listeners.push((change) => { if ("session" in change) fill(); });
+  return list;
+}
+
+function about() {
+  const body = section("about", data.report === "view" ? "About this session" : "What was compared");
+  body.append(factsOf(() => [...data.facts, ...((session() && session().facts) || [])]));
 }
 
 function chooser() {
@@ -26,9 +54,9 @@ function chooser() {
   };
   const box = h("div", { class: "chooser" });
   const which = pick("Session", "session", sessions.map((it) => (it.title && it.title !== it.name ? `${it.name}: ${it.title}`.slice(0, 90) : it.name)), (value) => go({ session: value, run: app.run, call: 0 }));
-  const how = pick(data.report === "view" ? "Shown" : "Strategy", "strategy", session().runs.map((it) => shown(it.name)), (value) => go({ run: value }));
+  const how = pick("Strategy", "strategy", session().runs.map((it) => shown(it.name)), (value) => go({ run: value }));
   if (sessions.length > 1) box.append(which.label);
-  if (session().runs.length > 1) box.append(how.label);
+  if (data.report !== "view" && session().runs.length > 1) box.append(how.label);
   app.listeners.push(() => { which.select.value = String(app.session); how.select.value = String(app.run); });
   if (box.children.length) main.append(box);
 }
@@ -45,11 +73,13 @@ function fromAddress() {
 
 function start() {
   const some = data.sessions.length > 0 && data.sessions[0].first.length > 0;
-  // A recorded session is shown as recorded, unless nothing left its view.
-  const telling = data.report === "view" ? (it) => it.changes?.length : (it) => it.name === "cwl";
-  if (some) app.run = Math.max(0, session().runs.findIndex(telling));
+  // Shown first is what Wane does; where it did nothing, what was recorded.
+  if (some) app.run = Math.max(0, session().runs.findIndex((it) => it.name === "cwl" && (data.report !== "view" || it.changes?.length)));
   heading();
-  if (data.report === "comparison") strategyTable();
+  if (data.report === "comparison") {
+    comparedPlot();
+    strategyTable();
+  }
   if (data.report === "sweep") sweepSection();
   if (some) {
     chooser();
@@ -57,6 +87,7 @@ function start() {
     episodesSection();
     scrubberSection();
   } else if (data.report === "view") main.append(h("p", { class: "note" }, "No model was called in this session, so that there is nothing to draw."));
+  if (data.report !== "view" || some) about();
   startTheme();
   if (some) {
     const change = fromAddress();

@@ -158,3 +158,5 @@ const notes = [];
 if (data.undated) notes.push(`${many(data.undated, "call")} without a time count on the day when their file was last written.`);
 if (data.unread) notes.push(`${many(data.unread, "file")} could not be read.`);
 if (notes.length) byId("shares").append(h("p", { class: "small" }, notes.join(" ")));
+
+startTheme();

@@ -1,17 +1,5 @@
 // Scales, axes and lines that the pictures share.
 
-function ticks(low, high, count) {
-  const span = high - low || 1;
-  const raw = span / Math.max(1, count);
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((value) => value >= raw);
-  const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(value);
-  return found;
-}
-
-const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
-
 // Values that differ by factors, at equal distances for equal factors.
 function logarithmic(low, high, from, to) {
   const linear = scale(Math.log(low), Math.log(high), from, to);
@@ -58,11 +46,6 @@ function path(values, x, y) {
     }
   }
   return points.length ? `M${points.join("L")}` : "";
-}
-
-function styled(node, styles) {
-  for (const [key, value] of Object.entries(styles)) node.style.setProperty(key, value);
-  return node;
 }
 
 // A canvas as sharp as the screen; the drawing is in CSS pixels.

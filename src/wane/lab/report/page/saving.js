@@ -39,6 +39,6 @@ function savers(picture, name) {
     image.src = drawn();
   };
   return h("span", { class: "savers" },
-    h("button", { type: "button", class: "quiet", "data-save": "svg", onclick: () => save(drawn(), `${file}.svg`) }, "Save as SVG"),
-    h("button", { type: "button", class: "quiet", "data-save": "png", onclick: pixels }, "PNG"));
+    h("button", { type: "button", class: "pill", "data-save": "svg", onclick: () => save(drawn(), `${file}.svg`) }, "Save as SVG"),
+    h("button", { type: "button", class: "pill", "data-save": "png", onclick: pixels }, "PNG"));
 }

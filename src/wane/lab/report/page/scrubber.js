@@ -45,7 +45,7 @@ function scrubberSection() {
     if ("session" in change) local.picked = false;
     update();
   });
-  onResize(ui.mapBox, () => { paintMap(); drawSpark(ui.spark, run()); });
+  onWidth(ui.mapBox, () => { paintMap(); drawSpark(ui.spark, run()); });
   onColours(paintMap);
   update();
 }

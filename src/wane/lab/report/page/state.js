@@ -87,10 +87,10 @@ function episodeName(bar) {
   if (bar.name) return `‘${bar.name}’${bar.abandoned ? " (abandoned)" : ""}`;
   const from = Math.max(1, bar.opened), to = Math.max(from, bar.closed < 0 ? callCount() : bar.closed);
   const calls = from === to ? `call ${n0(from)}` : `calls ${n0(from)} to ${n0(to)}`;
-  return `${{ work: "work", act: "act" }[bar.type] || "exploration"} at ${calls}`;
+  return `${{ work: "steps", act: "work" }[bar.type] || "reading"} at ${calls}`;
 }
 const levelName = (level) => ({ remove: "removed" })[data.levels[level]] || data.levels[level];
-const episodeType = (bar) => ({ act: "act", expl: "exploration", task: "task", work: "outside episodes" })[bar.type];
+const episodeType = (bar) => ({ act: "work", expl: "reading", task: "task", work: "neither reading nor work" })[bar.type];
 
 function reason(of, it, now, index) {
   const entry = (it.changes || [])[now.change[index]];
@@ -104,7 +104,7 @@ function reason(of, it, now, index) {
   if (how === "episode" && taken) {
     const bar = of.bars[taken.number];
     const level = data.levels[taken.level];
-    const name = bar ? `with ${bar.type === "work" ? "" : "the episode "}${episodeName(bar)}` : "by a pass";
+    const name = bar ? `with ${episodeName(bar)}` : "by a pass";
     if (level === "overflow") return `Taken ${name} ${when}, as one of the oldest calls of work that was not finished, ${size}.`;
     if (level === "description") return `The description went too, ${when}, ${size}.`;
     const deep = level === "remove" ? "with all that was left of it" : `level ${level}`;
@@ -116,7 +116,7 @@ function reason(of, it, now, index) {
     summary: `Replaced by a summary, with all around it, ${when}, ${size}.`,
     cleared: `Cleared ${when}, ${size}; a placeholder stands there.`,
     compressed: `Compressed ${when}, ${size}; a model's text stands there, or in a summary.`,
-    folded: `Folded ${when}, as its episode had ended.`,
+    folded: `Folded ${when}, as the work had ended.`,
     reasoning: `Left out ${when}: reasoning of earlier turns is not sent again.`,
     other: `Taken out by ${shown(it.name)} ${when}, ${size}.`,
   };

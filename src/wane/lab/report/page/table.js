@@ -1,4 +1,6 @@
-// The table of strategies: sortable, best values marked, columns explained.
+// The table of strategies: sortable, best values marked, columns explained; five columns, or all.
+
+const FEW = ["total_usd", "recall", "grounding", "turns", "breaks"];
 
 function strategyTable() {
   const body = section(
@@ -8,15 +10,13 @@ function strategyTable() {
       "otherwise is not known, only what it would have missed.",
   );
   const rows = data.strategies;
-  if (data.verdict) body.append(h("p", { class: "outcome" }, `${data.verdict}.`));
-  for (const line of data.tight) body.append(h("p", {}, line));
   const columns = data.columns.filter((column) => rows.some((row) => row.values[column.key]) || column.key === "over");
   const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Strategy"));
   const list = h("tbody");
   let sorted = null;
   for (const column of columns) {
-    const button = h("button", { type: "button", title: column.help, onclick: () => sort(column) }, column.name);
-    head.append(h("th", { scope: "col", "data-key": column.key }, button));
+    const button = h("button", { type: "button", title: column.help, onclick: () => sort(column) }, column.title);
+    head.append(h("th", { scope: "col", "data-key": column.key, class: FEW.includes(column.key) ? null : "more" }, button));
   }
   const sort = (column) => {
     const falling = sorted === column.key ? -1 : 1;
@@ -32,7 +32,8 @@ function strategyTable() {
     row.node = strategyRow(row, columns);
     list.append(row.node);
   }
-  const table = h("table", { class: "figures" }, h("thead", {}, head), list);
+  const table = h("table", { class: "figures few" }, h("thead", {}, head), list);
+  body.append(seg("Columns", [["few", "Main figures"], ["all", "All figures"]], "few", (value) => table.classList.toggle("few", value === "few")));
   body.append(h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Strategies, scrollable" }, table));
   const marked = rows.some((row) => (row.best || []).length);
   const best = h("span", {}, h("b", { class: "best" }, "Best values"), " are marked, among strategies whose requests were within the budget on average.");
@@ -40,22 +41,23 @@ function strategyTable() {
   body.append(h("p", { class: "small" }, marked ? best : none));
   body.append(
     h("details", {}, h("summary", {}, "What the columns mean"),
-      h("dl", { class: "glossary" }, columns.map((column) => [h("dt", {}, column.name), h("dd", {}, column.help)]))),
+      h("dl", { class: "glossary" }, columns.map((column) => [h("dt", {}, column.title), h("dd", {}, column.help)]))),
   );
   body.append(
     h("details", {}, h("summary", {}, "What the strategies do"),
-      h("dl", { class: "glossary" }, rows.map((row) => [h("dt", {}, row.name), h("dd", {}, row.what)]))),
+      h("dl", { class: "glossary" }, rows.map((row) => [h("dt", {}, shown(row.name)), h("dd", {}, row.what)]))),
   );
 }
 
 function strategyRow(row, columns) {
   const { stroke, dash } = look(row.name);
-  const name = h("th", { scope: "row", class: "name" }, swatch(stroke, dash), h("span", { title: row.what }, row.name));
+  const name = h("th", { scope: "row", class: "name" }, swatch(stroke, dash), h("span", { title: row.what }, shown(row.name)));
   return h("tr", { "data-strategy": row.name }, name, columns.map((column) => {
     const best = (row.best || []).includes(column.key);
     const over = column.key === "over" && row.over;
-    return h("td", { class: best ? "best" : over ? "over" : null }, cell(row, column),
-      best && h("span", { class: "hidden" }, " (best)"));
+    const classes = [best ? "best" : over ? "over" : "", FEW.includes(column.key) ? "" : "more"].filter(Boolean).join(" ");
+    return h("td", { class: classes || null }, cell(row, column),
+      best && h("span", { class: "away" }, " (best)"));
   }));
 }
 

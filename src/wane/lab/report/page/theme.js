@@ -1,10 +1,17 @@
 // Light, dark, or as the system has it; paper is light.
 
+// What is drawn on a canvas is drawn again when the colours change; the rest takes them from the style sheet.
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+const repaints = [];
+const onColours = (draw) => repaints.push(draw);
+const repaint = () => repaints.forEach((draw) => draw());
+prefersDark.addEventListener("change", repaint);
+
 const THEMES = ["auto", "light", "dark"];
 
 function theme(name) {
   document.documentElement.dataset.theme = THEMES.includes(name) ? name : "auto";
-  document.getElementById("theme").textContent = `Theme: ${document.documentElement.dataset.theme}`;
+  byId("theme").textContent = `Theme: ${document.documentElement.dataset.theme}`;
   repaint();
 }
 
@@ -28,7 +35,7 @@ function remembered(key, value) {
 
 // Last, when there is something to paint. The address may name a theme.
 function startTheme() {
-  document.getElementById("theme").addEventListener("click", () => {
+  byId("theme").addEventListener("click", () => {
     const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
     remembered("wane-theme", next);
     theme(next);

@@ -7,10 +7,8 @@ function viewsSection() {
   const lone = data.report === "view";
   const body = section(
     "views",
-    "Window size over calls",
-    lone
-      ? "What each request held, in tokens. The rows below mark where something was taken out of the view."
-      : "What each request held, in tokens. The rows below mark where a strategy took something out of its view.",
+    "How full the window was",
+    "What each request held, in tokens. The rows below mark where something was taken out of the view.",
   );
   const hidden = hiddenAtFirst(session().runs.map((it) => it.name));
   let zoomed = true;
@@ -69,7 +67,7 @@ function viewsSection() {
     if (budget && runs.length > 1 && largest > 1.6 * budget && !lone) {
       zoomed = true;
       const options = [["budget", "Near the budget"], ["all", "All"]];
-      tools.append(segmented("Scale", options, "budget", (value) => { zoomed = value === "budget"; draw(); }));
+      tools.append(seg("Scale", options, "budget", (value) => { zoomed = value === "budget"; draw(); }));
     } else zoomed = false;
     tools.append(savers(() => chart.node, `${session().name}-window`));
     legend.replaceChildren();
@@ -78,7 +76,7 @@ function viewsSection() {
     draw();
   };
   app.listeners.push((change) => ("session" in change ? rebuild() : "run" in change ? draw() : mark()));
-  onResize(box, draw);
+  onWidth(box, draw);
   rebuild();
 }
 
@@ -111,6 +109,7 @@ function drawViews(width, hidden, zoomed) {
   const clip = svg("clipPath", { id: "plot-clip" }, svg("rect", { x: MARGIN.left, y: MARGIN.top - 2, width: Math.max(1, width - MARGIN.left), height: plot + 3 }));
   node.append(svg("defs", {}, clip), grid(y, top, width), axis(x, width, height - 6));
   const lines = svg("g", { "clip-path": "url(#plot-clip)", class: callCount() > width ? "dense" : null }, [...runs].sort((a, b) => (a === run()) - (b === run())).map((it) => line(it, x, y)));
+  if (data.report === "view") lines.prepend(...runs.filter((it) => it.name === "recorded").map((it) => area(it, x, y, bottom)));
   node.append(lines);
   if (budget) node.append(budgetLine(y(budget), width, budget));
   rugs.forEach((it, row) => node.append(rug(it, x, bottom + 10 + row * RUG)));
@@ -150,6 +149,12 @@ function line(it, x, y) {
   const node = svg("path", { d: path(it.sizes, x, y), class: "series", "stroke-dasharray": dash || null, "data-strategy": it.name });
   if (it === run()) node.classList.add("looked-at");
   return styled(node, { stroke });
+}
+
+// What was recorded is an area, so that it can be told from a line without colour.
+function area(it, x, y, bottom) {
+  const edge = path(it.sizes, x, y);
+  return svg("path", { d: edge && `${edge}L${x(it.sizes.length - 1).toFixed(1)} ${bottom}L${x(0).toFixed(1)} ${bottom}Z`, class: "recordedarea" });
 }
 
 function budgetLine(y, width, budget) {

@@ -1,7 +1,7 @@
 // Puts the page together.
 
 function heading() {
-  main.append(h("section", { class: "intro" }, h("h1", {}, data.title), h("dl", { class: "facts" }, data.facts.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value)))),
+  main.append(h("section", { class: "head" }, h("h1", {}, data.title), h("dl", { class: "facts" }, data.facts.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value)))),
     data.remarks.length > 0 && h("div", { class: "note" }, h("p", {}, "What is incomplete or was passed over:"), h("ul", {}, data.remarks.map((line) => h("li", {}, line))))));
 }
 

@@ -6,7 +6,7 @@ function plotBox(body, draw) {
   const box = h("div", { class: "plot" });
   body.append(h("div", { class: "plotbox" }, box));
   const again = () => { if (box.clientWidth) box.replaceChildren(draw(box.clientWidth)); };
-  onResize(box, again);
+  onWidth(box, again);
   again();
 }
 
@@ -41,7 +41,7 @@ function drawScores(width) {
   const values = rows.flatMap((row) => [row.score, ...(row.ci95 || []), ...(row.ci95_by_run || []), ...(published(row) ? [published(row)[row.protocol]] : [])]);
   const [low, high] = inside([Math.min(...values) - 0.03, Math.max(...values) + 0.03]);
   const x = scale(low, high, left, width - right), node = picture(width, bottom + 26, "Scores with intervals");
-  across(node, ticks(low, high, Math.max(4, width / 110)), x, top, bottom, (value) => `${trim(100 * value)}%`);
+  across(node, ticks(low, high, Math.max(4, width / 110)), x, top, bottom, (value) => `${round1(100 * value)}%`);
   rows.forEach((row, at) => {
     const { stroke } = drawn(row), y = top + LINE * at + 30, paper = published(row);
     node.append(svg("text", { x: left, y: y - 14, class: "armname" }, named(row)));
@@ -73,7 +73,7 @@ function drawDifferences(width, rows) {
   const left = 8, right = 20, top = 8, bottom = top + LINE * rows.length;
   const far = 1.08 * Math.max(...rows.flatMap((row) => [...row.difference.ci95.map(Math.abs), row.difference.margin]));
   const x = scale(-far, far, left, width - right), node = picture(width, bottom + 26, "Differences with intervals");
-  across(node, ticks(-far, far, Math.max(4, width / 110)), x, top, bottom, (value) => (Math.abs(value) < 1e-9 ? "0" : `${value < 0 ? "−" : "+"}${trim(Math.abs(100 * value))}`));
+  across(node, ticks(-far, far, Math.max(4, width / 110)), x, top, bottom, (value) => (Math.abs(value) < 1e-9 ? "0" : `${value < 0 ? "−" : "+"}${round1(Math.abs(100 * value))}`));
   rows.forEach((row, at) => {
     const it = row.difference, { stroke } = drawn(row), y = top + LINE * at + 30;
     node.append(svg("rect", { x: x(-it.margin), width: x(it.margin) - x(-it.margin), y: y - 10, height: 20, class: "margin" }));

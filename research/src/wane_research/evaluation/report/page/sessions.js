@@ -33,7 +33,7 @@ function drawPositions(width, rows) {
   const values = rows.flatMap((row) => row.windows.flatMap((it) => [it.score, it.other ?? it.score]));
   const [low, high] = inside([Math.min(...values) - 0.05, Math.max(...values) + 0.05]);
   const x = scale(1, last, left, width - right), y = scale(low, high, height - bottom, top), node = picture(width, height, "Score by position");
-  frame(node, place, x, ticks(1, last, width / 90), y, ticks(low, high, 5), { x: n0, y: (value) => `${trim(100 * value)}%`, below: "position in the session", above: "score" });
+  frame(node, place, x, ticks(1, last, width / 90), y, ticks(low, high, 5), { x: n0, y: (value) => `${round1(100 * value)}%`, below: "position in the session", above: "score" });
   for (const row of rows) {
     const { stroke } = drawn(row), middle = (it) => x((it.first + it.last) / 2);
     if (row.windows.every((it) => it.other !== null)) node.append(styled(svg("path", { d: joined(row.windows.map((it) => [middle(it), y(it.other)])), class: "series other", "stroke-dasharray": DASHES[1] }), { stroke }));
@@ -72,7 +72,7 @@ function budgetSection() {
   const body = section("budgets", "Cost and score against the budget", "A line for each strategy and protocol; level lines are arms without a budget.");
   const panels = h("div", { class: "panels" });
   body.append(panels);
-  for (const [label, value, text] of [["score", (row) => row.score, (it) => `${trim(100 * it)}%`], ["dollars a run", (row) => row.cost_per_run_usd, (it) => `$${trim(it)}`]]) {
+  for (const [label, value, text] of [["score", (row) => row.score, (it) => `${round1(100 * it)}%`], ["dollars a run", (row) => row.cost_per_run_usd, (it) => `$${round1(it)}`]]) {
     if (!rows.some((row) => value(row) !== null)) continue;
     const panel = h("div");
     panels.append(panel);

@@ -44,7 +44,7 @@ function paperTable() {
 function runsTable() {
   const body = section("runs", "Runs", "What each run was told before its first trial.");
   const head = h("tr", {}, ["Arm", "Runs", "Begun", "Orders", "Margin", "Versions"].map((name, at) => h("th", { scope: "col", class: at ? null : "name" }, name)));
-  const told = (run) => [named(run.arm), `±${trim(100 * run.margin)}`, Object.entries(run.versions).map((pair) => pair.join(" ")).join(", ") || "–"];
+  const told = (run) => [named(run.arm), `±${round1(100 * run.margin)}`, Object.entries(run.versions).map((pair) => pair.join(" ")).join(", ") || "–"];
   const alike = new Map();
   for (const run of data.runs) alike.set(told(run).join("\n"), [...(alike.get(told(run).join("\n")) || []), run]);
   const list = [...alike.values()].map((runs) => {

@@ -1,0 +1,179 @@
+"""What a session comes to, in three figures: its cost with and without Wane, what stayed in view, the user's messages.
+
+Each figure comes with how it was computed, line by line. The sentence of `wane.lab.report.headline` says the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from wane.lab.counting import Material
+from wane.lab.loss import Index, LossTotals
+from wane.lab.replaying.managed import money_of
+from wane.lab.replaying.recorded import RecordedViews
+from wane.lab.replaying.replay import Pricing
+from wane.lab.report.headline import Simulated, recorded_loss
+from wane.lab.verdict import NOTABLE, Baselines, amounts, capital, prices_used, savings
+from wane.money import dollars, share
+from wane.strategies.base import Slot
+
+UNKNOWN: Final = "not known"
+
+Line = tuple[str, str, bool]
+"""A label, its figure, and whether it is the sum of the lines above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure.
+
+    Attributes:
+        what: what it is.
+        value: the figure.
+        beside: what follows it in small letters; may be empty.
+        then: what follows from it.
+        bound: what it holds for.
+        lines: how it was computed.
+        notes: sentences below these lines.
+    """
+
+    what: str
+    value: str
+    beside: str
+    then: str
+    bound: str
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+
+def tiles_of(material: Material, simulated: Simulated) -> tuple[Tile, Tile, Tile]:
+    """Return the three figures of a session, with Wane as it was simulated or, if it was at work, as recorded."""
+    if material.session.managed:
+        loss = recorded_loss(material)
+        return _managed_cost(material, simulated.pricing), _in_view(loss), _messages(loss, None)
+    loss = simulated.replay.totals.loss
+    return _cost(material, simulated), _in_view(loss), _messages(loss, material)
+
+
+def _cost(material: Material, simulated: Simulated) -> Tile:
+    what = "Cost, without and with Wane"
+    baselines, totals = Baselines.of(material, simulated.pricing, simulated.baseline), simulated.replay.totals
+    notes = (f"{capital(baselines.describe())}.", f"Prices of {prices_used([(material.session, simulated.pricing)])}.")
+    at_budget = f"at {simulated.replay.budget:,} tokens"
+    before = baselines.lowest()
+    if not totals.passes:
+        account = baselines.recorded.account
+        fits = f"The session fits: nothing leaves the view {at_budget}."
+        if not account.priced:
+            return Tile(what, UNKNOWN, "", "", fits, (), notes)
+        value = f"{'' if account.complete else '≥ '}{dollars(account.at_least)}"
+        return Tile(what, value, "", "the same with Wane", fits, (), notes)
+    again: tuple[Line, ...] = ()
+    if totals.reread_cost:
+        again = (("fetching again, a part of it", dollars(totals.reread_cost), False),)
+    if before is None:
+        alone: tuple[Line, ...] = (("with Wane, simulated", dollars(totals.full_cost), False), *again)
+        unknown = "With Wane; the cost without it is not known."
+        return Tile(what, dollars(totals.full_cost), "", "", unknown, alone, notes)
+    low, high = before.with_wane(totals)
+    worst, best = before.saving(totals)
+    with_wane, _, up_to = amounts(low, high).partition(" to ")
+    lines: list[Line] = [(before.label, dollars(before.cost), False)]
+    if before.missed:
+        lines.append(("of it for cache misses that no strategy causes", dollars(before.missed), False))
+    lines += [("with Wane, simulated, with fetching again", dollars(low), False), *again]
+    if before.missed:
+        lines.append(("with Wane, had it met these cache misses as well", dollars(high), False))
+    then = savings(worst, best, bound=before.bound)
+    if best <= 1 - NOTABLE:
+        then = "no saving" if not before.bound else "no saving can be shown"
+    over = "" if before.share == 1 else f", over {share(min(before.share, 0.999))} of the calls"
+    return Tile(
+        what,
+        f"{'≥ ' if before.bound else ''}{dollars(before.cost)} → {with_wane}",
+        up_to and f"to {up_to}",
+        then,
+        f"{capital(before.label)}; with Wane {at_budget}, simulated{over}.",
+        tuple(lines),
+        notes,
+    )
+
+
+def _managed_cost(material: Material, pricing: Pricing) -> Tile:
+    what = "Cost, without and with Wane"
+    money = money_of(material, pricing)
+    account = money.account
+    passes = len(material.session.evictions)
+    ran = f"Wane set something aside {'once' if passes == 1 else f'{passes:,} times'}."
+    if not account.priced:
+        return Tile(what, UNKNOWN, "", "", f"No call with a known price was recorded. {ran}", ())
+    marks, saved = round(money.marks_cost, 2), round(money.eviction_saved, 2)
+    net = saved - marks
+    bound = "" if account.complete else "≥ "
+    lines: tuple[Line, ...] = (
+        ("spent, as recorded", dollars(account.at_least), False),
+        ("marks, recalled content and Wane's tools cost", dollars(marks), False),
+        ("eviction saved", dollars(saved), False),
+        ("without Wane, estimated", dollars(account.at_least + net), True),
+    )
+    change = f"{dollars(abs(net))} {'less' if net >= 0 else 'more'}" if net else "the same"
+    value = f"{dollars(account.at_least + net)} → {bound}{dollars(account.at_least)}"
+    return Tile(what, value, "", change, f"Estimated from the recorded calls. {ran}", lines)
+
+
+def _in_view(loss: LossTotals) -> Tile:
+    what = "Of what was needed later, still in view"
+    note = "What counts are names, such as files and identifiers, that calls used and that had come up before."
+    if not loss.uses:
+        return Tile(what, "none", "", "nothing was needed", "No later call used a name from before.", (), (note,))
+    low, high = share(loss.reference_recall), share(loss.reference_recall_at_best)
+    missing, fetches = loss.uses - loss.in_view, loss.reread.results
+    bound = "All of it was there."
+    if missing:
+        bound = f"The other {missing:,} had left"
+        bound += (
+            f": fetched again {fetches:,} {'time' if fetches == 1 else 'times'}, counted in the cost."
+            if fetches
+            else "."
+        )
+    lines: list[Line] = [
+        ("earlier names that calls used", f"{loss.uses:,}", False),
+        ("of them in view", f"{loss.in_view:,}", False),
+        ("results fetched again for the others", f"{fetches:,}", False),
+    ]
+    if loss.edits:
+        lines.append(("edits with the file's latest read in view", f"{loss.grounded:,} of {loss.edits:,}", False))
+    beside = "" if low == high else f"to {high}"
+    return Tile(what, low, beside, f"{loss.in_view:,} of {loss.uses:,} times", bound, tuple(lines), (note,))
+
+
+def _messages(loss: LossTotals, recorded: Material | None) -> Tile:
+    """Return the user's messages with Wane, and beside them those that were kept as recorded."""
+    what = "Your messages, word for word"
+    turns = loss.user_turns
+    if not turns:
+        return Tile(what, "0", "", "none to keep", "Nobody wrote anything in this session.", ())
+    kept = turns - loss.user_turns_lost
+    bound = ""
+    lines: list[Line] = [("your messages", f"{turns:,}", False), ("kept by Wane to the end", f"{kept:,}", False)]
+    if recorded is not None:
+        held, compactions = _held_at_last(recorded), len(recorded.session.compactions)
+        lines.append(("held by the last call as recorded", f"{held:,}", False))
+        bound = f"As recorded, the last call held {held:,}"
+        if compactions and held < turns:
+            others = "the others" if held else "them"
+            bound += f"; {'a summary' if compactions == 1 else f'{compactions:,} summaries'} had replaced {others}"
+        bound += "."
+    return Tile(what, f"{kept:,}", f"of {turns:,}", "kept by Wane", bound, tuple(lines))
+
+
+def _held_at_last(material: Material) -> int:
+    """Return how many of the user's messages the last call of the recording held."""
+    session = material.session
+    views = RecordedViews(session, material.kinds)
+    view: list[Slot] = []
+    for call in session.calls:
+        view = views.of(call)
+    users = set(Index(session, [item.tokens for item in material.items]).users)
+    return sum(1 for slot in view if isinstance(slot, int) and slot in users)
