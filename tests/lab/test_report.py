@@ -337,7 +337,8 @@ def test_a_journal_tells_its_passes_by_level(run: Run, tmp_path: Path) -> None:
     assert (outcome.code, outcome.out) == (0, f"{file}\n")
     data = Page(file).data
     headline = data["sessions"][0]["headline"]
-    assert outcome.err == f"wane: {headline['text']}\nwane: {headline['detail']}\n"
+    told = f"wane: {headline['text']}\nwane: {headline['detail']}\n"
+    assert outcome.err == f"{told}wane: budget auto: 80,000 tokens, the default\n"
     made, other = data["sessions"][0]["runs"]
     assert (made["name"], other["name"]) == ("recorded", "none"), "what it would have cost without"
     assert [page_change["call"] for page_change in made["changes"]] == [2]
