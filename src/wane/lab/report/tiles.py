@@ -105,7 +105,7 @@ def _managed_cost(material: Material, pricing: Pricing) -> Tile:
     money = money_of(material, pricing)
     account = money.account
     passes = len(material.session.evictions)
-    ran = f"Wane set something aside {'once' if passes == 1 else f'{passes:,} times'}."
+    ran = f"Wane set something aside {_times(passes)}."
     if not account.priced:
         return Tile(what, UNKNOWN, "", "", f"No call with a known price was recorded. {ran}", ())
     marks, saved = round(money.marks_cost, 2), round(money.eviction_saved, 2)
@@ -163,7 +163,8 @@ def _messages(loss: LossTotals, recorded: Material | None) -> Tile:
         bound = f"As recorded, the last call held {held:,}"
         if compactions and held < turns:
             others = "the others" if held else "them"
-            bound += f"; {'a summary' if compactions == 1 else f'{compactions:,} summaries'} had replaced {others}"
+            summaries = "a summary" if compactions == 1 else f"{compactions:,} summaries"
+            bound += f"; {summaries} had replaced {others}"
         bound += "."
     return Tile(what, f"{kept:,}", f"of {turns:,}", "kept by Wane", bound, tuple(lines))
 
@@ -177,3 +178,7 @@ def _held_at_last(material: Material) -> int:
         view = views.of(call)
     users = set(Index(session, [item.tokens for item in material.items]).users)
     return sum(1 for slot in view if isinstance(slot, int) and slot in users)
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
