@@ -117,7 +117,9 @@ def _managed_cost(material: Material, pricing: Pricing) -> Tile:
         ("eviction saved", dollars(saved), False),
         ("without Wane, estimated", dollars(account.at_least + net), True),
     )
-    change = f"{dollars(abs(net))} {'less' if net >= 0 else 'more'}" if net else "the same"
+    change = "the same"
+    if net:
+        change = f"{dollars(abs(net))} {'less' if net > 0 else 'more'}"
     value = f"{dollars(account.at_least + net)} → {bound}{dollars(account.at_least)}"
     return Tile(what, value, "", change, f"Estimated from the recorded calls. {ran}", lines)
 
@@ -132,11 +134,7 @@ def _in_view(loss: LossTotals) -> Tile:
     bound = "All of it was there."
     if missing:
         bound = f"The other {missing:,} had left"
-        bound += (
-            f": fetched again {fetches:,} {'time' if fetches == 1 else 'times'}, counted in the cost."
-            if fetches
-            else "."
-        )
+        bound += f": fetched again {_times(fetches)}, counted in the cost." if fetches else "."
     lines: list[Line] = [
         ("earlier names that calls used", f"{loss.uses:,}", False),
         ("of them in view", f"{loss.in_view:,}", False),
