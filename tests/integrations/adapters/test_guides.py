@@ -107,6 +107,48 @@ def test_langchain(serve: Serve) -> None:
     assert server.requests[-1].system.startswith("Be brief.")
 
 
+def test_deep_agents(serve: Serve) -> None:
+    pytest.importorskip("deepagents", reason="needs the package deepagents")
+    server = serve(DONE)
+    (example,) = examples("deep-agents.md")
+    run(example)
+    assert marked(server) == [True]
+
+
+def test_crewai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"HOME": str(tmp_path), "CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false"}
+    for name, value in {**settings, "OPENAI_API_KEY": "k"}.items():
+        monkeypatch.setenv(name, value)
+    crewai = pytest.importorskip("crewai", reason="needs the package crewai")
+    from crewai.hooks import unregister_before_llm_call_hook
+    from crewai.tools import tool
+
+    def answer(request: Request) -> Reply:
+        # The example's agent has no tools; those of the tasks below read eleven times.
+        number = request.number
+        return Reply(calls=(Call("read", {"path": f"a{number}"}, f"r{number}"),)) if number % 12 else DONE
+
+    (example,) = examples("crewai.md")
+    with ScriptedServer(answer) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        names = run(example.replace("80k", "5k"))
+        try:
+            reads = tool("read")(adapters.read)
+            agent = crewai.Agent(role="Reader", goal="Read.", backstory="Good.", llm=names["agent"].llm, tools=[reads])
+            tasks = [crewai.Task(description=f"Mind §{n}.", expected_output="A name.", agent=agent) for n in range(2)]
+            result = crewai.Crew(agents=[agent], tasks=tasks).kickoff()
+        finally:
+            unregister_before_llm_call_hook(names["show_view"])
+    assert (str(names["result"]), str(result)) == ("Done.", "Done.")
+    assert not server.refusals
+    assert len(server.requests) == 25
+    assert all(request.tokens <= 5_000 for request in server.requests)
+    for last, first in ((12, "r1"), (24, "r13")):
+        assert first not in server.requests[last].results
+        assert f"Mind §{last // 12 - 1}." in str(server.requests[last].texts(Kind.USER))
+
+
 def test_openai_agents(serve: Serve) -> None:
     pytest.importorskip("agents", reason="needs the extra openai-agents")
     from agents import set_tracing_disabled

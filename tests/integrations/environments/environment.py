@@ -33,6 +33,7 @@ FRAMEWORKS = {
         "minisweagent": ["test_mini_swe_agent.py", "test_guides.py", "test_versions.py"],
         "litellm": ["test_litellm.py"],
     },
+    "dev-crewai": {"crewai": ["test_guides.py", "test_versions.py"]},
     "dev-openhands": {"openhands.sdk": ["test_openhands.py", "test_guides.py", "test_versions.py"]},
 }
 CONFLICTS = ("ResolutionImpossible", "conflicting dependencies", "unsatisfiable")
