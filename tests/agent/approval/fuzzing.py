@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
+import shutil
 import subprocess
 import sysconfig
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from wane.agent.approval.commands import parts_of_line
 from wane.agent.approval.grammar import UnreadableError, read_line
 from wane.agent.approval.reading import Reading, Surroundings, readings
 from wane.agent.repositories import RepositoryGuard, quiet_environment
+from wane.agent.sandbox.wall import Sandbox, supervisor_argv
 from wane.tools.usages import PROGRAMS, USAGES
 
 SHELLS: Final = ("dash", "bash")
@@ -178,14 +181,24 @@ class Range:
         verdicts = readings(script, self.surroundings)
         return all(verdicts[part] is not Reading.ASKS for part in parts_of_line(script))
 
-    def harm(self, line: str) -> Iterator[str]:
-        """Run a line in each shell, and yield what it did that it must not."""
+    def harm(self, line: str, sandbox: Sandbox | None = None) -> Iterator[str]:
+        """Run a line in each shell, and yield what it did that it must not.
+
+        Without a sandbox it runs as it is; with one, where a line runs that nobody allowed.
+        """
         for shell in SHELLS:
-            command = [shell, "-c", line]
+            command, environ = [shell, "-c", line], self.environ
+            if sandbox is not None:
+                temporary = self.folder.parent / "temporary"
+                shutil.rmtree(temporary, ignore_errors=True)
+                temporary.mkdir()
+                spec = sandbox.specification(shlex.join(command), self.environ, str(temporary))
+                command = supervisor_argv({**spec, "tied": False, "seconds": 5})
+                environ = sandbox.environment(self.environ, sandbox.temporary(temporary))
             try:
                 # In a session of its own: a line reaches neither the terminal nor the processes of the tests.
                 done = subprocess.run(
-                    command, cwd=self.project, env=self.environ, stdin=subprocess.DEVNULL, capture_output=True,
+                    command, cwd=self.project, env=environ, stdin=subprocess.DEVNULL, capture_output=True,
                     timeout=10, check=False, start_new_session=True,
                 )  # fmt: skip
             except subprocess.TimeoutExpired:

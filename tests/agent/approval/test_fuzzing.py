@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.agent.approval.fuzzing import SHELLS, TOKEN, Range, mutated, table_lines
 from tests.marks import wide
+from wane.agent.sandbox import wall
+from wane.agent.sandbox.wall import Kind, Sandbox
 
 pytestmark = [
     pytest.mark.full,
@@ -18,6 +21,7 @@ pytestmark = [
     pytest.mark.skipif(not all(map(shutil.which, SHELLS)), reason="needs dash and bash"),
 ]
 LINES = 1_500
+UNJUDGED = 150
 SHARES = 11
 """Parts of the lines of the table, of which every run takes one."""
 
@@ -54,6 +58,24 @@ def test_mutated_lines_that_read_do_no_more(seed: int, shooting: Range) -> None:
             harm = list(shooting.harm(line))
             assert not harm, (line, harm)
     assert reading > LINES // 20, "the lines are not harmless enough to show anything"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes of Linux")
+@pytest.mark.parametrize("seed", [20, *wide(*range(21, 31))])
+@pytest.mark.parametrize("kind", [Kind.BUBBLEWRAP, Kind.LANDLOCK])
+def test_the_sandbox_alone_holds_all_lines(kind: Kind, seed: int, shooting: Range) -> None:
+    none = Sandbox(Kind.NONE, Path(os.path.realpath(shooting.project)))
+    holding = [one for one in wall._candidates(none, os.environ) if one.kind is kind and not wall.probe(one)]
+    if not holding:
+        pytest.skip(f"{kind} does not hold on this machine")
+    randomness = random.Random(seed)
+    asking = 0
+    for _ in range(UNJUDGED):
+        line = mutated(randomness)
+        asking += not shooting.reads(line)
+        harm = [told for told in shooting.harm(line, holding[0]) if not told.endswith("it does not end")]
+        assert not harm, (line, harm)
+    assert asking > UNJUDGED // 2, "the lines are harmless without a sandbox, too"
 
 
 @pytest.mark.parametrize("share", [0, *wide(*range(1, SHARES))])
