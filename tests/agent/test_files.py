@@ -125,6 +125,32 @@ def test_repositories_keys_and_secrets_are_protected_wherever_they_are(
     assert (protected_pattern(path, folds_case=folds_case) is not None) == protected
 
 
+@pytest.mark.parametrize("with_ripgrep", [True, False])
+def test_secrets_are_not_read_listed_or_searched(tmp_path: Path, with_ripgrep: bool) -> None:
+    for name in (".env", "server.key", ".env.example", "plain.txt"):
+        (tmp_path / name).write_text("mark-of-a-secret\n" if "example" not in name else "mark-of-an-example\n")
+    (tmp_path / "plain.txt").write_text("mark-of-a-text\n")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "server.key")
+    search, listing = ("grep", "list_files") if with_ripgrep else ("search_files", "find_files")
+    refused, over_link, example, searched, within = use(
+        tmp_path,
+        [call("read_file", path=".env")],
+        [call("read_file", path="link.txt")],
+        [call("read_file", path=".env.example")],
+        [call(search, pattern="mark-of")],
+        [call(search, pattern="mark-of", path="server.key")],
+        with_ripgrep=with_ripgrep,
+    )
+    assert "run `cat .env`" in refused
+    assert "run `cat server.key`" in over_link
+    assert "mark-of-an-example" in example
+    assert "plain.txt" in searched
+    assert "mark-of-a-secret" not in f"{refused}{over_link}{searched}{within}"
+    (listed,) = use(tmp_path, [call(listing, **({} if with_ripgrep else {"pattern": "*"}))], with_ripgrep=with_ripgrep)
+    assert "plain.txt" in listed
+    assert "server.key" not in listed
+
+
 def test_protected_files_are_not_written(tmp_path: Path) -> None:
     (tmp_path / "sub" / ".git").mkdir(parents=True)
     (tmp_path / "alias").symlink_to(tmp_path / "sub" / ".git")

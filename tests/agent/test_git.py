@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,13 +13,16 @@ from pydantic_ai.profiles import ModelProfile
 from tests.agent.conftest import config, git
 from tests.agent.provider import APIS, DIRECT, serve
 from tests.agent.work import working
+from wane.agent.options import SandboxMode
+from wane.agent.sandbox.own_git import OwnGit
+from wane.agent.sandbox.wall import find_sandbox
 from wane.agent.session import AgentSession
 from wane.agent.tools.git import MAX_FILES, git_status
 from wane.testing import Call, Reply
 
 
-def status(directory: Path) -> str | None:
-    return asyncio.run(git_status(directory))
+def status(directory: Path, mode: SandboxMode = "reads") -> str | None:
+    return git_status(OwnGit(find_sandbox(directory, os.environ, mode), os.environ))
 
 
 def test_branch_changes_and_commits(repository: Path) -> None:
@@ -32,6 +36,45 @@ def test_branch_changes_and_commits(repository: Path) -> None:
     for number in range(50):
         (repository / f"f{number:02}.py").write_text("")
     assert f"… and {52 - MAX_FILES} more" in (status(repository) or "").splitlines()
+
+
+def test_the_status_is_the_same_in_a_sandbox_and_goes_by_the_users_own_settings(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / ".config" / "git").mkdir(parents=True)
+    (home / ".config" / "git" / "ignore").write_text("*.mine\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (repository / "x.mine").write_text("")
+    (repository / "y.other").write_text("")
+    assert "y.other" in (status(repository) or "")
+    assert "x.mine" not in (status(repository) or "")
+    assert status(repository) == status(repository, "off")
+
+
+def test_the_status_of_a_worktree_and_of_a_submodule_is_found(repository: Path) -> None:
+    tree, outer = repository.parent / "tree", repository.parent / "outer"
+    git(repository, "worktree", "add", "-q", "-b", "beside", str(tree))
+    assert "branch: beside" in (status(tree) or "")
+    git(repository, "init", "-q", str(outer))
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository), "below")
+    assert "latest commits:" in (status(outer / "below") or "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs programs of POSIX")
+def test_the_status_can_write_nothing_whatever_git_starts(repository: Path, tmp_path: Path) -> None:
+    if not find_sandbox(repository, os.environ).in_force:
+        pytest.skip("no sandbox holds on this machine")
+    mark = tmp_path / "mark"
+    git(repository, "config", "filter.x.clean", f"touch {mark}; cat")
+    (repository / ".git" / "info").mkdir(exist_ok=True)
+    (repository / ".git" / "info" / "attributes").write_text("* filter=x\n")
+    os.utime(repository / "app.py", (1, 1))
+    status(repository)
+    assert not mark.exists()
+    status(repository, "off")
+    assert mark.exists()
 
 
 def test_there_may_be_no_commits_no_repository_and_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,12 @@ import pytest
 from tests.agent.approval.test_permissions import Asked
 from tests.agent.conftest import git
 from tests.agent.provider import DIRECT, serve
+from tests.agent.test_git import status
 from tests.agent.work import working
 from wane.agent.approval.permissions import CANNOT_ASK, Approval, Effect, Permissions
 from wane.agent.approval.rules import RememberedRules
 from wane.agent.events import Warned
 from wane.agent.repositories import RepositoryGuard, quiet_environment
-from wane.agent.tools.git import git_status
 from wane.testing import Reply
 
 
@@ -104,7 +104,7 @@ def test_the_status_at_the_start_starts_no_monitor_and_enters_no_submodule(repos
     git(nested, "config", "core.fsmonitor", monitor)
     git(repository, "-c", "core.fsmonitor=false", "-c", "advice.addEmbeddedRepo=false", "add", "nested")
     (tmp_path / "mark").unlink(missing_ok=True)
-    assert "branch: main" in (asyncio.run(git_status(repository)) or "")
+    assert "branch: main" in (status(repository) or "")
     assert not (tmp_path / "mark").exists()
 
 

@@ -27,6 +27,7 @@ from tests.agent.work import call, shell, use, working
 from wane.agent.approval.capability import Approvals
 from wane.agent.approval.permissions import Clearance, Permissions
 from wane.agent.opening import prepare
+from wane.agent.repositories import RepositoryGuard
 from wane.agent.sandbox import wall
 from wane.agent.sandbox.filters import MACHINES, build_filter
 from wane.agent.sandbox.wall import OUTPUT, Kind, Sandbox, find_sandbox, supervised, supervisor_argv
@@ -50,15 +51,16 @@ def directory(tmp_path: Path) -> Path:
     return work
 
 
-@pytest.fixture(params=["bubblewrap", "bubblewrap without /proc", "Landlock"])
+@pytest.fixture(params=["bubblewrap", "bubblewrap without /proc", "bubblewrap without Landlock", "Landlock"])
 def sandbox(request: pytest.FixtureRequest, directory: Path) -> Sandbox:
     """Each sandbox that this machine has."""
     none = Sandbox(Kind.NONE, Path(os.path.realpath(directory)))
     for candidate in wall._candidates(none, os.environ):
         name = candidate.kind.value if candidate.has_proc else f"{candidate.kind} without /proc"
+        name = name if candidate.version else f"{name} without Landlock"
         if name != request.param:
             continue
-        if reason := wall._probe(candidate.kind, candidate.program, candidate.has_proc, candidate.version):
+        if reason := wall.probe(candidate):
             pytest.skip(f"{name} does not hold on this machine: {reason}")
         return candidate
     pytest.skip(f"this machine has no {request.param}")
@@ -71,8 +73,11 @@ class AllowsAll(Permissions):
         return Clearance(confined=True)
 
 
-def run_confined(sandbox: Sandbox, line: str) -> str:
-    (result,) = use(sandbox.directory, [call("shell", command=line)], before=[Approvals(AllowsAll())], sandbox=sandbox)
+def run_confined(sandbox: Sandbox, line: str, is_inert: RepositoryGuard | None = None) -> str:
+    steps = [call("shell", command=line)]
+    before = [Approvals(AllowsAll())]
+    inert = bool if is_inert is None else lambda: is_inert.is_inert
+    (result,) = use(sandbox.directory, steps, before=before, sandbox=sandbox, is_inert=inert)
     return result
 
 
@@ -128,6 +133,124 @@ def test_what_is_below_is_read(sandbox: Sandbox, directory: Path) -> None:
 def test_a_link_leads_nowhere(sandbox: Sandbox, directory: Path) -> None:
     (directory / "link").symlink_to(directory.parent / "outside" / "secret")
     assert "mark-of-a-secret" not in run_confined(sandbox, "cat link")
+
+
+def make_program(path: Path, text: str = "#!/bin/sh\necho started\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "./program",
+        "sh -c ./program",
+        "exec ./program",
+        "env ./program",
+        "find . -name program -exec {} \\;",
+        "cp program $TMPDIR/copied; $TMPDIR/copied",
+        "ln -s $PWD/program $TMPDIR/link; $TMPDIR/link",
+        "cp /bin/true $TMPDIR/copied; $TMPDIR/copied && echo started",
+    ],
+)
+def test_no_program_of_the_directory_is_started(line: str, sandbox: Sandbox, directory: Path) -> None:
+    if not sandbox.keeps_programs:
+        pytest.skip("Landlock takes no part")
+    make_program(directory / "program")
+    assert "started" not in run_confined(sandbox, line).splitlines()
+    assert "started" in run_freely(directory, f"TMPDIR={directory.parent}; {line}").splitlines()
+
+
+def test_without_landlock_the_agent_says_what_bubblewrap_does_not_keep(sandbox: Sandbox, directory: Path) -> None:
+    make_program(directory / "program")
+    assert (run_confined(sandbox, "./program") == "started") is not sandbox.keeps_programs
+    assert ("does not keep them from starting programs" in sandbox.describe()) is not sandbox.keeps_programs
+
+
+def test_a_directory_below_the_systems_folders_has_no_programs_either(sandbox: Sandbox, directory: Path) -> None:
+    # As a project in /usr/src has it: the folder of programs is above the directory.
+    if not sandbox.keeps_programs:
+        pytest.skip("Landlock takes no part")
+    make_program(directory / "sub" / "program")
+    make_program(directory / "bin" / "tool", "#!/bin/sh\necho tool\n")
+    below = replace(sandbox, directory=sandbox.directory / "sub")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wall, "_SYSTEM", (*wall._SYSTEM, str(sandbox.directory)))
+        assert "started" not in run_confined(below, "./program").splitlines()
+        assert run_confined(below, str(directory / "bin" / "tool")) == "tool"
+
+
+SETTINGS = {
+    "a monitor": ("core.fsmonitor", "touch $TRACE; :", "git status"),
+    "a filter": ("filter.f.clean", "touch $TRACE; cat", "git status"),
+    "a program for differences": ("diff.external", "touch $TRACE; :", "git diff"),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_a_repository_start_nothing(name: str, sandbox: Sandbox, directory: Path) -> None:
+    setting, value, line = SETTINGS[name]
+    trace = directory.parent / "trace"
+    identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q"], ["add", "keep"], [*identity, "commit", "-qm", "First"]):
+        subprocess.run(["git", *command], cwd=directory, check=True)
+    (directory / ".git" / "info").mkdir(exist_ok=True)
+    (directory / ".git" / "info" / "attributes").write_text("keep filter=f\n")
+    (directory / "keep").write_text("kopt\n")  # of the same size, so that Git has to look at it
+    subprocess.run(["git", "config", setting, value.replace("$TRACE", str(trace))], cwd=directory, check=True)
+    told = value.replace("touch $TRACE", "echo started-by-settings >&2")
+    run_freely(directory, line)
+    assert trace.exists(), "without the sandbox Git starts it"
+    subprocess.run(["git", "config", setting, told], cwd=directory, check=True)
+    assert "started-by-settings" in run_freely(directory, line)
+    if sandbox.kind is Kind.LANDLOCK:
+        pytest.skip("Landlock hides no settings")
+    assert "started-by-settings" not in run_confined(sandbox, line, is_inert=RepositoryGuard(directory, os.environ))
+
+
+def secret_files(directory: Path) -> list[Path]:
+    files = [directory / name for name in (".env", "deploy/.env.production", "keys/server.key", "secrets.yaml")]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("mark-of-a-secret\n")
+    return files
+
+
+def test_secrets_below_are_hidden(sandbox: Sandbox, directory: Path) -> None:
+    secret_files(directory)
+    (directory / ".env.example").write_text("mark-of-an-example\n")
+    line = "cat .env deploy/.e* */*.key secrets.yaml; grep -r mark-of . ; ls -A"
+    told = run_confined(sandbox, line)
+    assert ("mark-of-a-secret" in told) is (sandbox.kind is Kind.LANDLOCK)
+    assert "mark-of-an-example" in told
+    assert ".env\n" in told, "its name is shown"
+    assert ("Permission denied" in told) is (sandbox.kind is not Kind.LANDLOCK)
+
+
+def test_what_git_tracks_is_not_hidden(sandbox: Sandbox, directory: Path) -> None:
+    for command in (["init", "-q"], ["add", "-f", *map(str, secret_files(directory)[2:])]):
+        subprocess.run(["git", *command], cwd=directory, check=True)
+    (directory / "server.key").write_text("mark-of-another\n")
+    assert "mark-of-a-secret" in run_confined(sandbox, "cat keys/server.key")
+    assert " M " not in run_confined(sandbox, "git status --short; git diff")
+    if sandbox.kind is not Kind.LANDLOCK:
+        assert "mark-of-another" not in run_confined(sandbox, "cat server.key")
+
+
+def test_programs_of_version_managers_are_started(sandbox: Sandbox, directory: Path, tmp_path: Path) -> None:
+    root = tmp_path / "manager"
+    make_program(root / "shims" / "tool", f'#!/bin/sh\nexec "{root}/libexec/start" "$@"\n')
+    make_program(root / "libexec" / "start", f'#!/bin/sh\nexec "{root}/versions/1/bin/tool" "$@"\n')
+    make_program(root / "versions" / "1" / "bin" / "tool", "#!/bin/sh\necho version 1\n")
+    library = tmp_path / "own" / "lib" / "text"
+    library.parent.mkdir(parents=True)
+    library.write_text("loaded\n")
+    make_program(tmp_path / "own" / "bin" / "loading", f"#!/bin/sh\ncat {library}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", os.pathsep.join([f"{root}/shims", f"{tmp_path}/own/bin", os.environ["PATH"]]))
+        assert run_confined(sandbox, "tool --version; loading") == "version 1\nloaded"
 
 
 @pytest.fixture
@@ -280,6 +403,35 @@ def test_no_key_is_left_anywhere(served: Serve, project: Path, monkeypatch: pyte
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+HIDING = """
+import ctypes, os, sys
+from wane.cli.chat.starting import hide_environment
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as a process has it that did not change its user
+if sys.argv[1] == "hide":
+    hide_environment()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_an_allowed_command_cannot_read_the_environment_of_the_chat(hides: bool) -> None:
+    command = [sys.executable, "-c", HIDING, "hide" if hides else "show"]
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "OPENAI_API_KEY": KEY}
+    ) as chat:
+        assert chat.stdout is not None
+        assert chat.stdout.readline() == b"ready\n"
+        reader = ["cat", f"/proc/{chat.pid}/environ"]
+        done = subprocess.run(reader, capture_output=True, check=False, timeout=60, cwd="/", **nobody)
+        chat.kill()
+    assert (KEY.encode() in done.stdout) is not hides
 
 
 def test_what_was_allowed_writes_below_alone(sandbox: Sandbox, directory: Path) -> None:

@@ -113,9 +113,10 @@ def use(
     budget: int = 80_000,
     with_ripgrep: bool = True,
     sandbox: Sandbox | None = None,
+    is_inert: Callable[[], bool] = bool,
 ) -> list[str]:
     """Have a scripted model use the tools of a directory, without a session; return their results."""
-    tools = coding_tools(directory, budget, with_ripgrep=with_ripgrep, sandbox=sandbox)
+    tools = coding_tools(directory, budget, with_ripgrep=with_ripgrep, sandbox=sandbox, is_inert=is_inert)
     for capability in before:
         if isinstance(capability, Approvals):
             capability.cleared = tools.cleared

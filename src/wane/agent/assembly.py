@@ -20,6 +20,7 @@ from wane.agent.approval.capability import Approvals, ExplorationGuard
 from wane.agent.faults import BrokenAnswerError
 from wane.agent.recorder import watch
 from wane.agent.repositories import RepositoryGuard
+from wane.agent.sandbox.own_git import OwnGit
 from wane.agent.tools.git import GitStatus
 from wane.agent.tools.toolset import Tools, repo_instructions
 from wane.conversation.scopes import OpenScope, new_scope
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from wane.agent.approval.permissions import Permissions
     from wane.agent.recorder import Checkpoint, Recorder
+    from wane.agent.sandbox.wall import Sandbox
     from wane.conversation import Conversation, Tool
 
 RETRIES: Final = 20
@@ -78,8 +80,11 @@ def build_agent(
     checkpoint: Checkpoint,
     permissions: Permissions,
     phases: Phases,
+    sandbox: Sandbox,
 ) -> Agent[None, str]:
     """Return the agent of a session."""
+    git = OwnGit(sandbox, os.environ)
+    guard = permissions.repository or RepositoryGuard(cwd, os.environ, ask=git.ask)
     capabilities: list[AbstractCapability[Any]] = [
         # Whatever may refuse a call comes before the tools; the guard comes first, so that the user is not asked about
         # a call that it refuses.
@@ -89,7 +94,7 @@ def build_agent(
         _Lifecycle(phases, conversation=conversation, summarise=partial(summarise, checkpoint)),
         Caching(),
         # Appends to the view, so it runs after the view is made. Only the model call follows the checkpoint.
-        GitStatus(cwd, permissions.repository or RepositoryGuard(cwd, os.environ)),
+        GitStatus(git, guard),
         checkpoint,
     ]
     return Agent(

@@ -16,6 +16,7 @@ from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
 from wane.agent.recorder import Recorder
 from wane.agent.repositories import RepositoryGuard, quiet_environment
+from wane.agent.sandbox.own_git import OwnGit
 from wane.agent.sandbox.wall import Kind, Sandbox, find_sandbox
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
@@ -81,8 +82,8 @@ class SessionParts:
 def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
     """Prepare a new session, or the one at a path. Raises as `AgentSession.create` and `resume` do."""
     environ = quiet_environment(os.environ)
-    guard = RepositoryGuard(config.cwd, environ)
     sandbox = _sandbox(config)
+    guard = RepositoryGuard(config.cwd, environ, ask=OwnGit(sandbox, environ).ask)
     permissions = Permissions(
         ask=config.ask,
         yolo=config.settings.yolo,

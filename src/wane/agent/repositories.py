@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -47,6 +47,15 @@ _HARMLESS: Final = re.compile(
 """Settings that start no program and lead to no file outside when Git only reads."""
 
 _SHOWN: Final = 5  # settings in a question
+_WORKTREE: Final = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE)
+
+GIT: Final = (
+    "git", "--no-optional-locks", "-c", "core.quotePath=false", "-c", "color.ui=false", "-c", "core.fsmonitor=false",
+    "-c", f"core.hooksPath={os.devnull}", "-c", "safe.bareRepository=explicit",
+)  # fmt: skip
+"""Git as Wane itself starts it: without locks, so that it does not disturb the user's own commands; and without what
+starts programs of a repository that one did not make: monitors of files, hooks, and repositories that are files of
+another."""
 
 
 def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -55,16 +64,23 @@ def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
     Without optional locks `git status` leaves the index as it is; `git diff` does so only without `autoRefreshIndex`.
     Whoever writes the index runs the hook `post-index-change`.
     """
-    settings = dict(environ)
-    count = settings.get("GIT_CONFIG_COUNT", "0")
+    return {**_with_settings(environ, {"diff.autoRefreshIndex": "false"}), "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def inert_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which Git starts no monitor and no hook, and finds no repository among files."""
+    return _with_settings(
+        environ, {"core.fsmonitor": "false", "core.hooksPath": os.devnull, "safe.bareRepository": "explicit"}
+    )
+
+
+def _with_settings(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    count = environ.get("GIT_CONFIG_COUNT", "0")
     number = int(count) if count.isascii() and count.isdigit() else 0
-    settings |= {
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CONFIG_COUNT": str(number + 1),
-        f"GIT_CONFIG_KEY_{number}": "diff.autoRefreshIndex",
-        f"GIT_CONFIG_VALUE_{number}": "false",
-    }
-    return settings
+    changed = dict(environ)
+    for position, (name, value) in enumerate(settings.items(), start=number):
+        changed |= {f"GIT_CONFIG_KEY_{position}": name, f"GIT_CONFIG_VALUE_{position}": value}
+    return {**changed, "GIT_CONFIG_COUNT": str(number + len(settings))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +105,20 @@ class Repository:
         except (OSError, ValueError):
             return self.directory
         return Path(os.path.realpath(self.directory / name))
+
+    @property
+    def is_mutual(self) -> bool:
+        """Whether its own directory names it, too: any file could be a `.git` that names a directory elsewhere."""
+        try:
+            # A submodule's directory names the module by a setting, a worktree's by a file.
+            if ".git" in self.directory.parts and "modules" in self.directory.parts:
+                name = _WORKTREE.search((self.directory / "config").read_text(encoding="utf-8"))
+                return name is not None and os.path.realpath(self.directory / name[1]) == str(self.top)
+            name_of_link = (self.directory / "gitdir").read_text(encoding="utf-8").strip()
+        except (OSError, ValueError):
+            return False
+        is_link = os.path.realpath(self.directory / name_of_link) == os.path.realpath(self.top / ".git")
+        return is_link and self.directory.parent == self.common / "worktrees"
 
 
 def find_repository(start: Path) -> Repository | None:
@@ -118,11 +148,14 @@ class RepositoryGuard:
         directory: where the session works.
         environ: the environment of its commands.
         trusted: the digest of the settings that the user trusts though they may start programs; empty for none.
+        ask: starts Git with some arguments, and returns what it says, or None if it fails; without it Git is started
+            directly.
     """
 
     directory: Path
     environ: Mapping[str, str]
     trusted: str = ""
+    ask: Callable[[Sequence[str]], str | None] | None = None
     _settings: dict[tuple[object, ...], tuple[tuple[str, str], ...] | None] = field(default_factory=dict, init=False)
     _links: dict[tuple[object, ...], bool] = field(default_factory=dict, init=False)
 
@@ -137,6 +170,15 @@ class RepositoryGuard:
         if settings is None or (settings and _digest(settings) != self.trusted):
             return False
         return not enters_submodules or not self._has_submodules(own)
+
+    @property
+    def is_inert(self) -> bool:
+        """Whether Git must not be started in the session's repository, since its settings may start programs."""
+        own = find_repository(self.directory)
+        if own is None or own.embedded:
+            return False
+        settings = self.unknown_settings(own)
+        return settings is None or bool(settings and _digest(settings) != self.trusted)
 
     @property
     def question(self) -> str:
@@ -191,6 +233,8 @@ class RepositoryGuard:
         return self._links[key]
 
     def _git(self, *arguments: str) -> str | None:
+        if self.ask is not None:
+            return self.ask(arguments)
         try:
             done = subprocess.run(  # noqa: S603 - no shell, and arguments of our own
                 ("git", *arguments),  # noqa: S607 - the Git that the agent's commands start

@@ -75,7 +75,12 @@ class AgentSession:
         self.conversation = parts.conversation
         self.journal = parts.journal
         self.history: list[ModelMessage] = []
-        tools = coding_tools(config.cwd, parts.conversation.settings.budget, sandbox=parts.sandbox)
+        tools = coding_tools(
+            config.cwd,
+            parts.conversation.settings.budget,
+            sandbox=parts.sandbox,
+            is_inert=parts.permissions.refuses_repository,
+        )
         repaired = parts.journal.repaired if parts.journal else None
         self.warnings = [warning for warning in (repaired, tools.warning, *parts.warnings) if warning]
         self._recorder = parts.recorder
@@ -100,7 +105,7 @@ class AgentSession:
         self.permissions.warn = self._warn
         self._phases = Phases(self.conversation)
         self._agent = build_agent(
-            config.cwd, tools, self.conversation, self._checkpoint, self.permissions, self._phases
+            config.cwd, tools, self.conversation, self._checkpoint, self.permissions, self._phases, parts.sandbox
         )
         self._finish_turn(self.conversation.messages)
         if is_auto(self.settings.budget) and self.history:

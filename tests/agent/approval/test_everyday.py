@@ -57,6 +57,33 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("everyday"))
 
 
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("cat .env", True),
+        ("cat deploy/.env.production", True),
+        ("head -3 .e*", True),
+        ("cat < .env", True),
+        ("cat hidden.txt", True),
+        ("sort README.md server.key", True),
+        ("grep -f .env README.md", True),
+        ("cat .env.example", False),
+        ("ls -l .env", False),
+        ("test -f .env && echo there", False),
+        ("find . -name .env", False),
+        ("git log -- .env", False),
+        ("cat README.md", False),
+    ],
+)
+def test_what_shows_a_secret_is_asked_about(line: str, asks: bool, tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    (project / "deploy").mkdir()
+    for name in (".env", "deploy/.env.production", "server.key", ".env.example"):
+        (project / name).write_text("TOKEN=1\n")
+    (project / "hidden.txt").symlink_to(project / ".env")
+    assert (reading_of(line, project) is Reading.ASKS) is asks
+
+
 def test_few_everyday_lines_are_asked_about(project: Path) -> None:
     lines = [*READING, *CHANGING]
     assert len(lines) == len(set(lines)) == 135

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+from wane.agent.repositories import RepositoryGuard
 from wane.cli.chat.typed import MAX_PASTED_LINES, ChatCompleter, Pastes, history_at, matching, project_paths
 
 
@@ -38,6 +40,18 @@ def test_paths_are_those_that_git_does_not_ignore(project: Path) -> None:
     assert set(project_paths(project)) == {
         ".gitignore", "app.py", "src/", "src/app_test.py", "src/deep/", "src/deep/map.py",
     }  # fmt: skip
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs programs of POSIX")
+def test_completing_a_path_starts_nothing_of_a_repositorys_settings(project: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    subprocess.run(["git", "config", "core.fsmonitor", f"touch {mark}; :"], cwd=project, check=True)
+    assert "build/out.py" in project_paths(project), "Git is not asked"
+    assert not mark.exists()
+    digest = RepositoryGuard(project, os.environ).digest
+    assert "build/out.py" not in project_paths(project, digest), "but once the user trusts the settings"
+    assert not mark.exists()
 
 
 def test_names_come_before_folders() -> None:

@@ -220,6 +220,10 @@ class Permissions:
             return None
         return await self._ask(ApprovalRequest(Effect.COMMAND, line))
 
+    def refuses_repository(self) -> bool:
+        """Return whether the settings of the session's repository may start programs, and nobody has allowed that."""
+        return self.repository is not None and not self.yolo and self.repository.is_inert
+
     async def ask_about_repository(self) -> None:
         """Ask once whether the settings of the session's repository may start programs, and remember the answer."""
         guard = self.repository

@@ -29,6 +29,7 @@ from wane.agent.approval.grammar import (
     simple_commands,
 )
 from wane.agent.approval.scripts import prints_only
+from wane.agent.secrets import holds_secret
 from wane.tools.programs import word_set
 from wane.tools.usages import BUILTINS, PROGRAMS, USAGES, Usage
 
@@ -62,6 +63,8 @@ _PLAIN_VALUE: Final = re.compile(r"[\w./,:=@%+^-]+", re.ASCII)
 _SIGNATURE: Final = re.compile(r"%G|signature")
 _EXPRESSIONS: Final = {"*": ".*", "?": "."}
 _KINDS: Final = word_set("text echoed path tested tree mark pattern patterns pair format plus few sed awk jq")
+_NAMES_ONLY: Final = word_set("ls test [ stat find fd fdfind du df tree readlink realpath file git")
+"""Programs that show no content of the files that they are given; Git shows what it tracks."""
 _GIT_FLAGS: Final = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
 
 
@@ -160,6 +163,7 @@ class _Walk:
     readings: dict[ShellPart, Reading] = field(default_factory=dict)
     naming: set[ShellPart] = field(default_factory=set)
     names_file: bool = False
+    shows_content: bool = True
     root: str = field(init=False)
     commands: int = 0
 
@@ -268,7 +272,9 @@ class _Walk:
         if redirection.operator == "<" and not here.asks:
             try:
                 (argument,) = self._expanded(redirection.target, here)
-                if argument.text is not None and self._is_below(argument.text, here.starts):
+                self.shows_content = True
+                text = argument.text
+                if text is not None and self._is_below(text, here.starts) and not self._shows_secret(text, here.starts):
                     reading = Reading.PLAIN if argument.literal and here.plain else Reading.SANDBOXED
             except (_AsksError, OSError, ValueError):
                 pass
@@ -391,6 +397,7 @@ class _Walk:
         name = arguments[0].text
         if name is None or not arguments[0].literal or name not in PROGRAMS or not self._is_trusted(name):
             raise _AsksError
+        self.shows_content = name not in _NAMES_ONLY
         behind = list(arguments[1:])
         if name == "git":
             behind, starts = self._git_flags(behind, starts)
@@ -506,10 +513,11 @@ class _Walk:
                 return True
             case "path" | "patterns" | "tested":
                 self.names_file = True
-                return self._is_below(text, starts)
+                return self._is_below(text, starts) and not self._shows_secret(text, starts)
             case "tree":
                 self.names_file = True
-                return self._is_below(text, starts) and all(self._is_closed(start, text) for start in starts)
+                is_open = self._is_below(text, starts) and not self._shows_secret(text, starts)
+                return is_open and all(self._is_closed(start, text) for start in starts)
             case "format":
                 return not _SIGNATURE.search(text)
             case "plus":
@@ -530,6 +538,13 @@ class _Walk:
         if name == "/dev/null":
             return True
         return all(self._is_inside(os.path.realpath(os.path.join(start, name))) for start in starts)
+
+    def _shows_secret(self, name: str, starts: frozenset[str]) -> bool:
+        """Whether the command shows what is in a file of secrets, over links too."""
+        if not self.shows_content:
+            return False
+        paths = [os.path.realpath(os.path.join(start, name)) for start in starts]
+        return holds_secret(name) or any(map(holds_secret, paths))
 
     def _is_closed(self, start: str, name: str) -> bool:
         """Whether no link below a directory leads outside."""

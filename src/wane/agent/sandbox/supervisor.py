@@ -5,10 +5,12 @@ system calls hold for whoever sets them, so they are set by the command's proces
 
 Its argument is a JSON object:
 
-- `argv`: the command, where `{filter}` is the descriptor of the filter;
+- `argv`: the command, where `{filter}` and `{launcher}` are the descriptors of these;
 - `limits`: limits of resources by their names in `resource`, such as `RLIMIT_CORE`;
 - `filter`: the filter of system calls in base64; empty for none;
 - `landlock`: None, or its `version`, the paths that may be `read`, `executed` and `written`;
+- `launcher`: in base64, a program that restricts itself by the rules of Landlock that it inherits; empty for none.
+  With one, programs are executed below the folders `programs` alone;
 - `log`: the file for the output; empty to inherit the output;
 - `status`: the file for the exit code; empty for none;
 - `seconds`: seconds after which the command is ended; 0 for no limit;
@@ -35,6 +37,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 _POLL: Final = 0.02  # seconds
+_RULES: Final = 63  # the descriptor that the launcher takes (`launcher.RULES`)
 _LINUX: Final = sys.platform == "linux"
 
 _SET_DEATH_SIGNAL, _SET_SECCOMP, _DROP_CAPABILITY, _SET_SUBREAPER, _NO_NEW_PRIVILEGES = 1, 22, 24, 36, 38
@@ -56,7 +59,13 @@ def main(spec: dict[str, Any]) -> int:
         # What the command leaves behind becomes a child of this process, so that it can be ended.
         _library().prctl(_SET_SUBREAPER, 1, 0, 0, 0)
     program = base64.b64decode(spec["filter"])
-    descriptor = _in_memory(program) if program and spec["landlock"] is None else -1
+    inherited: dict[str, int] = {}
+    if program and spec["landlock"] is None:
+        inherited["{filter}"] = _in_memory(program)
+    if spec["launcher"]:
+        inherited["{launcher}"] = _in_memory(base64.b64decode(spec["launcher"]))
+        rules = _create_ruleset(_library(), struct.pack("<Q", _EXECUTE), {_EXECUTE: spec["programs"]})
+        inherited["{rules}"] = os.dup2(rules, _RULES)
     output = os.open(spec["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if spec["log"] else None
     parent = os.getpid()
     passed_on = (signal.SIGINT, signal.SIGTERM)
@@ -78,11 +87,11 @@ def main(spec: dict[str, Any]) -> int:
     # They wait until there is a command that they can be passed on to.
     signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
     process = subprocess.Popen(  # noqa: S603 - what the agent runs
-        [word.replace("{filter}", str(descriptor)) for word in spec["argv"]],
+        [str(inherited.get(word, word)) for word in spec["argv"]],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
-        pass_fds=[descriptor] if descriptor >= 0 else [],
+        pass_fds=list(inherited.values()),
         start_new_session=True,
         preexec_fn=restrict,  # noqa: PLW1509 - there is one thread
     )
@@ -181,27 +190,35 @@ def _confine(rules: dict[str, Any], program: bytes) -> None:
     # Files; from version 4 binding and connecting over TCP; from 6 abstract sockets and signals. Each is a field.
     attributes = struct.pack("<QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
     size = 8 + 8 * (version >= 4) + 8 * (version >= 6)
-    ruleset = _check(library.syscall(_CREATE_RULESET, attributes, size, 0), "Landlock")
     allowed = {
-        "read": _READ_FILE | _READ_FOLDER,
-        "executed": _EXECUTE | _READ_FILE | _READ_FOLDER,
-        "written": handled,
+        _READ_FILE | _READ_FOLDER: rules["read"],
+        _EXECUTE | _READ_FILE | _READ_FOLDER: rules["executed"],
+        handled & ~_EXECUTE: rules["written"],
     }
-    for kind, rights in allowed.items():
-        for path in rules[kind]:
+    ruleset = _create_ruleset(library, attributes[:size], allowed)
+    _check(library.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")
+    os.close(ruleset)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    instructions = struct.pack("@HP", len(program) // 8, ctypes.addressof(buffer))
+    _check(library.prctl(_SET_SECCOMP, 2, instructions, 0, 0), "the filter of system calls")
+
+
+def _create_ruleset(library: ctypes.CDLL, attributes: bytes, allowed: dict[int, list[str]]) -> int:
+    """Return the descriptor of rules of Landlock, which allow some rights below some paths each."""
+    (handled,) = struct.unpack("<Q", attributes[:8])
+    ruleset = _check(library.syscall(_CREATE_RULESET, attributes, len(attributes), 0), "Landlock")
+    for rights, paths in allowed.items():
+        for path in paths:
             try:
                 descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             except OSError:
                 continue  # what is not there need not be allowed
             mask = handled if os.path.isdir(path) else handled & _OF_FILES
             rule = struct.pack("<Qi", rights & mask, descriptor)
-            _check(library.syscall(_ADD_RULE, ruleset, 1, rule, 0), f"Landlock, {path}")
+            if rights & mask:
+                _check(library.syscall(_ADD_RULE, ruleset, 1, rule, 0), f"Landlock, {path}")
             os.close(descriptor)
-    _check(library.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")
-    os.close(ruleset)
-    buffer = ctypes.create_string_buffer(program, len(program))
-    instructions = struct.pack("@HP", len(program) // 8, ctypes.addressof(buffer))
-    _check(library.prctl(_SET_SECCOMP, 2, instructions, 0, 0), "the filter of system calls")
+    return ruleset
 
 
 def _drop_capabilities(library: ctypes.CDLL) -> None:

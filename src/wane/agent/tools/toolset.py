@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from io import BytesIO
@@ -27,6 +28,7 @@ from typing_extensions import override
 from wane.agent.config import repository_of
 from wane.agent.repositories import quiet_environment
 from wane.agent.sandbox.wall import Sandbox
+from wane.agent.secrets import holds_secret
 from wane.agent.tools import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL, ripgrep
 from wane.agent.tools.shell import Clearances, SandboxedShell
 from wane.core import RECALL
@@ -72,10 +74,12 @@ def coding_tools(
     *,
     with_ripgrep: bool = True,
     sandbox: Sandbox | None = None,
+    is_inert: Callable[[], bool] = bool,
 ) -> Tools:
     """Return the tools for working in a directory, which the file tools cannot leave; `budget` limits their output.
 
-    Commands run in the sandbox unless they are cleared; without one, all run as they are.
+    Commands run in the sandbox unless they are cleared; without one, all run as they are. `is_inert` says whether Git
+    must not be started in it.
     """
     cleared = Clearances()
     has_ripgrep = with_ripgrep and ripgrep.enable(os.environ)
@@ -111,6 +115,7 @@ def coding_tools(
             SandboxedShell(
                 sandbox=sandbox,
                 cleared=cleared,
+                is_inert=is_inert,
                 cwd=directory,
                 # Approvals are the gate (`wane.agent.approval`); a list of names would not be safe.
                 denied_commands=[],
@@ -330,7 +335,8 @@ def protected_pattern(path: str, *, folds_case: bool) -> str | None:
 class WholeFiles(FileSystemToolset[Any]):
     """The harness's file tools, which empty a file before they write it. Here, a new file takes its place.
 
-    Nor do they write repositories' own files, keys and secrets, of which the harness knows those at the root.
+    Nor do they write repositories' own files, keys and secrets, of which the harness knows those at the root; and what
+    holds secrets they do not read, list or search.
     """
 
     @override
@@ -350,7 +356,13 @@ class WholeFiles(FileSystemToolset[Any]):
             root = self._real_root
             if pattern := protected_pattern(path, folds_case=Path(str(root).swapcase()).exists()):
                 raise PermissionError(f"Path {path!r} is protected (matches {pattern!r}).")
+        elif holds_secret(path) and Path(self._real_root, path).is_file():
+            raise PermissionError(f"{path} may hold secrets. If you need it, run `cat {path}`: the user is asked then.")
         super()._check_access(path, write=write, check_allowed=check_allowed)
+
+    @override
+    def _is_accessible(self, path: str) -> bool:
+        return super()._is_accessible(path) and not holds_secret(path)
 
     @override
     def open_write(self, resolved: Path, *, read_back: bool, create: bool) -> tuple[BinaryIO, bool]:

@@ -99,7 +99,7 @@ class Chat:
             message=self._message,
             bottom_toolbar=self._footer,
             key_bindings=chat_keys(self),
-            completer=ThreadedCompleter(ChatCompleter(self._names, options.cwd)),
+            completer=ThreadedCompleter(ChatCompleter(self._names, options.cwd, self._trusted_settings)),
             complete_while_typing=True,
             history=history_at(
                 self.store.root if options.save else None,
@@ -403,6 +403,10 @@ class Chat:
         names += [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
         names += [(alias, command.help) for command in COMMANDS for alias in command.aliases]
         return names
+
+    def _trusted_settings(self) -> str:
+        guard = None if self._session is None else self._session.permissions.repository
+        return "" if guard is None else guard.trusted
 
     def _take_draft(self) -> str:
         if self._question.open:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
+import sys
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wane.agent.config import Settings, load_settings
 from wane.agent.models import default_model, resolve_model
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from wane.agent.approval.permissions import Approver
     from wane.agent.options import AgentOptions
     from wane.agent.session import AgentSession
+
+
+_SET_DUMPABLE: Final = 4  # of `prctl`
 
 
 def session_store() -> SessionStore:
@@ -70,10 +75,20 @@ def load_agent(settings: Settings) -> None:
         resolve_model(settings.model or default_model(os.environ))
 
 
+def hide_environment() -> None:
+    """Keep other processes of the user from reading this one's environment and memory, which have the keys, on Linux.
+
+    What the agent runs gets no key by its environment, but it could look here. Root can look all the same.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 def open_session(options: AgentOptions, settings: Settings, path: Path | None, ask: Approver) -> AgentSession:
     """Begin or resume the session that the options ask for."""
     from wane.agent.session import AgentSession, SessionConfig
 
+    hide_environment()
     # asyncio warns about a child process that ends while it is being stopped, in the middle of the user's screen.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     config = SessionConfig(

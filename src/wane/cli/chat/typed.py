@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -20,6 +19,9 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 from typing_extensions import override
 
+from wane.agent.repositories import RepositoryGuard
+from wane.agent.sandbox.own_git import OwnGit
+from wane.agent.sandbox.wall import find_sandbox
 from wane.cli.terminal.text import counted
 
 if TYPE_CHECKING:
@@ -45,15 +47,20 @@ MAX_PASTED_CHARS: Final = 1_000
 _PASTE_MARK: Final = re.compile(r"\[Pasted #(\d+): [\d,]+ (?:lines?|characters)\]")
 
 _SKIPPED: Final = frozenset({".git", "node_modules", "__pycache__", ".venv"})
-_GIT_TIMEOUT: Final = 5.0
 
 
 class ChatCompleter(Completer):
     """Completes `/command` at the beginning of a line, and `@path` anywhere."""
 
-    def __init__(self, commands: Callable[[], Iterable[tuple[str, str]]], directory: Path) -> None:
+    def __init__(
+        self,
+        commands: Callable[[], Iterable[tuple[str, str]]],
+        directory: Path,
+        trusted: Callable[[], str] = str,
+    ) -> None:
         self._commands = commands
         self._directory = directory
+        self._trusted = trusted
         self._paths: list[str] = []
 
     @override
@@ -68,7 +75,7 @@ class ChatCompleter(Completer):
         if not word.startswith("@"):
             return
         if word == "@" or not self._paths:
-            self._paths = project_paths(self._directory)
+            self._paths = project_paths(self._directory, self._trusted())
         for path in matching(self._paths, word[1:]):
             yield Completion(f"@{path}", start_position=-len(word))
 
@@ -85,14 +92,17 @@ def matching(paths: Iterable[str], typed: str) -> list[str]:
     return sorted((path for path in paths if pattern in path.lower()), key=rank)[:MAX_SHOWN]
 
 
-def project_paths(directory: Path) -> list[str]:
-    """Return the files and directories of a project, below `directory`: what git does not ignore, if there is git."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        run = subprocess.run(command, cwd=directory, capture_output=True, timeout=_GIT_TIMEOUT, check=True)  # noqa: S603
-        files: Iterable[str] = [file for file in os.fsdecode(run.stdout).split("\0") if file]
-    except (OSError, subprocess.SubprocessError):
-        files = _walked(directory)
+def project_paths(directory: Path, trusted: str = "") -> list[str]:
+    """Return the files and directories of a project, below `directory`: what git does not ignore, if there is git.
+
+    Git is not started if the repository's settings may start a program, unless `trusted` is their digest.
+    """
+    git = OwnGit(find_sandbox(directory, os.environ), os.environ)
+    listed = None
+    if RepositoryGuard(directory, os.environ, trusted, git.ask).opens(directory, False):
+        with suppress(TimeoutError):
+            (listed,) = git.ask_all(("ls-files", "-z", "--cached", "--others", "--exclude-standard"))
+    files: Iterable[str] = _walked(directory) if listed is None else filter(None, listed.split("\0"))
     paths: dict[str, None] = {}
     for file in files:
         parts = file.split("/")
