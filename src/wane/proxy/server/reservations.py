@@ -7,6 +7,7 @@ the body bounds counts as the model's whole window, or is refused.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -29,11 +30,25 @@ ASSUMED_OUTPUT: Final = 32_000
 """The most tokens that a reply is assumed to have if the client sets no limit."""
 
 IMAGE_TOKENS: Final = 16_384
-"""The most tokens of one image, however few bytes it has: Qwen2-VL's (https://huggingface.co/Qwen/Qwen2-VL-7B-Instruct).
-Anthropic's, Gemini's and OpenAI's take fewer, but for one."""
+"""The most tokens of one image of any other model: Qwen2-VL's, by its card on Hugging Face; and 63 tiles of Gemini 2.5,
+258 tokens each, of which no maximum is published."""
 
-MINI_IMAGE_TOKENS: Final = 48_169
-"""The most tokens of one image of gpt-4o-mini: 2,833, and 5,667 for each of up to eight tiles."""
+IMAGE_BOUNDS: Final = (
+    # 2,833 tokens, and 5,667 for each of up to eight tiles of 512 pixels.
+    # https://platform.openai.com/docs/guides/images-vision
+    (re.compile(r"gpt-4o-mini"), 48_169),
+    # Since GPT-5.4 up to 10,000 patches of 32 pixels at the detail "original", and 1,536 or 2,500 otherwise, times at
+    # most 2.46 (GPT-4.1 nano). No model is known to have both. The same guide; 1.2 was measured for GPT-5.4:
+    # https://community.openai.com/t/introducing-gpt-5-4-mini-and-nano-our-most-capable-small-models-yet/1377015
+    (re.compile(r"gpt-|codex|computer-use|(?:^|/)o\d"), 24_600),
+    # An edge of at most 2,576 pixels since Opus 4.7 (1,568 before) in patches of 28 pixels: at most 92 by 92.
+    # https://platform.claude.com/docs/en/build-with-claude/vision
+    (re.compile(r"claude"), 8_464),
+    # The resolution "ultra high". https://ai.google.dev/gemini-api/docs/media-resolution
+    (re.compile(r"gemini-[3-9]"), 2_240),
+)
+"""The most tokens of one image, however few bytes it has, by what is in the model's name; as the providers published it
+when it was looked up in November 2026. The first that matches counts."""
 
 _STORED: Final = {
     "previous_response_id": "an earlier response",
@@ -52,10 +67,10 @@ _OPAQUE: Final = frozenset({"tools", "functions", "functionCall", "function_call
 def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     """Return the most that a request is assumed to cost, in micro-dollars.
 
-    The input is assumed to have one token for two bytes of the body, or `IMAGE_TOKENS` for an image if that is more,
-    all at the price of writing the cache; the output, as many tokens as the client allows, or else `ASSUMED_OUTPUT`. If
-    the request names content that it does not hold, such as a document by its URL, the input may fill the model's
-    window. Of several models that it names, the dearest counts.
+    The input is assumed to have one token for two bytes of the body, or for an image its bound if that is more, all at
+    the price of writing the cache; the output, as many tokens as the client allows, or else `ASSUMED_OUTPUT`. If the
+    request names content that it does not hold, such as a document by its URL, the input may fill the model's window.
+    Of several models that it names, the dearest counts.
 
     Raises:
         RefusedError: if a model's price is unknown, or what bounds the cost is not; it names the limit.
@@ -68,7 +83,7 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     amounts: list[float] = []
     for name in _models(model, body):
         prices = _prices(name, body, limit)
-        each = MINI_IMAGE_TOKENS if "4o-mini" in name else IMAGE_TOKENS
+        each = _most_of_image(name)
         read = tokens + sum(max(0, each - counted) for counted in images)
         if reference is not None and prices.window is None:
             why = f"the request names {reference}, and the window of the model {name!r:.80} is unknown"
@@ -141,6 +156,11 @@ def _contents(value: object) -> Iterator[Mapping[str, Any]]:
 
 def _stored(body: Body) -> str | None:
     return next((what for name, what in _STORED.items() if body.get(name)), None)
+
+
+def _most_of_image(model: str) -> int:
+    """The most tokens that one image has for a model."""
+    return next((tokens for name, tokens in IMAGE_BOUNDS if name.search(model.lower())), IMAGE_TOKENS)
 
 
 def _is_image(block: Mapping[str, Any]) -> bool:
