@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from wane.agent.sandbox import wall
 from wane.agent.sandbox.wall import Kind, Sandbox, supervised, supervisor_argv
 
-RUNS = 40
+RUNS = 30
 FILES = 5_000
 LINE = ":"
 

@@ -403,14 +403,16 @@ class Sandbox:
         network: bool,
     ) -> str:
         """Return what `sandbox-exec` allows, in its own language, closed by default."""
-        executed = [""] if allowed else [f" (subpath {_quoted(path)})" for path in self._executed(environ)]
+        started = ["(allow process-exec)"]
+        if not allowed:
+            started = [f"(allow process-exec (subpath {_quoted(path)}))" for path in self._executed(environ)]
         readable = [*self._programs(environ), *self._work(), os.path.realpath(temporary)]
         etc = [f"/private/etc/{name}" for name in _ETC]
         written = [os.path.realpath(temporary), *([str(self.directory)] if allowed else [])]
         lines = [
             "(version 1)",
             "(deny default)",
-            *(f"(allow process-exec{where})" for where in executed),
+            *started,
             "(allow process-fork)",
             "(allow signal (target same-sandbox))",
             "(allow process-info* (target same-sandbox))",
