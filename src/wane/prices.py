@@ -11,8 +11,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -497,9 +497,38 @@ kept_prices: Final = PriceKeeper()
 """Where `prices_of` keeps what it looks up: nowhere, until a command gives it a file."""
 
 
-@lru_cache(maxsize=256)
+_assumed: Final[list[Prices]] = []
+
+
+@contextmanager
+def assumed_prices(name: str | None) -> Iterator[None]:
+    """Take the prices of a model for every one whose own are unknown, as long as the context lasts; None takes none.
+
+    They hold in the whole process: a proxy prices calls in threads of its own.
+
+    Raises:
+        ConfigError: if they are unknown themselves.
+        MissingExtraError: without `genai-prices`.
+    """
+    if name is None:
+        yield
+        return
+    _assumed.append(Prices.of(name))
+    try:
+        yield
+    finally:
+        _assumed.pop()
+
+
 def prices_of(model: str) -> Prices | None:
-    """Return the prices of a model; None if they are unknown."""
+    """Return the prices of a model, or those that are assumed in their place; None if they are unknown."""
+    listed = listed_prices(model)
+    return _assumed[-1] if listed is None and _assumed else listed
+
+
+@lru_cache(maxsize=256)
+def listed_prices(model: str) -> Prices | None:
+    """Return the prices of a model; None if the price list does not have them."""
     with suppress(LookupError):
         return kept_prices.prices_of(model)
     try:
@@ -528,7 +557,7 @@ def _version(package: str) -> str:
 
 def window_of(model: str) -> int | None:
     """Return the tokens of a model's window, by the price list; None if it does not say."""
-    prices = prices_of(model)
+    prices = listed_prices(model)
     return None if prices is None else prices.window
 
 
@@ -554,7 +583,7 @@ def listed_name(provider: str, model: str) -> str:
     if bare:
         names.append(f"{vendor}:{bare}")
     names.append(model.rpartition("/")[2])
-    return next((name for name in names if prices_of(name)), names[0])
+    return next((name for name in names if listed_prices(name)), names[0])
 
 
 def known_models() -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from wane.cli.main import main
+from wane.prices import prices_of
 from wane.testing import Call, Reply, ScriptedServer, Usage
 
 WANE = [sys.executable, "-m", "wane.cli.main", "run"]
@@ -326,3 +327,19 @@ def test_ctrl_c_reaches_the_agent_once(tmp_path: Path, environ: dict[str, str]) 
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 5
     assert shown.count(b"SIGINT") == 1
+
+
+def test_a_model_without_a_price_costs_what_another_one_does_if_that_is_asked(
+    upstream: ScriptedServer, run: Run
+) -> None:
+    done = run("--budget", "20k", "--price", "anthropic:claude-opus-4-6", "--", "claude")
+    assert done.returncode == 7
+    figures = done.stderr.splitlines()[1]
+    spent = re.search(r"\$([\d.]+) spent", figures)
+    assert spent is not None
+    assert float(spent[1]) > 0
+    assert "(no price is known for m: at the prices of anthropic:claude-opus-4-6)" in figures
+    assert prices_of("m") is None, "it is assumed no longer than the run lasts"
+    wrong = run("--price", "nobody:nothing", "--", "claude")
+    assert wrong.returncode == 2
+    assert "no prices are known for 'nobody:nothing'" in wrong.stderr

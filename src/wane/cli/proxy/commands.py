@@ -355,6 +355,15 @@ class RunOptions:
         ),
     ] = None
     treatment: TreatmentOptions = field(default_factory=TreatmentOptions)
+    price: Annotated[
+        str | None,
+        Flag(
+            "--price",
+            "Price calls of a model without known prices at the prices of this one. The default leaves them without a "
+            "price.",
+            "PROVIDER:MODEL",
+        ),
+    ] = None
     log: Annotated[
         Path | None,
         Flag(

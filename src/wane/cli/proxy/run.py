@@ -20,7 +20,7 @@ from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
-from wane.prices import prices_of
+from wane.prices import assumed_prices, listed_prices
 from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import agent_of
 from wane.proxy.sessions.figures import SessionStatus
@@ -77,6 +77,7 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
     from wane.proxy.server.run import in_thread
 
     with (
+        assumed_prices(run_options.price),
         RunLog(run_options.log, run_options.log_level) as log,
         # Only the user can read this directory.
         tempfile.TemporaryDirectory(prefix="wane-run-") as private,
@@ -98,7 +99,7 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
         for line in options.predict([status.facts.session for status in sessions]):
             say(f"shadow: {line}")
     if not run_options.quiet:
-        say(summary(proxy, sessions, options, log))
+        say(summary(proxy, sessions, options, log, run_options.price))
         if where := where_to_look(sessions, options.store):
             say(where)
         if advice := advice_on(sessions):
@@ -137,8 +138,10 @@ def advice_on(sessions: Sequence[SessionStatus]) -> str:
     return "" if worst is None else worst.advice
 
 
-def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog) -> str:
-    """Return a line about the requests of a run."""
+def summary(
+    proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog, price: str | None = None
+) -> str:
+    """Return a line about the requests of a run; `price` is the model whose prices were assumed."""
     warned = f"; {counted(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())
@@ -162,9 +165,10 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
             line += f"; {effect}"
     elif total.account.calls:
         line += f"; {total.account.describe()}"
-    unpriced = sorted({status.facts.model for status in sessions if prices_of(status.facts.model) is None})
+    unpriced = sorted({status.facts.model for status in sessions if listed_prices(status.facts.model) is None})
     if total.account.calls and unpriced:
-        line += f" (no price is known for {', '.join(unpriced)})"
+        instead = "" if price is None else f": at the prices of {price}"
+        line += f" (no price is known for {', '.join(unpriced)}{instead})"
     if agents:
         of_agents = sum((status.own_money for status in agents), Money()).account
         line += f"; {counted(len(agents), 'sub-agent')} among them: {of_agents.describe()}"
