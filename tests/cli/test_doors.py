@@ -1,0 +1,95 @@
+"""Every door tells the same cost of a session without Wane: the run, page, status line, `view` and `replay`."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_run import Run, agent, environ, run
+from wane.money import dollars
+from wane.testing import Call, Reply, ScriptedServer
+
+__all__ = ["environ", "run"]  # fixtures
+
+# An agent that speaks 24 times, and keeps what the proxy tells of its session.
+TALKING = """
+    import json, os, subprocess, sys, urllib.request
+    base = os.environ["ANTHROPIC_BASE_URL"]
+    headers = {"content-type": "application/json", "x-api-key": "sk-secret", "anthropic-version": "2023-06-01"}
+    tools = [{"name": "read", "input_schema": {"type": "object"}}]
+    messages = []
+    for turn in range(24):
+        messages.append({"role": "user", "content": f"Turn {turn}. " + "Look again. " * 60})
+        body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": messages, "tools": tools}
+        request = urllib.request.Request(base + "/v1/messages", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request) as answer:
+            messages.append({"role": "assistant", "content": json.load(answer)["content"]})
+    with urllib.request.urlopen(base + "/wane/status") as answer, open("status.json", "wb") as file:
+        file.write(answer.read())
+    command = [sys.executable, "-m", "wane.cli.main", "statusline", "--url", base]
+    with open("statusline.txt", "wb") as file:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, check=True)
+"""
+
+
+def test_every_door_tells_the_same_cost_without_wane(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
+    agent(tmp_path, TALKING)
+    marks = Call("delimiter", {"action": "start", "name": "look", "type": "act"})
+    replies = [Reply(f"Found {number}. " + "This holds a lot of text. " * 150) for number in range(23)]
+    with ScriptedServer([Reply(calls=(marks,)), Reply("So it is."), *replies]) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        done = run("--budget", "9k", "--", "claude")
+    assert done.returncode == 0, done.stderr
+    (status,) = json.loads((tmp_path / "status.json").read_text())["sessions"]
+    spent, unmanaged = status["money"]["spent"], status["money"]["unmanaged"]
+    assert status["evicted"] > 1_000
+    assert unmanaged > spent + 0.05
+    name = status["id"]
+
+    def ask(*arguments: str) -> str:
+        command = [sys.executable, "-m", "wane.cli.main", *arguments]
+        asked = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return asked.stdout
+
+    told = json.loads(ask("replay", name, "--budget", "9k", "--json"))
+    assert told["lowest"]["what"] == "without Wane, estimated from the recorded calls"
+    assert told["lowest"]["cost_usd"] == pytest.approx(unmanaged, abs=1e-6)
+    # In words, to the cent.
+    ask("view", name, "--output", "view.html")
+    sentences = {
+        "run": done.stderr,
+        "status line": (tmp_path / "statusline.txt").read_text(),
+        "view": (tmp_path / "view.html").read_text(),
+    }
+    for door, text in sentences.items():
+        net = re.search(r"\$(\d+\.\d+) less than without Wane", text)
+        assert net is not None, door
+        assert float(net[1]) == pytest.approx(unmanaged - spent, abs=0.011), door
+    assert f"{dollars(unmanaged)} without Wane" in told["verdict"]
+
+
+def test_what_the_shadow_says_is_what_a_replay_and_the_view_say(
+    tmp_path: Path, environ: dict[str, str], run: Run
+) -> None:
+    agent(tmp_path, TALKING)
+    replies = [Reply(f"Found {number}. " + "This holds a lot of text. " * 150) for number in range(24)]
+    with ScriptedServer(replies) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        done = run("--shadow", "--budget", "9k", "--", "claude")
+    assert done.returncode == 0, done.stderr
+    (status,) = json.loads((tmp_path / "status.json").read_text())["sessions"]
+    ask = partial(subprocess.run, env=environ, cwd=tmp_path, capture_output=True, text=True, check=True)
+    wane = [sys.executable, "-m", "wane.cli.main"]
+    replayed = ask([*wane, "replay", status["id"], "--budget", "9k", "--strategy", "cwl", "--json"]).stdout
+    told = json.loads(replayed)
+    verdict = told["verdict"]
+    assert f"wane: shadow: {verdict}.\n" in done.stderr
+    assert told["recorded"]["cost_usd"] == pytest.approx(status["money"]["spent"], abs=1e-6)
+    ask([*wane, "view", status["id"], "--budget", "9k", "--output", "view.html"])
+    assert verdict in (tmp_path / "view.html").read_text()
