@@ -92,3 +92,18 @@ def test_a_mark_that_is_no_json_goes_back_as_an_empty_object_with_its_error() ->
     assert request.messages[2]["content"].startswith("Error")
     # The history has what the model wrote.
     assert conversation.messages[1]["tool_calls"][0]["function"] == function
+
+
+def test_a_mark_in_responses_goes_back_as_an_empty_object_too() -> None:
+    conversation = Conversation("openai_responses", budget="6k")
+    conversation.append({"role": "user", "content": "Look."})
+    conversation.request()
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "arguments": '{"action": "start", "name": "look'}
+    others = {**call, "id": "fc_2", "call_id": "c2", "name": "read"}
+    (open_call,) = conversation.append([{**call, "name": "delimiter"}, others])
+    conversation.append(open_call.result("x"))
+    sent = conversation.request().messages
+    # What other tools are called with goes back as the model wrote it.
+    assert sent[1:3] == [{**call, "name": "delimiter", "arguments": "{}"}, others]
+    assert [item["output"].startswith("Error") for item in sent if item.get("call_id") == "c1" and "output" in item]
+    assert conversation.messages[1]["items"][0]["arguments"] == call["arguments"]

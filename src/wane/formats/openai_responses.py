@@ -33,12 +33,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from wane.core import Kind
+from wane.core import OWN_TOOLS, Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import mend_own_items
 from wane.formats.values import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
 from wane.formats.vocabulary import OUTPUTS, RESPONSES, as_data
 
@@ -403,7 +404,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
                     RESPONSES.check_contents(item.get("output"), OUTPUTS, "a content of an output", adds_fields)
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
-        return self.dump(messages)
+        return self.dump([mend_own_items(message, OWN_TOOLS) for message in messages])
 
     def speaker(self, message: Message) -> str | None:
         first = message["items"][0] if message["items"] else {}

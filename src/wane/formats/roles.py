@@ -113,6 +113,20 @@ def _mend_call(call: Any, own: Collection[str]) -> Any:
     return {**call, "function": {**function, "arguments": "{}"}}
 
 
+def mend_own_items(message: dict[str, Any], own: Collection[str]) -> dict[str, Any]:
+    """Return an answer of OpenAI's Responses likewise; see `mend_own_calls`."""
+    items = message["items"]
+    mended = [_mend_item(item, own) for item in items]
+    same = all(before is after for before, after in zip(items, mended, strict=True))
+    return message if same else {**message, "items": mended}
+
+
+def _mend_item(item: Any, own: Collection[str]) -> Any:
+    if not isinstance(item, Mapping) or item.get("type") != "function_call" or item.get("name") not in own:
+        return item
+    return item if is_object(item.get("arguments")) else {**item, "arguments": "{}"}
+
+
 def is_object(arguments: object) -> bool:
     """Whether arguments are a JSON object, as data or as text."""
     if not isinstance(arguments, str):

@@ -65,20 +65,26 @@ def roles_alternate(request: Request) -> str | None:
 
 def arguments_are_objects(request: Request) -> str | None:
     """Templates that take a call's arguments apart, such as Qwen3's in llama.cpp, and gateways to other protocols."""
-    for message in _messages(request):
-        for call in message.get("tool_calls") or ():
-            try:
-                arguments = json.loads(call["function"]["arguments"])
-            except ValueError:
-                arguments = None
-            if not isinstance(arguments, dict):
-                return "Failed to parse tool call arguments as JSON"
+    calls = [call["function"] for message in _messages(request) for call in message.get("tool_calls") or ()]
+    calls += [item for item in _items(request) if item.get("type") == "function_call"]
+    for call in calls:
+        try:
+            arguments = json.loads(call["arguments"])
+        except ValueError:
+            arguments = None
+        if not isinstance(arguments, dict):
+            return "Failed to parse tool call arguments as JSON"
     return None
 
 
 def _messages(request: Request) -> list[Mapping[str, Any]]:
     messages = request.body.get("messages")
     return messages if isinstance(messages, list) else []
+
+
+def _items(request: Request) -> list[Mapping[str, Any]]:
+    items = request.body.get("input")
+    return items if isinstance(items, list) else []
 
 
 DEEPSEEK: Final[tuple[Rule, ...]] = (calls_need_reasoning,)

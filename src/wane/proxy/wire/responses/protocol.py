@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.conversation.request import Tool
+from wane.core import OWN_TOOLS
 from wane.core.errors import FormatError
 from wane.formats.base import WritingFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of, persons_texts
-from wane.formats.roles import take_turns
+from wane.formats.roles import mend_own_items, take_turns
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
 from wane.proxy.wire.blocks import Block, BlockReader, expanded
@@ -118,11 +119,11 @@ class OpenAIResponsesWire(OpenAIWire):
         history: Sequence[Message],
     ) -> Body:
         body = equipped.body
-        messages = [shown.message for shown in view]
+        messages = [shown.message if shown.sent else mend_own_items(shown.message, OWN_TOOLS) for shown in view]
         if take_turns(history, self.format.speaker):
             messages = self.format.join_roles(messages)
         # Tools never leave a view.
-        items = _with_tools_item(self.format.wire(messages), _tools_item(body))
+        items = _with_tools_item(_ungrouped(messages), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
         return dict(body) if same else {**body, "input": items}
 
@@ -131,7 +132,7 @@ class OpenAIResponsesWire(OpenAIWire):
         messages = group(_items(body))
         noted = self.format.with_note(messages, text, alternating=take_turns(messages, self.format.speaker))
         if len(noted) == len(messages):
-            return {**body, "input": self.format.wire(noted)}
+            return {**body, "input": _ungrouped(noted)}
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         return {**body, "input": [*_items(body), item]}
 
@@ -159,6 +160,11 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def _without(self, body: Body, seals: set[int]) -> Body:
         return {**body, "input": without_reasoning(body["input"], lambda item: self._seal(item) in seals)}
+
+
+def _ungrouped(messages: Sequence[Message]) -> list[Any]:
+    """Return the items of messages; `Format.wire` would change calls of a client's own tool named `delimiter`, too."""
+    return [item for message in messages for item in message["items"]]
 
 
 class _Items(BlockReader):
