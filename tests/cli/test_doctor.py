@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,11 +75,32 @@ def test_without_cache_reads_it_is_not_known(run: Run, tmp_path: Path) -> None:
     assert "paid again" not in done.out
 
 
-def test_without_sessions_here_it_says_how_to_name_one(run: Run) -> None:
-    done = run("doctor")
+@pytest.mark.parametrize("command", ["doctor", "view", "replay", "sweep", "tune"])
+def test_without_sessions_here_it_says_how_to_name_one(run: Run, command: str) -> None:
+    done = run(command)
     assert done.code == 2
     assert "no agent has a session of" in done.err
     assert "wane sessions --all" in done.err
+
+
+@pytest.mark.parametrize("command", ["view", "replay"])
+def test_without_a_session_the_newest_of_this_directory_is_taken(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    work, folder = tmp_path / "work", tmp_path / "agent" / "sessions" / "--work--"
+    work.mkdir()
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(work)
+    for age, name in enumerate(("newest", "older", "oldest")):
+        header, *lines = pi_lines()
+        header |= {"cwd": str(work if name != "newest" else tmp_path), "id": name}
+        path = write_lines(folder / f"{name}.jsonl", header, *lines)
+        os.utime(path, (1e9 - age, 1e9 - age))
+    options = ["--output", tmp_path / "v.html"] if command == "view" else ["--strategy", "none"]
+    done = run(command, *options)
+    assert done.code == 0, done.err
+    assert "session older, the newest of this directory" in done.err
 
 
 @contextmanager

@@ -245,6 +245,8 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
     if not flag.is_option:
         if field.repeatable:
             options |= {"nargs": "+" if field.default is MISSING else "*", "action": "extend"}
+        elif field.default is not MISSING:
+            options |= {"nargs": "?", "default": field.default}
         parser.add_argument(field.key, **options)
         return
     # Missing from the result unless given, so that each default is set in one place: at the field.

@@ -21,8 +21,8 @@ Sessions: TypeAlias = Annotated[
     Flag(
         "SESSION...",
         "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions --all, or - for standard "
-        "input.",
-        "SESSION...",
+        "input. The default is the newest session of this directory.",
+        "[SESSION...]",
     ),
 ]
 TokenBudget: TypeAlias = Annotated[
@@ -136,19 +136,21 @@ class ViewOptions:
     cost. It is one file that needs no network. It holds the contents of the session, unless --redact is given.
 
     Examples:
+      wane view
       wane view 3f9c
       wane view ~/.claude/projects/my-project/0a1b.jsonl --output session.html
       wane view session.jsonl --redact --output to-share.html
     """
 
     name: Annotated[
-        str,
+        str | None,
         Flag(
             "SESSION",
-            "The session of any agent: its id or the beginning of it, as wane sessions --all lists them, or its file.",
-            "SESSION",
+            "The session of any agent: its id or the beginning of it, as wane sessions --all lists them, or its file. "
+            "The default is the newest session of this directory.",
+            "[SESSION]",
         ),
-    ]
+    ] = None
     budget: _ReplayBudget = 80_000
     agent_budget: _AgentBudget = None
     price: _Price = None
@@ -174,6 +176,7 @@ class ReplayOptions:
     would have done with another view.
 
     Examples:
+      wane replay
       wane replay session.jsonl
       wane replay 3f9c 20261122_1
       wane replay ~/.claude/projects --budget 50k --price openai:gpt-6.1-sol
@@ -186,7 +189,7 @@ class ReplayOptions:
       130  stopped with Ctrl-C
     """
 
-    sessions: Sessions
+    sessions: Sessions = ()
     strategy: _Strategies = "all"
     budget: _ReplayBudget = 80_000
     agent_budget: _AgentBudget = None
@@ -211,7 +214,7 @@ class SweepOptions:
       wane sweep runs/ --budgets 50k,80k,120k --json
     """
 
-    sessions: Sessions
+    sessions: Sessions = ()
     budgets: Annotated[str, _BUDGETS] = "30k..150k"
     steps: _Steps = None
     strategy: _Strategies = "all"
@@ -232,7 +235,7 @@ class TuneOptions:
       wane tune runs/ --join --budgets 40k..120k --price openai:gpt-6.1-sol
     """
 
-    sessions: Sessions
+    sessions: Sessions = ()
     budgets: Annotated[str | None, _TRIED] = None
     steps: _Steps = None
     save: Annotated[

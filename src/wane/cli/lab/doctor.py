@@ -12,11 +12,10 @@ from typing import Final
 from wane.cli import failure
 from wane.cli.lab.commands import DoctorOptions
 from wane.cli.lab.common import gathered_from, print_figures, print_json, print_lines, problem_lines, rounded
+from wane.cli.lab.reading import sessions_here
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, first_few, local_time, printable, write_json
-from wane.journal import SessionStore, default_root
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
-from wane.lab.discover import find_sessions, look_into
 from wane.lab.readers import Gathered, results_unread
 from wane.lab.readers.journal import NAME as JOURNAL
 from wane.lab.session import RecordedSession
@@ -99,11 +98,10 @@ def _run_live(options: DoctorOptions) -> int:
 
 def _sessions_here(cwd: Path) -> list[str]:
     """Return the files of the sessions of a directory, of any agent."""
-    own = [str(info.path) for info in SessionStore(default_root(os.environ)).sessions(cwd)]
-    others = [str(file.path) for file in find_sessions(os.environ, Path.home()) if look_into(file).cwd == str(cwd)]
-    if not own and not others:
+    paths = [path for path, _ in sessions_here(cwd)]
+    if not paths:
         raise failure.InputError(f"no agent has a session of {cwd}; name sessions, as wane sessions --all lists them")
-    return [*own, *others]
+    return paths
 
 
 def _print(examinations: Sequence[Examination], gathered: Gathered, *, full: bool) -> None:

@@ -9,7 +9,7 @@ from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE, LabOptions
 from wane.cli.lab.common import COPIED, NAMED, gathered_from, held_by_kind, named_lines, problem_lines, why_idle
-from wane.cli.lab.reading import usable_counter
+from wane.cli.lab.reading import newest_here, usable_counter
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
 from wane.core import Kind
@@ -41,7 +41,9 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     pricing = Pricing.of(options.price or PRICE, hour=options.cache_hour)
     engine = get_engine(options.engine, options.workers)
     counter = usable_counter(options.counter)
-    gathered = gathered_from(sessions, options, bar, sidechains=options.sidechains, joined=options.join)
+    gathered = gathered_from(
+        sessions or [newest_here()], options, bar, sidechains=options.sidechains, joined=options.join
+    )
     # Calls that all failed cost nothing, so there is nothing to compare.
     failed = tuple(entry for entry in gathered.recordings if not entry.session.answered)
     answered = tuple(entry for entry in gathered.recordings if entry.session.answered)

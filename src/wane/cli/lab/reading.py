@@ -6,7 +6,7 @@ Modules that are not needed for a file of messages are imported later, so that `
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +82,29 @@ def located(name: str) -> str:
         )
     names = ", ".join(sorted(matches.values())[:_IDS])
     raise SessionNotFoundError(f"{len(matches)} sessions have an id that begins with {name!r}; give more: {names}")
+
+
+def sessions_here(cwd: Path) -> Iterator[tuple[str, str]]:
+    """Yield the sessions of a directory, of any agent, the last written first: the path of each, and its id."""
+    from wane.journal import SessionStore, default_root
+    from wane.lab.discover import find_sessions, look_into
+
+    own = [(info.modified, str(info.path), info.id) for info in SessionStore(default_root(os.environ)).sessions(cwd)]
+    others = [(file.modified, str(file.path), file) for file in find_sessions(os.environ, Path.home())]
+    for _, path, which in sorted([*own, *others], key=lambda entry: entry[0], reverse=True):
+        if isinstance(which, str):
+            yield path, which
+        elif look_into(which).cwd == str(cwd):
+            yield path, which.id
+
+
+def newest_here() -> str:
+    """Return the path of the session of this directory, of any agent, that was written last, and say which it is."""
+    path, session_id = next(sessions_here(Path.cwd()), ("", ""))
+    if not path:
+        raise InputError(f"no agent has a session of {Path.cwd()}; name a session, as wane sessions --all lists them")
+    say(f"session {session_id}, the newest of this directory")
+    return path
 
 
 def usable_counter(name: str) -> Counter:

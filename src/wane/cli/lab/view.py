@@ -16,7 +16,7 @@ from wane.cli.failure import InputError
 from wane.cli.lab.commands import PRICE, ViewOptions
 from wane.cli.lab.common import check_report
 from wane.cli.lab.preparing import with_agent_budget
-from wane.cli.lab.reading import located
+from wane.cli.lab.reading import located, newest_here
 from wane.cli.terminal.text import counted, printable, say
 from wane.cli.values import AUTO_BUDGET
 from wane.core.errors import JournalError
@@ -37,7 +37,7 @@ from wane.tuned import read_tuned
 
 def run_view(options: ViewOptions) -> int:
     check_report(options.output)
-    path = Path(located(options.name))
+    path = Path(located(options.name) if options.name else newest_here())
     gathered = gather([path], options.format, sidechains=True, max_unpacked=options.max_unpacked)
     if not gathered.recordings:
         raise InputError(f"there is nothing to see: no model was called in {path}")
