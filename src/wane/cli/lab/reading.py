@@ -86,16 +86,13 @@ def located(name: str) -> str:
 
 def sessions_here(cwd: Path) -> Iterator[tuple[str, str]]:
     """Yield the sessions of a directory, of any agent, the last written first: the path of each, and its id."""
-    from wane.journal import SessionStore, default_root
-    from wane.lab.discover import find_sessions, look_into
+    from wane.journal import SessionInfo, SessionStore, default_root
+    from wane.lab.discover import SessionFile, find_sessions, look_into
 
-    own = [(info.modified, str(info.path), info.id) for info in SessionStore(default_root(os.environ)).sessions(cwd)]
-    others = [(file.modified, str(file.path), file) for file in find_sessions(os.environ, Path.home())]
-    for _, path, which in sorted([*own, *others], key=lambda entry: entry[0], reverse=True):
-        if isinstance(which, str):
-            yield path, which
-        elif look_into(which).cwd == str(cwd):
-            yield path, which.id
+    own: list[SessionInfo | SessionFile] = [*SessionStore(default_root(os.environ)).sessions(cwd)]
+    for entry in sorted([*own, *find_sessions(os.environ, Path.home())], key=lambda it: it.modified, reverse=True):
+        if not isinstance(entry, SessionFile) or look_into(entry).cwd == str(cwd):
+            yield str(entry.path), entry.id
 
 
 def newest_here() -> str:
