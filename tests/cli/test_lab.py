@@ -342,7 +342,7 @@ class TestReplay:
             (["chat.json", "--report="], "--report is empty; give it a value, or leave it out"),
             (["chat.json", "--redact"], "--redact is for the page of --report: give both"),
             (["chat.json", "--engine", "steam"], "--engine is 'steam'; it must be "),
-            ([], "SESSION... is missing; see wane replay --help"),
+            ([], "no agent has a session of "),
         ],
     )
     def test_what_makes_no_sense_is_told_in_a_line(
