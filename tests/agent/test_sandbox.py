@@ -30,7 +30,7 @@ from wane.agent.opening import prepare
 from wane.agent.repositories import RepositoryGuard
 from wane.agent.sandbox import wall
 from wane.agent.sandbox.filters import MACHINES, build_filter
-from wane.agent.sandbox.wall import OUTPUT, Kind, Sandbox, find_sandbox, supervised, supervisor_argv
+from wane.agent.sandbox.wall import OUTPUT, PROCESSES, Kind, Sandbox, find_sandbox, supervised, supervisor_argv
 from wane.agent.tools import shell as shell_tool
 from wane.core.errors import ConfigError
 from wane.testing import Reply
@@ -356,6 +356,13 @@ def test_time_is_limited(sandbox: Sandbox, tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["-c", "-n", "-t", "-f", "-d"])
 def test_limits_are_set(setting: str, sandbox: Sandbox) -> None:
     assert run_confined(sandbox, f"ulimit {setting}").isdigit()
+
+
+def test_processes_are_limited_whichever_shell_runs_the_line(sandbox: Sandbox) -> None:
+    # bash calls the limit `-u`, dash `-p`, which is another one in bash.
+    (limit,) = run_confined(sandbox, "ulimit -u 2>/dev/null || ulimit -p").splitlines()
+    assert limit.isdigit()
+    assert int(limit) == PROCESSES or sandbox.kind is Kind.LANDLOCK
 
 
 def test_git_reads_without_the_users_settings(sandbox: Sandbox, directory: Path) -> None:

@@ -43,10 +43,15 @@ def find_secrets(roots: Sequence[str], repository: Repository | None) -> Iterato
     """Yield the secrets below some directories that Git does not track, from the top down, without links."""
     index: bytes | None = None
     waiting = deque(roots)
+    searched = set[str]()
     names = secrets = 0
     while waiting and names < MOST_NAMES and secrets < MOST_SECRETS:
+        folder = waiting.popleft()
+        if folder in searched:
+            continue
+        searched.add(folder)
         try:
-            entries = list(os.scandir(waiting.popleft()))
+            entries = list(os.scandir(folder))
         except OSError:
             continue
         names += len(entries)

@@ -388,8 +388,8 @@ class Sandbox:
         argv += ["--chdir", str(self.directory), "--seccomp", "{filter}", "--", *([_LAUNCHER] if launcher else [])]
         if allowed:
             return [*argv, "/bin/sh", "-c", command]
-        # Counted for the sandbox alone if it is set inside.
-        limited = f'ulimit -u {PROCESSES} 2>/dev/null; exec /bin/sh -c "$1"'
+        # Counted for the sandbox alone if it is set inside; bash calls it `-u`, dash `-p`.
+        limited = f'ulimit -u {PROCESSES} 2>/dev/null || ulimit -p {PROCESSES} 2>/dev/null; exec /bin/sh -c "$1"'
         return [*argv, "/bin/sh", "-c", limited, "sh", command]
 
     def _seatbelt_profile(
