@@ -390,6 +390,18 @@ def test_a_file_cannot_name_the_folder_that_is_read(sandbox: Sandbox, directory:
     assert "mark-of-a-secret" not in run_confined(sandbox, "cat ../outside/secret")
 
 
+def test_a_submodules_directory_cannot_name_another_one(sandbox: Sandbox, directory: Path) -> None:
+    module = directory.parent / "parent" / ".git" / "modules" / "work"
+    module.mkdir(parents=True)
+    for name in ("HEAD", "objects", "refs"):
+        (module / name).touch()
+    (module / "config").write_text(f"[core]\n\tworktree = {os.path.realpath(directory)}\n")
+    (directory / ".git").write_text(f"gitdir: {module}\n")
+    assert "worktree" in run_confined(sandbox, f"cat {os.path.realpath(module)}/config")
+    (module / "commondir").write_text(f"{directory.parent / 'outside'}\n")
+    assert "mark-of-a-secret" not in run_confined(sandbox, "cat ../outside/secret")
+
+
 def test_no_key_is_left_anywhere(served: Serve, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if not find_sandbox(project, os.environ).in_force:
         pytest.skip("no sandbox holds on this machine")

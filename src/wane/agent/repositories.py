@@ -113,7 +113,8 @@ class Repository:
             # A submodule's directory names the module by a setting, a worktree's by a file.
             if ".git" in self.directory.parts and "modules" in self.directory.parts:
                 name = _WORKTREE.search((self.directory / "config").read_text(encoding="utf-8"))
-                return name is not None and os.path.realpath(self.directory / name[1]) == str(self.top)
+                is_own = name is not None and os.path.realpath(self.directory / name[1]) == str(self.top)
+                return is_own and self.common == self.directory
             name_of_link = (self.directory / "gitdir").read_text(encoding="utf-8").strip()
         except (OSError, ValueError):
             return False
