@@ -17,7 +17,8 @@ from tests.agent.work import working
 from wane.agent.approval.permissions import CANNOT_ASK, Approval, Effect, Permissions
 from wane.agent.approval.rules import RememberedRules
 from wane.agent.events import Warned
-from wane.agent.repositories import RepositoryGuard, quiet_environment
+from wane.agent.repositories import RepositoryGuard, find_repository, quiet_environment
+from wane.agent.secrets import find_secrets
 from wane.testing import Reply
 
 
@@ -138,3 +139,16 @@ def test_one_question_about_a_repository_is_remembered(repository: Path, tmp_pat
     assert session(changed) is False, "other settings are another question"
     assert len(changed.requests) == 1
     assert session(Asked(Approval(True))), "what could not be asked is not remembered"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_among_a_repositorys_files_keeps_nobody_waiting(repository: Path) -> None:
+    (repository / ".env").write_text("x")
+    for name in ("commondir", "config", "index"):
+        (repository / ".git" / name).unlink(missing_ok=True)
+        os.mkfifo(repository / ".git" / name)
+    found = find_repository(repository)
+    assert found is not None
+    assert found.common == found.directory
+    assert list(find_secrets([str(repository)], found)) == [str(repository / ".env")]
+    assert not guard(repository).opens(repository)

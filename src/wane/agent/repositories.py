@@ -46,6 +46,7 @@ _HARMLESS: Final = re.compile(
 )
 """Settings that start no program and lead to no file outside when Git only reads."""
 
+_MOST_TEXT: Final = 1024**2  # bytes
 _SHOWN: Final = 5  # settings in a question
 _WORKTREE: Final = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE)
 
@@ -101,7 +102,7 @@ class Repository:
     def common(self) -> Path:
         """The directory that its worktrees share."""
         try:
-            name = (self.directory / "commondir").read_text(encoding="utf-8").strip()
+            name = _text_of(self.directory / "commondir").strip()
         except (OSError, ValueError):
             return self.directory
         return Path(os.path.realpath(self.directory / name))
@@ -112,10 +113,10 @@ class Repository:
         try:
             # A submodule's directory names the module by a setting, a worktree's by a file.
             if ".git" in self.directory.parts and "modules" in self.directory.parts:
-                name = _WORKTREE.search((self.directory / "config").read_text(encoding="utf-8"))
+                name = _WORKTREE.search(_text_of(self.directory / "config"))
                 is_own = name is not None and os.path.realpath(self.directory / name[1]) == str(self.top)
                 return is_own and self.common == self.directory
-            name_of_link = (self.directory / "gitdir").read_text(encoding="utf-8").strip()
+            name_of_link = _text_of(self.directory / "gitdir").strip()
         except (OSError, ValueError):
             return False
         is_link = os.path.realpath(self.directory / name_of_link) == os.path.realpath(self.top / ".git")
@@ -129,7 +130,7 @@ def find_repository(start: Path) -> Repository | None:
         entry = folder / ".git"
         if entry.is_file():
             try:
-                name = entry.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
+                name = _text_of(entry).partition("gitdir:")[2].strip()
             except (OSError, ValueError):
                 name = ""
             return Repository(folder, Path(os.path.realpath(folder / name)))
@@ -249,6 +250,19 @@ class RepositoryGuard:
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+
+def _text_of(path: Path) -> str:
+    """Return a small text that Git keeps in a file.
+
+    Raises:
+        OSError: if it cannot be read, or is no file: a pipe would keep the reader waiting.
+        ValueError: if it is no text.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not a file")
+    with path.open("rb") as file:
+        return file.read(_MOST_TEXT).decode("utf-8")
 
 
 def _digest(settings: tuple[tuple[str, str], ...]) -> str:

@@ -70,7 +70,7 @@ def find_secrets(roots: Sequence[str], repository: Repository | None) -> Iterato
 
 
 def _index_of(repository: Repository | None) -> bytes:
-    if repository is None:
+    if repository is None or not (repository.directory / "index").is_file():
         return b""
     try:
         with (repository.directory / "index").open("rb") as file:
