@@ -26,6 +26,7 @@ from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, summarise
 from wane.lab.readers import read_session, results_unread
 from wane.lab.report.overview import CAUSES, overview_dict, write_overview
+from wane.lab.session import RecordedSession
 from wane.rewrites import Cause
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
@@ -221,6 +222,163 @@ def test_the_words_that_compactions_took_by_a_count_of_ones_own(path: Path) -> N
         len(taken),
         sum(len(text.split()) for text in taken.values()),
     )
+
+
+HARNESS = (
+    "<bash-std",
+    "<local-command",
+    "<system-reminder>",
+    "<task-notification>",
+    "Operation stopped by hook",
+    "[Request interrupted",
+)
+"""How texts begin that Claude Code writes in a person's place."""
+
+
+def command_or_text(text: str) -> str:
+    """What a person typed: a command stands between marks."""
+    if "<command-name>" in text:
+        name = text.partition("<command-name>")[2].partition("</command-name>")[0]
+        arguments = text.partition("<command-args>")[2].partition("</command-args>")[0]
+        return f"{name} {arguments}".strip()
+    if text.startswith("<bash-input>"):
+        return "! " + text.removeprefix("<bash-input>").partition("</bash-input>")[0].strip()
+    return text
+
+
+def own_messages_of_claude_code(path: Path) -> tuple[list[str], dict[int, str]]:
+    """A person's messages, and by number those that compactions took."""
+    records, typed, taken = list(lines_of(path)), list[str](), dict[int, str]()
+    attached = [record["attachment"] for record in records if record.get("type") == "attachment"]
+    queued_too = {str(one.get("prompt")).strip() for one in attached if one["type"] == "queued_command"}
+    seen, waiting = set[str](), list[str]()
+    after: dict[str, str] = {}
+    for record in records:
+        if "uuid" in record:
+            after[record["uuid"]] = record.get("parentUuid") or record.get("logicalParentUuid")
+    # The records before the last one: what the person took back is not among them.
+    sent, latest = set[str](), next(one["uuid"] for one in reversed(records) if one["type"] in ("user", "assistant"))
+    while latest:
+        sent.add(latest)
+        latest = after.get(latest, "")
+    for number, record in enumerate(records):
+        if record.get("uuid") in seen:
+            continue
+        seen.add(record.get("uuid", ""))
+        if record.get("subtype") == "compact_boundary":
+            summary = next(later for later in records[number:] if later.get("isCompactSummary"))
+            content = summary["message"]["content"]
+            told = content if isinstance(content, str) else "".join(block["text"] for block in content)
+            for place, text in enumerate(typed):
+                if text not in told:
+                    taken.setdefault(place, command_or_text(text))
+        elif record["type"] == "queue-operation":
+            text = record.get("content", "")
+            match record["operation"]:
+                case "enqueue" if not text.startswith(("<", "{")):  # those are told to the agent by the client
+                    waiting.append(text)
+                case "dequeue" | "remove" if waiting:
+                    text = text if text in waiting else waiting[0]
+                    waiting.remove(text)
+                    if record["operation"] == "remove":
+                        typed += [] if text.strip() in queued_too else [text.strip()]
+                case "popAll":
+                    waiting.clear()
+        elif record["type"] == "attachment" and record["attachment"]["type"] == "queued_command":
+            attachment = record["attachment"]
+            if attachment.get("commandMode", "prompt") == "prompt" and isinstance(attachment["prompt"], str):
+                typed.append(attachment["prompt"].strip())
+        elif record["type"] == "user" and not (record.get("isSidechain") or record.get("isMeta")):
+            content = record["message"]["content"]
+            blocks = [content] if isinstance(content, str) else [block.get("text", "") for block in content]
+            texts = [text for text in blocks if text.strip() and not text.lstrip().startswith(HARNESS)]
+            if texts and not record.get("isCompactSummary") and record["uuid"] in sent:
+                typed.append("\n".join(texts).strip())
+    return typed, taken
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("claude-code/*.jsonl")), ids=lambda path: path.stem)
+def test_a_persons_words_in_claude_code_by_a_count_of_ones_own(path: Path) -> None:
+    typed, taken = own_messages_of_claude_code(path)
+    (session,) = read_session(path)
+    assert Counter(text_of_turns(session)) == Counter(typed)
+    assert lost_in(path) == (len(taken), sum(len(text.split()) for text in taken.values()))
+
+
+def text_of_turns(session: RecordedSession) -> list[str]:
+    return [text for turn in session.user_turns if (text := session.parts[turn].text.strip())]
+
+
+def lost_in(path: Path) -> tuple[int, int]:
+    lost = [message for figures in figures_in(path) for one in figures.compactions for message in one.lost]
+    return len(lost), sum(message.words for message in lost)
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("codex/*.jsonl")), ids=lambda path: path.stem)
+def test_a_persons_words_in_codex_by_a_count_of_ones_own(path: Path) -> None:
+    """Codex sends a person's messages again after a compaction, as it records."""
+    typed, taken = list[str](), dict[int, str]()
+    for record in lines_of(path):
+        payload = record["payload"]
+        if payload.get("type") == "user_message":
+            typed.append(payload["message"].strip())
+        elif record["type"] == "compacted":
+            kept = json.dumps(payload["replacement_history"], ensure_ascii=False)
+            for place, text in enumerate(typed):
+                if json.dumps(text, ensure_ascii=False)[1:-1] not in kept:
+                    taken.setdefault(place, text)
+    (session,) = read_session(path)
+    assert Counter(text_of_turns(session)) == Counter(typed)
+    assert lost_in(path) == (len(taken), sum(len(text.split()) for text in taken.values()))
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("pi/*.jsonl")), ids=lambda path: path.stem)
+def test_a_persons_words_in_pi_by_a_count_of_ones_own(path: Path) -> None:
+    typed = []
+    for record in lines_of(path):
+        message = record.get("message", {})
+        if message.get("role") == "user":
+            content = message["content"]
+            typed.append(content if isinstance(content, str) else "\n".join(block["text"] for block in content))
+    (session,) = read_session(path)
+    assert Counter(text_of_turns(session)) == Counter(text.strip() for text in typed)
+
+
+@needs_sessions
+@pytest.mark.parametrize("path", sorted(SHARED.glob("copilot-cli/*.jsonl")), ids=lambda path: path.stem)
+def test_copilot_by_a_count_of_ones_own(path: Path) -> None:
+    """It recorded the output of each call, and no input, so that no call has a price."""
+    answers = [record["data"] for record in lines_of(path) if record["type"] == "assistant.message"]
+    typed = [record["data"]["content"] for record in lines_of(path) if record["type"] == "user.message"]
+    (session,) = read_session(path)
+    turns = text_of_turns(session)
+    assert len(turns) == len(typed)
+    # The client sends the time and its reminders beside a person's words.
+    assert all(words.strip() in turn for words, turn in zip(typed, turns, strict=True))
+    rows = rows_in(path)
+    assert sum(row.calls for row in rows) == len(answers)
+    outputs = [call.usage.output or 0 for call in session.calls if call.usage]
+    assert sum(outputs) == sum(answer["outputTokens"] for answer in answers)
+    assert {row.model for row in rows} == {answer["model"] for answer in answers}
+    assert sums(rows) == (0, 0, 0)
+    assert not any(row.priced for row in rows)
+
+
+@needs_sessions
+def test_runs_of_terminal_bench_by_a_count_of_ones_own() -> None:
+    """They hold messages alone: calls without usage."""
+    for path in sorted(SHARED.glob("terminal-bench-2/*.json")):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        messages = data if isinstance(data, list) else data["messages"]
+        roles = Counter(message["role"] for message in messages)
+        rows = rows_in(path)
+        assert (sum(row.calls for row in rows), sum(row.priced for row in rows)) == (roles["assistant"], 0)
+        (session,) = read_session(path)
+        typed = [str(message["content"]).strip() for message in messages if message["role"] == "user"]
+        assert Counter(text_of_turns(session)) == Counter(typed)
 
 
 EVERY_SESSION = [

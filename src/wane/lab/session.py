@@ -140,6 +140,7 @@ class Compaction:
         tokens_before: tokens of the view before it, None if not recorded.
         at: when, in seconds since 1970 UTC; None if unknown.
         tokens_after: tokens of the view after it, None if not recorded.
+        quoted: earlier messages that the model saw again word for word, beside the summary.
     """
 
     position: int
@@ -148,6 +149,11 @@ class Compaction:
     tokens_before: int | None = None
     at: float | None = None
     tokens_after: int | None = None
+    quoted: tuple[str, ...] = ()
+
+    def holds(self, text: str) -> bool:
+        """Return whether the model still saw a text behind it, word for word, though the text was before it."""
+        return text in self.summary or any(text in message for message in self.quoted)
 
 
 @dataclass(frozen=True, slots=True)

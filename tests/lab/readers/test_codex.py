@@ -395,3 +395,17 @@ def test_copies_at_the_head_of_a_fork_count_in_their_origin_without_ids_of_turns
         (tmp_path / f"rollout-{number}.jsonl").rename(tmp_path / folder / f"rollout-{number}.jsonl")
     second, first = (recording.session for recording in gather([tmp_path]).recordings)
     assert (len(first.own_calls), len(second.own_calls)) == (2, 1)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_persons_messages_stand_behind_a_compaction_again(tmp_path: Path, recorded: bool) -> None:
+    kept = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "first words"}]}]
+    payload = {"message": "A summary.", **({"replacement_history": kept} if recorded else {})}
+    compacted = {"timestamp": "2026-01-01T00:00:00Z", "type": "compacted", "payload": payload}
+    turns = [message("user", "first words"), message("assistant", "ok"), message("user", "second words"), cost(1)]
+    path = write_lines(tmp_path / "rollout-1.jsonl", META, *turns, compacted, message("assistant", "on"), cost(2))
+    (session,) = read_session(path)
+    (compaction,) = session.compactions
+    assert compaction.holds("first words")
+    # Older versions record none of the messages that they send again.
+    assert compaction.holds("second words") is not recorded

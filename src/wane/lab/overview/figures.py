@@ -19,6 +19,8 @@ from wane.account import Account
 from wane.lab.cache.rewrites import Rewrite, examine
 from wane.lab.counting import Sizes, measure
 from wane.lab.readers import Recording
+from wane.lab.readers.claude_code import NAME as CLAUDE_CODE
+from wane.lab.readers.claude_code.assembly import command_in
 from wane.lab.replaying.compare import BASELINE
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Pricing, moment
@@ -342,9 +344,12 @@ def _compactions(session: RecordedSession) -> Iterator[CompactionRow]:
         lost = []
         for turn in turns:
             text = session.parts[turn].text.strip()
-            if turn >= compaction.first_kept or turn in taken or not text or text in compaction.summary:
+            if turn >= compaction.first_kept or turn in taken or not text or compaction.holds(text):
                 continue
             taken.add(turn)
+            # A command counts as it was typed, without the marks that the client puts around it.
+            if session.source == CLAUDE_CODE:
+                text = command_in(text) or text
             shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
             lost.append(LostMessage(shown, len(text.split())))
         # The last one may have come after the last call: then no call missed anything.

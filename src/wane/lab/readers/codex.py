@@ -21,7 +21,7 @@ from wane.formats.values import compact, raw_text, sealed_tokens
 from wane.lab.readers.building.blocks import Content, content, couple_items, image_tokens
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import DAMAGED, Problems, name_abandoned, plain_path, records
-from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
+from wane.lab.readers.building.values import count, mapping, objects, seconds, text, usage_of
 from wane.lab.readers.kin import ids_of
 from wane.lab.readers.places import Place
 from wane.lab.session import ModelCall, RecordedSession, Usage
@@ -102,10 +102,12 @@ class _Cost:
 class _Compacted:
     """A compaction with its summary, which is empty if OpenAI's servers wrote it encrypted.
 
-    The model also saw the user turns again, which are in the history already.
+    The model also saw the user turns again, which are in the history already: those that are recorded in `messages`, or
+    all of them where an older version recorded none.
     """
 
     summary: str
+    messages: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,7 @@ class _Collected:
         elif kind == "session_meta":
             self._meta(line, payload)
         elif kind == "compacted":
-            self._add(line, at, _Compacted(text(payload.get("message"))))
+            self._add(line, at, _Compacted(text(payload.get("message")), _messages_of(payload)))
         elif kind == "turn_context":
             self._model = text(payload.get("model")) or self._model
             turn = text(payload.get("turn_id"))
@@ -378,7 +380,10 @@ class _Assembly:
             elif isinstance(step.what, _Compacted):
                 self._flush(None)
                 self._builder.settle(_ABORTED, coming=self._coming)
-                self._builder.compaction(step.what.summary, tokens_before=self._builder.context, at=step.at)
+                quoted = self._builder.user_texts if step.what.messages is None else step.what.messages
+                self._builder.compaction(
+                    step.what.summary, tokens_before=self._builder.context, at=step.at, quoted=quoted
+                )
             elif self._output:
                 self._after.append(step)
             else:
@@ -486,6 +491,14 @@ def _message(item: Mapping[str, Any]) -> Part | _Output:
     if is_harness_made(item):
         return body.part(Kind.NOTICE, system=role != "user")
     return body.part(Kind.USER if role == "user" else Kind.SYSTEM)
+
+
+def _messages_of(compacted: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the user's messages in the history that replaces the one before; None if it was not recorded."""
+    if not isinstance(compacted.get("replacement_history"), list):
+        return None
+    items = objects(compacted["replacement_history"])
+    return tuple(content(item.get("content")).text for item in items if item.get("role") == "user")
 
 
 def _call(item: Mapping[str, Any], tool: str, arguments: object) -> _Output:

@@ -49,6 +49,11 @@ class SessionBuilder:
         return len(self._session.parts)
 
     @property
+    def user_texts(self) -> list[str]:
+        """Texts of the user turns so far."""
+        return [part.text for part in self._session.parts if part.kind is Kind.USER]
+
+    @property
     def unanswered(self) -> list[str]:
         """Ids, as recorded, of the calls without a result."""
         return [recorded for recorded, ids in self._open.items() for _ in ids]
@@ -132,11 +137,14 @@ class SessionBuilder:
         tokens_before: int | None = None,
         tokens_after: int | None = None,
         at: float | None = None,
+        quoted: Sequence[str] = (),
     ) -> None:
         """Note that the recording agent compacted its context here; see `Compaction`."""
         first_kept = self.position if first_kept is None else min(max(first_kept, 0), self.position)
         self._session.compactions.append(
-            Compaction(self.position, sound(summary), first_kept, tokens_before, at, tokens_after)
+            Compaction(
+                self.position, sound(summary), first_kept, tokens_before, at, tokens_after, tuple(map(sound, quoted))
+            )
         )
 
     def eviction(self, removed: Sequence[int], client: str, *, at: float | None = None) -> None:

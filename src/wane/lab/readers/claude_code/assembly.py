@@ -18,6 +18,7 @@ from wane.lab.session import ModelCall, RecordedSession, Usage
 
 _SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
+_SHELL: Final = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 _CHARACTERS_PER_TOKEN: Final = 8
 """More than any text has. Output with more characters per token was counted when the answer began, and is not final."""
 
@@ -31,8 +32,15 @@ def assemble(builder: SessionBuilder, entries: Sequence[TranscriptLine], request
 
 def command_of(entry: TranscriptLine) -> str:
     """Return the command in an entry, as it was typed; empty if there is none."""
-    match = _COMMAND.search(entry.turn.text) if entry.turn is not None else None
-    return f"{match[1]} {match[2] or ''}".strip() if match else ""
+    return command_in(entry.turn.text) if entry.turn is not None else ""
+
+
+def command_in(turn: str) -> str:
+    """Return the command in a user's turn, as it was typed: `/compact`, or `! git status`; empty if there is none."""
+    if match := _COMMAND.search(turn):
+        return f"{match[1]} {match[2] or ''}".strip()
+    match = _SHELL.fullmatch(turn.strip())
+    return f"! {match[1].strip()}" if match else ""
 
 
 def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[TranscriptLine]:
