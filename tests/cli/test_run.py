@@ -114,7 +114,7 @@ def run(
         (["run", "--api", "mine", "--", "x"], "--api"),
         (
             ["run", "--", "sh"],
-            "Wane does not know sh (it knows claude, codex, gemini, opencode, pi, copilot, qwen, kimi, cline)",
+            "Wane does not know sh (it knows claude, codex, gemini, opencode, pi, copilot, qwen, kimi, vibe, cline)",
         ),
         (
             ["run", "--store", "disk", "--no-store", "--upstream", "http://127.0.0.1:1", "--api=openai", "--", "sh"],

@@ -104,6 +104,20 @@ class OpenCodeHands:
         return Call("edit", {"filePath": str(self.work / path), "oldString": old, "newString": new})
 
 
+@dataclass(frozen=True)
+class VibeHands:
+    work: Path
+
+    def read(self, path: str) -> Call:
+        return Call("read_file", {"path": str(self.work / path)})
+
+    def run(self, command: str) -> Call:
+        return Call("bash", {"command": command})
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return Call("edit", {"file_path": str(self.work / path), "old_string": old, "new_string": new})
+
+
 class PiHands:
     def read(self, path: str) -> Call:
         return Call("read", {"path": path})
@@ -440,6 +454,48 @@ max_context_size = 200000
 
     def transcript(self, home: Path) -> list[Any]:
         return list(_lines(home / ".kimi-code" / "sessions"))
+
+
+@dataclass(frozen=True)
+class MistralVibe(CodingAgent):
+    """Mistral Vibe, with a provider of the user's own."""
+
+    package: Package = install.VIBE
+    budget: int = 20_000  # of which 12,000 are its own instructions and tools
+
+    def hands(self, work: Path) -> Hands:
+        return VibeHands(work)
+
+    def environ(self, upstream: str) -> Mapping[str, str]:
+        return {"MY_KEY": KEY}
+
+    def prepare(self, home: Path, upstream: str) -> None:
+        config = f'''
+active_model = "scripted"
+enable_telemetry = false
+enable_update_checks = false
+[[providers]]
+name = "mine"
+api_base = "{upstream}/v1"
+api_key_env_var = "MY_KEY"
+[[models]]
+name = "scripted"
+provider = "mine"
+alias = "scripted"
+'''
+        (home / ".vibe").mkdir()
+        (home / ".vibe" / "config.toml").write_text(config)
+
+    def command(self, prompt: str, turn: int) -> list[str]:
+        return [*(["-c"] if turn else []), "--auto-approve", "--trust", "--output", "json", "-p", prompt]
+
+    def answer(self, output: str) -> str:
+        entries = json.loads(output)
+        (content,) = [entry["content"] for entry in entries if entry.get("role") == "assistant"][-1]
+        return str(content["text"])
+
+    def transcript(self, home: Path) -> list[Any]:
+        return list(_lines(home / ".vibe" / "logs" / "session"))
 
 
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:

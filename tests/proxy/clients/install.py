@@ -1,4 +1,4 @@
-"""The real clients, from the npm registry, in a cache of the user's outside the repository.
+"""The real clients, from their registries, in a cache of the user's outside the repository.
 
 To install all ahead, while other work is done: `python -m tests.proxy.clients.install`.
 """
@@ -29,12 +29,16 @@ class UnavailableError(Exception):
 
 @dataclass(frozen=True)
 class Package:
-    """A client: the version that it was tried with, and what has to be run once it is there."""
+    """A client: the version that it was tried with, and what has to be run once it is there.
+
+    One that is written in Python names the versions of Python that it runs on.
+    """
 
     spec: str
     program: str
     after: tuple[str, ...] = ()
     needs_node: bool = False
+    python: str = ""
 
 
 CLAUDE = Package("@anthropic-ai/claude-code@2.1.332", "claude", ("node_modules/@anthropic-ai/claude-code/install.cjs",))
@@ -48,6 +52,8 @@ COPILOT = Package("@github/copilot@1.0.102", "copilot", needs_node=True)
 QWEN = Package("@qwen-code/qwen-code@0.24.4", "qwen", needs_node=True)
 KIMI = Package("@moonshot-ai/kimi-code@2.1.0", "kimi", needs_node=True)
 CLINE = Package("cline@3.0.65", "cline", needs_node=True)
+# From the Python package index.
+VIBE = Package("mistral-vibe==3.0.2", "vibe", python=">=3.12")
 NODE_22 = Package(NODE, "node", ("node_modules/node/installArchSpecificPackage.js",))
 PACKAGES = (CLAUDE, CODEX, PI, EARLIER_PI, GEMINI)
 """Those of `.ci/run`; the others come when a test asks for them."""
@@ -82,16 +88,16 @@ def _all_installed() -> dict[Package, Installed | UnavailableError]:
 
 def _try(package: Package) -> Installed | UnavailableError:
     try:
-        path = [_bin(_installed(package))]
+        path = [_bin(package, _installed(package))]
         if package.needs_node and not _has_node():
-            path.append(_bin(_installed(NODE_22)))
+            path.append(_bin(NODE_22, _installed(NODE_22)))
     except UnavailableError as error:
         return error
     return Installed(path[0] / package.program, tuple(path))
 
 
-def _bin(folder: Path) -> Path:
-    return folder / "node_modules" / ".bin"
+def _bin(package: Package, folder: Path) -> Path:
+    return folder / "venv" / "bin" if package.python else folder / "node_modules" / ".bin"
 
 
 def _installed(package: Package) -> Path:
@@ -109,6 +115,26 @@ def _installed(package: Package) -> Path:
 
 
 def _install(package: Package, folder: Path) -> None:
+    (_install_for_python if package.python else _install_for_node)(package, folder)
+    if not (_bin(package, folder) / package.program).exists():
+        raise UnavailableError(f"{package.spec} brought no program {package.program}")
+
+
+def _install_for_python(package: Package, folder: Path) -> None:
+    uv = shutil.which("uv")
+    if uv is None:
+        raise UnavailableError(f"{package.spec} cannot be installed: there is no uv")
+    _run([uv, "venv", "--clear", "--no-python-downloads", "--python", _python(package), str(folder / "venv")], folder)
+    _run([uv, "pip", "install", "--python", str(folder / "venv" / "bin" / "python"), package.spec], folder)
+
+
+def _python(package: Package) -> str:
+    """The interpreter for a package: one of pyenv's, whose programs on the PATH need not work, or what uv finds."""
+    versions = sorted((Path.home() / ".pyenv" / "versions").glob("3.1[2-9].*/bin/python"))
+    return str(versions[0]) if versions else package.python
+
+
+def _install_for_node(package: Package, folder: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise UnavailableError(f"{package.spec} cannot be installed: there is no npm")
@@ -122,8 +148,6 @@ def _install(package: Package, folder: Path) -> None:
     _run([npm, "install", "--prefix", str(folder), *options, package.spec], folder)
     for script in package.after:
         _run(["node", script], folder)
-    if not (_bin(folder) / package.program).exists():
-        raise UnavailableError(f"{package.spec} brought no program {package.program}")
 
 
 def _run(command: Sequence[str], folder: Path) -> None:

@@ -22,6 +22,7 @@ from tests.proxy.clients.agents import (
     Copilot,
     GeminiCli,
     KimiCode,
+    MistralVibe,
     OpenCode,
     Pi,
     QwenCode,
@@ -52,6 +53,8 @@ AGENTS: dict[str, CodingAgent] = {
     "Qwen Code, Messages": QwenCode("anthropic"),
     "Kimi Code, Chat Completions": KimiCode("openai"),
     "Kimi Code, Messages": KimiCode("anthropic"),
+    # Its client for Mistral's own API takes only calls that are streamed whole.
+    "Mistral Vibe": MistralVibe(),
 }
 TABLE = Path(__file__).parents[3] / "docs" / "proxy" / "versions.md"
 LOUD = "seq 1 12900"  # 66 kB, of which clients show the model a part
@@ -119,7 +122,7 @@ def headers_of(request: Request) -> list[tuple[bytes, bytes]]:
 
 def in_table(name: str, agent: CodingAgent) -> None:
     """Compare the line of a client in the docs, but for its date, or write it."""
-    package, _, version = agent.package.spec.rpartition("@")
+    package, _, version = agent.package.spec.rpartition("==" if agent.package.python else "@")
     row = f"| {name} | `{package}` | {version} | {agent.budget:,} |"
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     numbers = [number for number, line in enumerate(lines) if line.startswith(f"| {name} |")]

@@ -18,6 +18,7 @@ from wane.proxy.agents.known import (
     Copilot,
     GeminiCli,
     KimiCode,
+    MistralVibe,
     OpenCode,
     OtherAgent,
     Pi,
@@ -66,6 +67,7 @@ def started(agent: Any, how: AgentCommand) -> Start:
         ("copilot", Copilot),
         ("qwen", QwenCode),
         ("kimi", KimiCode),
+        ("vibe", MistralVibe),
         ("cline", Cline),
         ("aider", OtherAgent),
         ("claude-2", OtherAgent),
@@ -457,6 +459,49 @@ def test_kimi_is_told_by_a_variable_unless_its_file_holds_the_address(home: Path
         started(KimiCode(), command(home, "--model=fixed", upstream="https://x.test/v1"))
     with pytest.raises(ConfigError, match="its model 'new' is of type unknown"):
         started(KimiCode(), command(home, "-m", "new"))
+
+
+VIBE = """
+active_model = "mine"
+[[providers]]
+name = "p"
+api_base = "https://mine.test/v1"
+api_key_env_var = "MY_KEY"
+[[providers]]
+name = "claude"
+api_base = "https://api.anthropic.com"
+api_style = "anthropic"
+[[models]]
+name = "m"
+provider = "p"
+alias = "mine"
+[[models]]
+name = "c"
+provider = "claude"
+[[models]]
+name = "x"
+provider = "nowhere"
+"""
+
+
+def test_vibe_is_told_by_a_variable_with_its_provider(home: Path) -> None:
+    how = command(home)
+    assert MistralVibe().upstream(how) == "https://api.mistral.ai/v1"
+    (provider,) = json.loads(started(MistralVibe(), how).environ["VIBE_PROVIDERS"])
+    assert (provider["name"], provider["backend"], provider["api_base"]) == ("mistral", "mistral", f"{PROXY}/v1")
+    write(home / ".vibe" / "config.toml", VIBE)
+    assert MistralVibe().upstream(how) == "https://mine.test/v1"
+    (provider,) = json.loads(started(MistralVibe(), how).environ["VIBE_PROVIDERS"])
+    assert provider == {"name": "p", "api_base": f"{PROXY}/v1", "api_key_env_var": "MY_KEY"}
+    # What the environment holds already wins over files, and stays.
+    given = [{"name": "q"}, {"name": "p", "api_base": "https://other.test/v1"}]
+    how = command(home, environ={"VIBE_PROVIDERS": json.dumps(given)})
+    assert MistralVibe().upstream(how) == "https://other.test/v1"
+    assert json.loads(started(MistralVibe(), how).environ["VIBE_PROVIDERS"]) == [{"name": "q"}, provider]
+    with pytest.raises(ConfigError, match="'claude' has the api_style anthropic; Wane knows openai"):
+        started(MistralVibe(), command(home, environ={"VIBE_ACTIVE_MODEL": "c"}))
+    with pytest.raises(ConfigError, match="does not describe the provider 'nowhere' of its model 'x'"):
+        started(MistralVibe(), command(home, environ={"VIBE_ACTIVE_MODEL": "x"}))
 
 
 def test_cline_is_refused_with_the_way_that_works(home: Path) -> None:

@@ -58,6 +58,9 @@ SAID = message("hi", usage={"input_tokens": 130, "output_tokens": 5})
         # So does Copilot CLI.
         ("auto", "Anthropic/JS 0.107.0", "x-initiator", True),
         ("auto", "OpenAI/JS 5.20.1", "x-initiator", True),
+        # And Mistral Vibe.
+        ("auto", "python-httpx/0.28.1", "x-affinity", True),
+        ("auto", "python-httpx/0.28.1", "x-stainless-lang", False),
         ("auto", "Anthropic/JS 0.91.1", "x-stainless-lang", False),
         ("auto", "OpenAI/JS 6.26.0", "anthropic-dangerous-direct-browser-access", False),
         ("auto", "Mozilla/5.0", "anthropic-dangerous-direct-browser-access", False),

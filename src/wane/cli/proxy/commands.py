@@ -304,8 +304,8 @@ class RunOptions:
 
     A proxy starts on a free port, and stops when the agent ends. The agent has the terminal to itself, and its exit
     code is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code,
-    Gemini CLI, OpenCode, Copilot CLI, Qwen Code and Kimi Code, an option for Codex, an extension for pi. Its login or
-    key, its provider and its other settings stay the same.
+    Gemini CLI, OpenCode, Copilot CLI, Qwen Code, Kimi Code and Mistral Vibe, an option for Codex, an extension for pi.
+    Its login or key, its provider and its other settings stay the same.
 
     Examples:
       wane run claude
@@ -331,7 +331,7 @@ class RunOptions:
         Flag(
             "AGENT",
             "The agent's program and its arguments: claude, codex, gemini, opencode, pi, copilot, "
-            "qwen, kimi, or with --api any other. "
+            "qwen, kimi, vibe, or with --api any other. "
             "Everything after its name goes to it.",
             "AGENT [ARGUMENT ...]",
         ),

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from wane.core.errors import ConfigError
+from wane.formats.values import objects_in
 from wane.proxy.agents.base import (
     ANTHROPIC,
     GOOGLE,
@@ -520,6 +521,75 @@ class KimiCode(Agent):
         return _KIMI_VARIABLES[kind]
 
 
+_VIBE_VARIABLE: Final = "VIBE_PROVIDERS"
+"""The variable with providers as JSON, which override those of the same name in its files."""
+
+_VIBE_MISTRAL: Final = {
+    "name": "mistral",
+    "api_base": "https://api.mistral.ai/v1",
+    "api_key_env_var": "MISTRAL_API_KEY",
+    "backend": "mistral",
+}
+"""The provider that Mistral Vibe has by itself (3.0.2)."""
+
+
+class MistralVibe(Agent):
+    """Mistral Vibe with Mistral's API, or a provider of its `config.toml` that speaks OpenAI's Chat Completions.
+
+    A variable with the provider, in which the address is the proxy's, points it there.
+    """
+
+    program = "vibe"
+    install = "uv tool install mistral-vibe"
+
+    def upstream(self, command: AgentCommand) -> str:
+        """Return the address of its model's provider."""
+        return text(self._provider(command), "api_base") or str(_VIBE_MISTRAL["api_base"])
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the environment, with the providers that it holds already."""
+        provider = self._provider(command)
+        style = text(provider, "api_style") or "openai"
+        if style != "openai":
+            what = f"its provider {provider['name']!r} has the api_style {style}; Wane knows openai"
+            raise cannot("vibe", what)
+        others = [entry for entry in self._given(command) if entry.get("name") != provider["name"]]
+        pointed = {**provider, "api_base": openai_base(proxy, upstream)}
+        return Start(environ={_VIBE_VARIABLE: json.dumps([*others, pointed])})
+
+    def _provider(self, command: AgentCommand) -> dict[str, Any]:
+        """Return the provider of the active model; Mistral's for a model that no file describes."""
+        active, models, providers = command.environ.get("VIBE_ACTIVE_MODEL"), list[Any](), self._given(command)
+        for config in self._configs(command):
+            active = active or text(config, "active_model")
+            models += objects_in(config.get("models"))
+            providers += objects_in(config.get("providers"))
+        name = "mistral"
+        for model in models:
+            if active in (model.get("alias"), model.get("name")):
+                name = text(model, "provider") or name
+                break
+        merged: dict[str, Any] = dict(_VIBE_MISTRAL) if name == "mistral" else {"name": name}
+        for entry in reversed(providers):
+            if entry.get("name") == name:
+                merged |= entry
+        if "api_base" not in merged:
+            raise cannot("vibe", f"config.toml does not describe the provider {name!r} of its model {active!r}")
+        return merged
+
+    def _given(self, command: AgentCommand) -> list[dict[str, Any]]:
+        """Return the providers in the environment."""
+        try:
+            return list(objects_in(json.loads(command.environ.get(_VIBE_VARIABLE) or "[]")))
+        except ValueError:
+            return []
+
+    def _configs(self, command: AgentCommand) -> Iterator[dict[str, Any]]:
+        """Yield the project's settings, which win, and the user's."""
+        yield read_toml(command.folder / ".vibe" / "config.toml")
+        yield read_toml(command.directory("VIBE_HOME", ".vibe") / "config.toml")
+
+
 class Cline(Agent):
     """Cline's CLI, whose settings hold the address of its provider, and nothing overrides them."""
 
@@ -595,6 +665,7 @@ AGENTS: Final[tuple[Agent, ...]] = (
     Copilot(),
     QwenCode(),
     KimiCode(),
+    MistralVibe(),
     Cline(),
 )
 """The agents that Wane knows."""

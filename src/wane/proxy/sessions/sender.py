@@ -33,14 +33,15 @@ _COMPACTING: Final = (
 )
 """Beginnings of the header `user-agent` of agents that compact their context when a reply reports high usage."""
 
-_NAMELESS: Final = {
-    "Anthropic/JS": (b"anthropic-dangerous-direct-browser-access", b"x-initiator"),
-    "OpenAI/JS": (b"session_id", b"x-initiator"),
-}
-"""Headers of such agents that name only the provider's SDK, by its name: pi before 0.84, and Copilot CLI (1.0.102).
-
-Other programs rarely send them.
-"""
+_NAMELESS: Final = (
+    ("Anthropic/JS ", b"anthropic-dangerous-direct-browser-access"),  # pi before 0.84
+    ("OpenAI/JS ", b"session_id"),
+    ("Anthropic/JS ", b"x-initiator"),  # Copilot CLI (1.0.102)
+    ("OpenAI/JS ", b"x-initiator"),
+    ("python-httpx/", b"x-affinity"),  # Mistral Vibe (3.0.2), with Mistral's API or another
+    ("mistral-client-python/", b"x-affinity"),
+)
+"""Such agents that name only their library, each with a header that other programs rarely send."""
 
 # `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -130,7 +131,7 @@ def compacts(sent: Headers) -> bool:
     client = _text(sent, b"user-agent")
     if client.startswith(_COMPACTING):
         return True
-    return any(first(sent, name) is not None for name in _NAMELESS.get(client.partition(" ")[0], ()))
+    return any(client.startswith(library) and first(sent, name) is not None for library, name in _NAMELESS)
 
 
 def _text(sent: Headers, name: bytes) -> str:
