@@ -17,11 +17,14 @@ from tests.servers.llama import CONTEXT, TOOLS, WITHOUT_CALLS, LlamaServer, hist
 from wane import Conversation, Policy
 from wane.conversation.context import ContextSettings
 from wane.core import exact_budget
+from wane.proxy.server.run import ProxyOptions, running
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 from wane.proxy.store import open_store
 
 pytestmark = pytest.mark.full
 
+DELIMITER_FUNCTION = Conversation().tools[0]
 STRATEGIES = ("cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "fold")
 
 
@@ -149,3 +152,11 @@ def test_a_mark_that_is_no_json_goes_back_so_that_the_server_takes_it(server: Ll
     conversation.append(body[key][-1])
     status, answer = server.post(endpoint.path, {**body, key: conversation.request().messages})
     assert status == 200, answer
+
+
+@every_template
+async def test_a_template_that_shows_no_tools_says_so(server: LlamaServer) -> None:
+    settings = ServerSettings(UpstreamUrl.parse(f"{server.url}/v1"), Address("127.0.0.1", 0))
+    async with running(ProxyOptions(settings)) as started:
+        shown = "delimiter" in server.render(history(server.template, 1)[:2], [DELIMITER_FUNCTION])
+        assert started.sessions.settings.annotate == ("model" if shown else "infer")

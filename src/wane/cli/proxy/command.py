@@ -184,7 +184,8 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
                 gc.collect()
                 gc.freeze()
                 gc.set_threshold(_OBJECTS)
-                options = replace(options, server=replace(options.server, listen=proxy.address))
+                server = replace(options.server, listen=proxy.address)
+                options = replace(options, server=server, context=proxy.sessions.settings)
                 if not quiet:
                     _introduce(options)
                 for upstream in (options.server.upstream, options.server.fallback):

@@ -23,6 +23,7 @@ from wane.core.errors import WaneError
 from wane.proxy.http.client import protocol
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.head import LONGEST_HEAD
+from wane.proxy.http.llama import shows_tools
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.app import ProxyApp, Wires, known_wires
 from wane.proxy.server.status import Predict, figures_of, status_app
@@ -34,6 +35,7 @@ from wane.proxy.settings import Address, ServerSettings
 from wane.proxy.store import open_store
 from wane.proxy.store.base import KEEP, Store, StoreError
 from wane.proxy.team.roster import Roster
+from wane.strategies.base import traits
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _BACKLOG: Final = 2048  # connections that may wait to be accepted
@@ -156,9 +158,10 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
         WaneError: if it cannot listen, its store cannot be reached, or an option cannot work.
     """
     _raise_limits()
+    context = await _reachable_context(options)
     sessions = SessionIndex(
         await opened_store(options),
-        options.context,
+        context,
         strict=options.server.strict,
         idle=options.idle,
         agent_budget=options.agent_budget,
@@ -169,6 +172,21 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
             options.server, sessions, known_wires(), sock=sock, telemetry=telemetry, predict=options.predict
         ) as proxy:
             yield proxy
+
+
+async def _reachable_context(options: ProxyOptions) -> ContextSettings:
+    """Return the settings of a proxy, without tools if its upstream says that its model would never see them."""
+    context = options.context
+    if not (context.marked or context.recall) or await shows_tools(options.server.upstream) is not False:
+        return context
+    infers = traits(context.strategy).by_episode
+    _LOGGER.warning(
+        "the chat template of %s shows its model no tools (its /props say so): %s. Its agent's tools do not reach the "
+        "model either",
+        options.server.upstream,
+        "episodes are inferred" if infers else "the model cannot recall what has left the view",
+    )
+    return replace(context, annotate="infer" if infers else context.annotate, recall=False)
 
 
 async def opened_store(options: ProxyOptions) -> Store:
