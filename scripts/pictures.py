@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/concepts.md.
+"""Draw the pictures of docs/concepts.md, and the figures of README.md.
 
 python scripts/pictures.py [--check] docs/images
 """
@@ -160,7 +160,36 @@ def graph() -> str:
     return picture(760, 246, "An exploration does not leave before the acts that build on it", parts)
 
 
-PICTURES: Final = {"window.svg": window, "levels.svg": levels, "graph.svg": graph}
+# From the table in README.md: strategy, peak view in 1,000 tokens, turns of the user lost, files read again.
+_DEMO: Final = (
+    ("Wane", 17.3, 0, 4),
+    ("truncate", 17.6, 7, 12),
+    ("compact", 17.6, 8, 13),
+    ("none", 48.6, 0, 0),
+)
+_MEASURES: Final = (
+    ("largest request, in 1,000 tokens", 48.6, "{:g}"),
+    ("your messages lost, of 9", 9, "{:g}"),
+    ("files read again", 13, "{:g}"),
+)
+
+
+def figures() -> str:
+    """Draw the demo's figures as bars: shorter is better."""
+    parts = []
+    for column, (label, most, shown) in enumerate(_MEASURES):
+        x = 120 + column * 215
+        parts.append(text(x, 30, label, "note"))
+        for row, (name, *values) in enumerate(_DEMO):
+            y, width = 44 + row * 34, values[column] / most * 150
+            if column == 0:
+                parts.append(text(24, y + 16, name))
+            parts.append(block(x, y, max(width, 2), "expl" if name == "Wane" else "bar", 22))
+            parts.append(text(x + max(width, 2) + 8, y + 16, shown.format(values[column]), "note"))
+    return picture(760, 190, "The demo in numbers: shorter bars are better", parts)
+
+
+PICTURES: Final = {"figures.svg": figures, "window.svg": window, "levels.svg": levels, "graph.svg": graph}
 
 
 def main(args: list[str]) -> int:
