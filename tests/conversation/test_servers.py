@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.proxy.strict import SERVERS as STRICT
+from tests.proxy.strict import LocalAnthropicClient, Reckless, StrictUpstream
+from tests.proxy.world import ChatClient, Client, ResponsesClient
 from tests.strategies import times
-from wane import Conversation
+from wane import Conversation, Policy
+from wane.conversation import ContextSettings
 from wane.core import exact_budget
 from wane.testing.request import Request
 from wane.testing.rules import DEEPSEEK, GEMINI_CHAT, OPENROUTER, TEMPLATE, Rule
@@ -107,3 +113,91 @@ def test_a_mark_in_responses_goes_back_as_an_empty_object_too() -> None:
     assert sent[1:3] == [{**call, "name": "delimiter", "arguments": "{}"}, others]
     assert [item["output"].startswith("Error") for item in sent if item.get("call_id") == "c1" and "output" in item]
     assert conversation.messages[1]["items"][0]["arguments"] == call["arguments"]
+
+
+LOOP = ContextSettings(budget=exact_budget(2_400), policy=Policy(index_share=0.1), remind_at=0.3, recall=True)
+LOOPS: list[Any] = [
+    (ChatClient, "template"),
+    *(
+        pytest.param(*loop, marks=pytest.mark.full)
+        for loop in [
+            *((ChatClient, "deepseek"), (ChatClient, "openrouter"), (ChatClient, "gemini")),
+            *((LocalAnthropicClient, "template"), (LocalAnthropicClient, "deepseek"), (ResponsesClient, "template")),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "server"), LOOPS)
+@pytest.mark.parametrize("annotate", ["model", "infer"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.wide) for n in range(1, 12))])
+def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
+    make: type[Client], server: str, annotate: Any, seed: int
+) -> None:
+    """With recalls, branches and restarts, and marks that are no JSON."""
+    rng = random.Random(seed)
+    strategy = "cwl" if seed % 3 < 2 else rng.choice(STRATEGIES)
+    settings = replace(LOOP, annotate=annotate, strategy=strategy)
+    client, upstream = make(), StrictUpstream(make.provider, Reckless(seed), server=STRICT[server])
+    client.say("(the history)")
+    key = "input" if make is ResponsesClient else "messages"
+
+    def ask(conversation: Conversation) -> Any:
+        body = client.body()
+        sent = {key: conversation.request().messages, "tools": [*body["tools"], *conversation.tools]}
+        return json.loads(upstream.ask({**body, **sent}))
+
+    conversation = Conversation(client.wire.name, settings=settings)
+    if make is ChatClient:
+        conversation.append(client.history[0])
+    branches, evicted = [conversation], 0
+    for turn in range(12):
+        if rng.random() < 0.3:
+            branches.append(conversation.branch())
+            conversation = rng.choice(branches)
+        conversation.append(conversation.format.turn(f"User turn {turn}. " * rng.randint(1, 9)))
+        while True:
+            if rng.random() < 0.2:
+                place = branches.index(conversation)
+                state, history = json.loads(json.dumps(conversation.state())), conversation.messages
+                conversation = branches[place] = Conversation(client.wire.name, settings=settings)
+                assert conversation.restore(state, history)
+            calls = conversation.append(ask(conversation))
+            evicted = max(evicted, conversation.evicted)
+            for call in calls:
+                conversation.append(call.result("line of output, as long as lines are\n" * 12))
+            if conversation.ended:
+                break
+    assert evicted > 0
+
+
+@pytest.mark.parametrize("make", [ChatClient, LocalAnthropicClient, ResponsesClient])
+def test_a_reminder_makes_no_second_turn_of_the_user(make: type[Client]) -> None:
+    """A server with a strict template would refuse one behind a result, and llama.cpp makes one of text beside it."""
+    client, upstream = make(), StrictUpstream(make.provider, Reckless(0), server=STRICT["template"])
+    client.say("(the history)")
+    conversation = Conversation(client.wire.name, budget=exact_budget(1_000), remind_at=0.1)
+    conversation.append(conversation.format.turn("Go."))
+    for message in answers_of(make):
+        conversation.append(message)
+    request = conversation.request()
+    assert request.reminder is not None
+    assert request.reminder in json.dumps(request.messages[-1], ensure_ascii=False)
+    key = "input" if make is ResponsesClient else "messages"
+    messages = [*client.history[:-1], *request.messages] if make is ChatClient else request.messages
+    assert upstream.refusal({**client.body(), key: messages}) is None
+
+
+def answers_of(make: type[Client]) -> list[Any]:
+    """A call and its long result."""
+    long = "x" * 2_000
+    if make is ResponsesClient:
+        call = {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}
+        return [[call], {"type": "function_call_output", "call_id": "c", "output": long}]
+    if make is LocalAnthropicClient:
+        use = {"type": "tool_use", "id": "c", "name": "read", "input": {}}
+        answer = {"type": "tool_result", "tool_use_id": "c", "content": long}
+        return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
+    called = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    assistant = {"role": "assistant", "content": None, "tool_calls": [called]}
+    return [assistant, {"role": "tool", "tool_call_id": "c", "content": long}]

@@ -568,7 +568,7 @@ class Conversation(Generic[M]):
     # Internals
 
     def _wire(self, view: list[M], reminder: str | None = None) -> list[Any]:
-        return self.host.wire(view, reminder, alternating=self._common.line.transcript.alternating)
+        return self.host.wire(view, reminder)
 
 
 def _check_numbers(**values: object) -> None:

@@ -121,18 +121,27 @@ class Host(Generic[MessageT]):
         digests = [digest.of(messages, count) for count in range(len(known) + 1, len(messages) + 1)]
         return digests[::-1]
 
-    def wire(self, view: Sequence[MessageT], reminder: str | None = None, *, alternating: bool) -> list[Any]:
+    @property
+    def alternating(self) -> bool:
+        """Whether turns of the user and answers without calls take turns in the whole history (R12b)."""
+        return self._common.line.transcript.alternating
+
+    def wire(
+        self, view: Sequence[MessageT], reminder: str | None = None, *, alternating: bool | None = None
+    ) -> list[Any]:
         """Return the messages of a request in the provider's form.
 
         Args:
             view: the messages, of the format.
             reminder: a note to the model at their end.
-            alternating: whether turns of the user and answers without calls took turns in all that a request without
-                eviction would hold. They then do so here (R12b).
+            alternating: whether roles take turns in all that a request without eviction would hold, which they then
+                do here (R12b); None to go by the history.
         """
         format_ = self._common.format
         if not writes(format_):
             return list(view)
+        if alternating is None:
+            alternating = self.alternating
         messages = format_.join_roles(view) if alternating else list(view)
         if reminder is not None:
             messages = format_.with_note(messages, reminder, alternating=alternating)

@@ -34,6 +34,7 @@ from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, withdrawn_in, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import CALLING, must_mend
 from wane.formats.values import (
     compact,
     objects_in,
@@ -133,7 +134,7 @@ class AnthropicFormat(PlainFormat):
         role, kinds = message["role"], {str(block.get("type")) for block in objects_in(message.get("content"))}
         if role == "assistant":
             has_calls = any(kind.endswith("tool_use") for kind in kinds)
-            return None if has_calls else "assistant"
+            return CALLING if has_calls else "assistant"
         return "user" if role == "user" and kinds != {"tool_result"} else None
 
     def is_sent(self, message: Message) -> bool:
@@ -226,14 +227,15 @@ def _is_refused(block: Block) -> bool:
     kind = block["type"]
     if kind == "text":
         return not _text(block, "text").strip()
-    return kind == "tool_use" and isinstance(block.get("input"), str)
+    return kind == "tool_use" and not isinstance(block.get("input"), dict)
 
 
 def _mended(block: Block) -> Block:
     arguments = block.get("input")
-    if isinstance(arguments, str):
-        return {**block, "input": {_INVALID: arguments} if arguments.strip() else {}}
-    return block
+    if block["type"] != "tool_use" or isinstance(arguments, dict):
+        return block
+    raw = raw_text(arguments)
+    return {**block, "input": {} if must_mend(block.get("name"), arguments) or not raw.strip() else {_INVALID: raw}}
 
 
 def _blocks(content: object) -> list[Block]:

@@ -18,7 +18,7 @@ from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.formats.notices import is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
-from wane.formats.roles import join_neighbours
+from wane.formats.roles import CALLING, join_neighbours
 from wane.formats.values import check_each, expect_list
 from wane.tools import class_of_call
 
@@ -121,7 +121,7 @@ def speaker_of(parts: Sequence[Part]) -> str | None:
     """Return whose turn a message with these parts is, by its role; see `WritingFormat.speaker`."""
     kinds = {part.kind for part in parts}
     if not ASSISTANT.isdisjoint(kinds):
-        return None if Kind.CALL in kinds else "assistant"
+        return CALLING if Kind.CALL in kinds else "assistant"
     if Kind.USER in kinds or any(part.kind is Kind.NOTICE and not part.system for part in parts):
         return "user"
     return None
@@ -190,7 +190,10 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
         ...
 
     def speaker(self, message: MessageT) -> str | None:
-        """Return whose turn a message is, by its role; None for answers with calls, results and the system's."""
+        """Return whose turn a message is: `user`, `assistant`, or `CALLING` (`wane.formats.roles`) for one with calls.
+
+        None for results and the system's.
+        """
         ...
 
     def join_roles(self, messages: Sequence[MessageT]) -> list[MessageT]:
@@ -342,7 +345,7 @@ class NativeFormat(Format[MessageT]):
         return None
 
     def join_roles(self, messages: Sequence[MessageT]) -> list[MessageT]:
-        return join_neighbours(messages, self)
+        return join_neighbours(list(filter(self.is_sent, messages)), self)
 
     def with_note(self, messages: Sequence[MessageT], text: str, *, alternating: bool) -> list[MessageT]:
         turn, noted = writing(self, "a reminder").turn(text), None
@@ -464,7 +467,7 @@ class Outline:
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
-        if (speaker := speaker_of(parts)) is not None:
+        if (speaker := speaker_of(parts)) in ("user", "assistant"):
             self.alternating = self.alternating and speaker != self._speaker
             self._speaker = speaker
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))

@@ -35,6 +35,7 @@ from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Seal, Tie, couple
 from wane.formats.gemini_calls import OpenCall, as_called, call_ids, completed, field
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import must_mend
 from wane.formats.values import (
     compact,
     expect_list,
@@ -350,12 +351,14 @@ def _is_blank(part: GeminiPart) -> bool:
 
 def _has_raw_arguments(part: GeminiPart) -> bool:
     call = field(part, "functionCall")
-    return call is not None and isinstance(call.get("args"), str)
+    return call is not None and not isinstance(call.get("args"), dict | None)
 
 
 def _mended(part: GeminiPart) -> GeminiPart:
     if not _has_raw_arguments(part):
         return part
     name = "functionCall" if "functionCall" in part else "function_call"
-    arguments = part[name]["args"]
-    return {**part, name: {**part[name], "args": {_INVALID: arguments} if arguments.strip() else {}}}
+    call = part[name]
+    raw = raw_text(call["args"])
+    empty = must_mend(call.get("name"), call["args"]) or not raw.strip()
+    return {**part, name: {**call, "args": {} if empty else {_INVALID: raw}}}

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from wane.core import OWN_TOOLS, Kind
+from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import is_notice
-from wane.formats.roles import join_contents, mend_own_calls
+from wane.formats.roles import CALLING, join_contents, mend_own_calls
 from wane.formats.values import expect_list, sealed_tokens, string, type_name
 from wane.formats.vocabulary import CHAT, REASONING_TEXTS, as_data
 
@@ -115,11 +115,13 @@ class OpenAIFormat(PlainFormat):
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
         said = filter(self.is_sent, messages)
-        return [mend_own_calls(message, OWN_TOOLS) for message in said]
+        return [mend_own_calls(message) for message in said]
 
     def speaker(self, message: Message) -> str | None:
         role: str = message["role"]
-        return role if role == "user" or (role == "assistant" and not message.get("tool_calls")) else None
+        if role == "assistant" and message.get("tool_calls"):
+            return CALLING
+        return role if role in ("user", "assistant") else None
 
     def is_sent(self, message: Message) -> bool:
         return message.get("role") != "assistant" or says_something(message)
@@ -130,6 +132,9 @@ class OpenAIFormat(PlainFormat):
             texts = [message[key] for message in (first, second) if isinstance(message.get(key), str)]
             if texts:
                 merged[key] = "\n\n".join(texts)
+        for key in REASONING_LISTS:
+            if isinstance(first.get(key), list) and isinstance(second.get(key), list):
+                merged[key] = [*first[key], *second[key]]
         return merged
 
     def note_result(self, message: Message, text: str) -> Message | None:

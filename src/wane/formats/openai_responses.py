@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from wane.core import OWN_TOOLS, Kind
+from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
@@ -404,7 +404,8 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
                     RESPONSES.check_contents(item.get("output"), OUTPUTS, "a content of an output", adds_fields)
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
-        return self.dump([mend_own_items(message, OWN_TOOLS) for message in messages])
+        """Return the items of a request; own calls whose arguments are no object have an empty one."""
+        return self.dump([mend_own_items(message) for message in messages])
 
     def speaker(self, message: Message) -> str | None:
         first = message["items"][0] if message["items"] else {}

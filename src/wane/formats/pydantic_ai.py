@@ -44,6 +44,7 @@ from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import CALLING, join_contents
 from wane.formats.values import check_each, expect_list
 
 try:
@@ -115,6 +116,33 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         """Return a copy of the message with only some of its parts; all other fields are the same."""
         located = self.located(message)
         parts: Any = [message.parts[located[number][0]] for number in positions]
+        return replace(message, parts=parts)
+
+    def speaker(self, message: ModelMessage) -> str | None:
+        if isinstance(message, ModelResponse):
+            has_calls = any(isinstance(part, _m.BaseToolCallPart) for part in message.parts)
+            return CALLING if has_calls else "assistant"
+        prompts = [part for part in message.parts if isinstance(part, _m.UserPromptPart)]
+        return "user" if prompts else None
+
+    def merge(self, first: ModelMessage, second: ModelMessage) -> ModelMessage:
+        """Return two turns as one message; prompts of the user as one part, as models make a message of each."""
+        if isinstance(second, ModelResponse):
+            return replace(second, parts=[*first.parts, *second.parts])
+        *before, last = first.parts
+        following, *behind = second.parts
+        parts: Any = [*first.parts, *second.parts]
+        if isinstance(last, _m.UserPromptPart) and isinstance(following, _m.UserPromptPart):
+            content = join_contents(last.content, following.content, str)
+            parts = [*before, replace(last, content=content), *behind]
+        return replace(first, parts=parts)
+
+    def note_result(self, message: ModelMessage, text: str) -> ModelMessage | None:
+        last = message.parts[-1] if message.parts else None
+        if not isinstance(last, _m.ToolReturnPart) or not isinstance(last.content, str):
+            return None
+        content: Any = "\n\n".join(filter(None, (last.content, text)))
+        parts: Any = [*message.parts[:-1], replace(last, content=content)]
         return replace(message, parts=parts)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolDefinition:

@@ -2,8 +2,9 @@
 
 Chat templates of Mistral, Devstral and Gemma, as llama.cpp, vLLM and LM Studio run them, refuse a conversation unless
 messages of the user and answers without calls alternate. Answers with calls and results stand between them and are not
-counted. If a history kept that order and a view of it does not, what follows a message of its own role joins that
-message. The view's last message never moves ahead of a call: the latest answer stands before it, and is never evicted.
+counted. If a history kept that order and a view of it does not, a turn of the user that follows another one joins it,
+and an answer that has lost its calls joins the next one. The view's last message never moves ahead of a call: the
+latest answer stands before it, and is never evicted.
 
 These servers speak Anthropic's Messages and OpenAI's Responses too, and make chat messages of them. So the rule is the
 same in each format; what a turn is, and how two become one, is the format's to say.
@@ -12,21 +13,23 @@ same in each format; what a turn is, and how two become one, is the format's to 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from wane.core import OWN_TOOLS
 
 T = TypeVar("T")
+
+
+CALLING: Final = "calls"
+"""Whose turn an answer with calls is: it ends no turn."""
 
 
 class Joining(Protocol[T]):
     """What the order of roles needs of a format."""
 
     def speaker(self, message: T, /) -> str | None:
-        """Return whose turn a message is; None if it is none."""
-        ...
-
-    def is_sent(self, message: T, /) -> bool:
-        """Whether requests hold a message."""
+        """Return whose turn a message is: `user`, `assistant`, `CALLING`, or None for results and the system's."""
         ...
 
     def merge(self, first: T, second: T, /) -> T | None:
@@ -37,24 +40,31 @@ class Joining(Protocol[T]):
 def join_neighbours(messages: Sequence[T], format: Joining[T]) -> list[T]:  # noqa: A002 - the field's word
     """Return the messages of a request with roles that alternate; contents are unchanged.
 
+    An answer whose calls have left joins the answer with calls behind it. So an answer that still is one is followed by
+    the user, and only turns of the user can be neighbours.
+
     Args:
         messages: those of the request.
         format: their format.
     """
     joined: list[T] = []
-    last: int | None = None
-    last_speaker: str | None = None
+    turns: list[tuple[int, str]] = []
     for message in messages:
         speaker = format.speaker(message)
-        if speaker is None or not format.is_sent(message):
+        place = None
+        if turns and speaker == turns[-1][1]:
+            place = turns[-1][0]
+        elif speaker == CALLING and turns and turns[-1] == (len(joined) - 1, "assistant"):
+            place = len(joined) - 1
+        merged = None if place is None else format.merge(joined[place], message)
+        if place is None or merged is None:
+            if speaker in ("user", "assistant"):
+                turns.append((len(joined), str(speaker)))
             joined.append(message)
             continue
-        merged = format.merge(joined[last], message) if last is not None and speaker == last_speaker else None
-        if last is not None and merged is not None:
-            joined[last] = merged
-        else:
-            last, last_speaker = len(joined), speaker
-            joined.append(message)
+        joined[place] = merged
+        if speaker == CALLING:
+            turns.pop()
     return joined
 
 
@@ -63,68 +73,95 @@ def take_turns(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> 
 
     Args:
         messages: the messages.
-        speaker_of: says whose turn a message is; None if it is none.
+        speaker_of: says whose turn a message is (`Joining.speaker`).
     """
     before: str | None = None
     for message in messages:
         speaker = speaker_of(message)
-        if speaker is not None:
+        if speaker in ("user", "assistant"):
             if speaker == before:
                 return False
             before = speaker
     return True
 
 
-def join_contents(first: Any, second: Any) -> Any:
-    """Return two contents as one: texts by a blank line, anything else as a list of parts."""
+def as_text_part(text: str) -> Any:
+    """Return a text as a part of a Chat Completions content."""
+    return {"type": "text", "text": text}
+
+
+def join_contents(first: Any, second: Any, part_of: Callable[[str], Any] = as_text_part) -> Any:
+    """Return two contents as one: texts by a blank line, anything else as a list of parts.
+
+    Args:
+        first: a text or a list of parts.
+        second: the other one.
+        part_of: makes a part of a text.
+    """
     if isinstance(first, str) and isinstance(second, str):
         return "\n\n".join(filter(None, (first, second)))
     parts: list[Any] = []
     for content in (first, second):
         if isinstance(content, str):
-            parts += [{"type": "text", "text": content}] if content else []
+            parts += [part_of(content)] if content else []
         else:
             parts += content or []
     return parts
 
 
-def mend_own_calls(message: dict[str, Any], own: Collection[str]) -> dict[str, Any]:
+def mend_own_calls(message: dict[str, Any]) -> dict[str, Any]:
     """Return an answer whose own calls have arguments that servers can read; the same object if all have.
-
-    Templates, and gateways to other protocols, parse the arguments of earlier calls: llama-server refuses the whole
-    request if they are no JSON. The call's result says what was wrong.
 
     Args:
         message: an assistant's message.
-        own: names of the tools whose calls Wane answers. Other calls go as their client or loop has them.
     """
     calls = message.get("tool_calls")
     if not isinstance(calls, list):
         return message
-    mended = [_mend_call(call, own) for call in calls]
+    mended = mend_calls(calls)
+    return message if mended is calls else {**message, "tool_calls": mended}
+
+
+def mend_calls(calls: list[Any]) -> list[Any]:
+    """Return the calls of an answer as `mend_own_calls` does; the same list if all can be read."""
+    mended = [_mend_call(call) for call in calls]
     same = all(before is after for before, after in zip(calls, mended, strict=True))
-    return message if same else {**message, "tool_calls": mended}
+    return calls if same else mended
 
 
-def _mend_call(call: Any, own: Collection[str]) -> Any:
+def _mend_call(call: Any) -> Any:
     function = call.get("function") if isinstance(call, Mapping) else None
-    if not isinstance(function, Mapping) or function.get("name") not in own or is_object(function.get("arguments")):
+    if not isinstance(function, Mapping) or not must_mend(function.get("name"), function.get("arguments")):
         return call
     return {**call, "function": {**function, "arguments": "{}"}}
 
 
-def mend_own_items(message: dict[str, Any], own: Collection[str]) -> dict[str, Any]:
+def mend_own_items(message: dict[str, Any]) -> dict[str, Any]:
     """Return an answer of OpenAI's Responses likewise; see `mend_own_calls`."""
     items = message["items"]
-    mended = [_mend_item(item, own) for item in items]
+    mended = [_mend_item(item) for item in items]
     same = all(before is after for before, after in zip(items, mended, strict=True))
     return message if same else {**message, "items": mended}
 
 
-def _mend_item(item: Any, own: Collection[str]) -> Any:
-    if not isinstance(item, Mapping) or item.get("type") != "function_call" or item.get("name") not in own:
-        return item
-    return item if is_object(item.get("arguments")) else {**item, "arguments": "{}"}
+def _mend_item(item: Any) -> Any:
+    if item.get("type") == "function_call" and must_mend(item.get("name"), item.get("arguments")):
+        return {**item, "arguments": "{}"}
+    return item
+
+
+def must_mend(tool: object, arguments: object) -> bool:
+    """Return whether a call goes back with an empty object for its arguments: an own call that has no object.
+
+    Templates, and gateways to other protocols, parse the arguments of earlier calls: llama-server refuses the whole
+    request if they are no JSON. The call's result says what was wrong. Calls of other tools go as their client or loop
+    has them.
+
+    Args:
+        tool: the tool's name.
+        arguments: what the model wrote, as data or as text.
+    """
+    return tool in OWN_TOOLS and not is_object(arguments)
 
 
 def is_object(arguments: object) -> bool:

@@ -24,6 +24,7 @@ from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import NAMED, UNTIED, Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import CALLING, must_mend
 from wane.formats.values import sealed_tokens
 from wane.integrations.lifecycle import (
     LifecycleSettings,
@@ -304,12 +305,17 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         kinds = {content.type for content in message.contents} - _UNSAID
         if message.role == "user":
             return "user"
-        is_plain = message.role == "assistant" and not any(kind.endswith("_call") for kind in kinds)
-        return "assistant" if is_plain else None
+        if message.role != "assistant":
+            return None
+        has_calls = any(kind.endswith("_call") for kind in kinds)
+        return CALLING if has_calls else "assistant"
 
     def merge(self, first: Message, second: Message) -> Message:
         merged = copy.copy(first)
         merged.contents = [*first.contents, *second.contents]
+        if all(content.type == "text" for content in merged.contents):
+            # The framework makes a message of each content.
+            merged.contents = [Content.from_text("\n\n".join(content.text or "" for content in merged.contents))]
         return merged
 
     def note_result(self, message: Message, text: str) -> Message | None:
@@ -324,6 +330,10 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         noted = copy.copy(message)
         noted.contents = [*message.contents[:position], content]
         return noted
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages of a request; own calls whose arguments are no object have an empty one."""
+        return [_mended(message) for message in messages]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
         return FunctionTool(name=name, description=description, input_model=schema)
@@ -342,6 +352,22 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         cleared.contents = list(message.contents)
         cleared.contents[location] = content
         return cleared
+
+
+def _mended(message: Message) -> Message:
+    wrong = [
+        content.type == "function_call" and must_mend(content.name, content.arguments) for content in message.contents
+    ]
+    if not any(wrong):
+        return message
+    mended = copy.copy(message)
+    mended.contents = []
+    for content, is_wrong in zip(message.contents, wrong, strict=True):
+        call = copy.copy(content)
+        if is_wrong:
+            call.arguments = "{}"
+        mended.contents.append(call)
+    return mended
 
 
 def _part(content: Content, kind: Kind, hosted: set[str | None], *, system: bool) -> Part | None:

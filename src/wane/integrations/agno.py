@@ -36,7 +36,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import join_contents
+from wane.formats.roles import CALLING, join_contents, mend_calls
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
@@ -350,18 +350,25 @@ class AgnoFormat(NativeFormat[Message]):
         return message.model_copy(update=kept)
 
     def speaker(self, message: Message) -> str | None:
-        role = message.role
-        return role if role == "user" or (role == "assistant" and not message.tool_calls) else None
+        if message.role == "assistant" and message.tool_calls:
+            return CALLING
+        return message.role if message.role in ("user", "assistant") else None
 
     def merge(self, first: Message, second: Message) -> Message:
         content = join_contents(first.content or "", second.content or "")
         media = {name: [*(getattr(first, name) or ()), *(getattr(second, name) or ())] or None for name in _MEDIA}
-        return first.model_copy(update={"content": content, **media})
+        # The later one of two answers has the calls.
+        base = second if second.role == "assistant" else first
+        return base.model_copy(update={"content": content, **media})
 
     def note_result(self, message: Message, text: str) -> Message | None:
         if message.role != "tool":
             return None
         return message.model_copy(update={"content": join_contents(message.content or "", text)})
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages of a request; own calls whose arguments are no object have an empty one."""
+        return [_mended(message) for message in messages]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         function = {"name": name, "description": description, "parameters": dict(schema)}
@@ -376,6 +383,12 @@ class AgnoFormat(NativeFormat[Message]):
 
     def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - a message has one result
         return message.model_copy(update={"content": text, "compressed_content": None})
+
+
+def _mended(message: Message) -> Message:
+    calls = message.tool_calls or []
+    mended = mend_calls(calls)
+    return message if mended is calls else message.model_copy(update={"tool_calls": mended})
 
 
 _MEDIA: Final = ("images", "audio", "videos", "files")

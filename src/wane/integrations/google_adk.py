@@ -28,6 +28,7 @@ from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import UNTIED, Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import CALLING
 from wane.formats.values import compact
 from wane.integrations.lifecycle import (
     HostMarks,
@@ -298,7 +299,7 @@ class GoogleADKFormat(NativeFormat[types.Content]):
         parts = content.parts or []
         if content.role == "model":
             calls = [part.function_call for part in parts if part.function_call is not None]
-            return None if calls else "assistant"
+            return CALLING if calls else "assistant"
         results = [part.function_response for part in parts if part.function_response is not None]
         return None if results and len(results) == len(parts) else "user"
 

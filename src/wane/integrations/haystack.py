@@ -26,6 +26,7 @@ from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtr
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import CALLING
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker, with_guidance
 
@@ -244,7 +245,9 @@ class HaystackFormat(NativeFormat[ChatMessage]):
 
     def speaker(self, message: ChatMessage) -> str | None:
         role = message.role.value
-        return role if role == "user" or (role == "assistant" and not message.tool_calls) else None
+        if role == "assistant" and message.tool_calls:
+            return CALLING
+        return role if role in ("user", "assistant") else None
 
     def merge(self, first: ChatMessage, second: ChatMessage) -> ChatMessage:
         """Return two turns as one message: plain texts as one, as some generators take one text alone."""

@@ -32,6 +32,7 @@ from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtr
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import CALLING
 from wane.formats.values import compact, sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
@@ -257,11 +258,16 @@ class InspectFormat(NativeFormat[ChatMessage]):
     def speaker(self, message: ChatMessage) -> str | None:
         if isinstance(message, ChatMessageUser):
             return "user"
-        return "assistant" if isinstance(message, ChatMessageAssistant) and not message.tool_calls else None
+        if not isinstance(message, ChatMessageAssistant):
+            return None
+        return CALLING if message.tool_calls else "assistant"
 
     def merge(self, first: ChatMessage, second: ChatMessage) -> ChatMessage:
         # Its id tells of both, as logs tell messages apart by id.
-        return first.model_copy(update={"id": f"{first.id}+{second.id}", "content": _join(first, second.content)})
+        update = {"id": f"{first.id}+{second.id}", "content": _join(first, second.content)}
+        # The later one of two answers has the calls.
+        base = second if isinstance(second, ChatMessageAssistant) else first
+        return base.model_copy(update=update)
 
     def note_result(self, message: ChatMessage, text: str) -> ChatMessage | None:
         # The model reads the error in place of the content.

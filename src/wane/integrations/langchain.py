@@ -27,7 +27,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import join_contents
+from wane.formats.roles import CALLING, join_contents
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
@@ -368,15 +368,19 @@ class LangChainFormat(NativeFormat[BaseMessage]):
     def speaker(self, message: BaseMessage) -> str | None:
         if isinstance(message, HumanMessage):
             return "user"
-        return "assistant" if isinstance(message, AIMessage) and not _calls(message) else None
+        if not isinstance(message, AIMessage):
+            return None
+        return CALLING if _calls(message) else "assistant"
 
     def merge(self, first: BaseMessage, second: BaseMessage) -> BaseMessage:
         update: dict[str, Any] = {"content": join_contents(first.content, second.content)}
         texts = [message.additional_kwargs.get(_REASONING_FIELD) for message in (first, second)]
         if any(texts):
             joined = "\n\n".join(text for text in texts if isinstance(text, str) and text)
-            update["additional_kwargs"] = {**first.additional_kwargs, _REASONING_FIELD: joined}
-        return first.model_copy(update=update)
+            update["additional_kwargs"] = {**second.additional_kwargs, _REASONING_FIELD: joined}
+        # The later one of two answers has the calls.
+        base = second if isinstance(second, AIMessage) else first
+        return base.model_copy(update=update)
 
     def note_result(self, message: BaseMessage, text: str) -> BaseMessage | None:
         if not isinstance(message, ToolMessage):

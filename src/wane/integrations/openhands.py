@@ -35,6 +35,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import CALLING
 from wane.formats.values import sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resumed
 from wane.strategies.base import Annotate
@@ -370,12 +371,17 @@ class OpenHandsFormat(NativeFormat[Message]):
 
     def speaker(self, message: Message) -> str | None:
         first = message[0]
+        if isinstance(first, ActionEvent):
+            return CALLING
         if not isinstance(first, MessageEvent | CondensationSummaryEvent):
             return None
         role: str = first.to_llm_message().role
         return role if role in ("user", "assistant") else None
 
     def merge(self, first: Message, second: Message) -> Message:
+        if isinstance(second[0], ActionEvent):
+            thought = [*first[0].to_llm_message().content, *second[0].thought]
+            return (second[0].model_copy(update={"thought": thought}), *second[1:])
         messages = [event.to_llm_message() for event in (*first, *second)]
         content = [entry for message in messages for entry in message.content]
         joined = messages[0].model_copy(update={"content": content})

@@ -40,6 +40,7 @@ try:
     from pydantic_ai.exceptions import ModelRetry
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart
     from pydantic_ai.models import Model
+    from pydantic_ai.models.wrapper import WrapperModel
 except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
 
@@ -254,7 +255,17 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
             instructions = conversation.format.parts(asking)[0].text
             summary = await self._summarise(request_context.model, messages, instructions)
             request = conversation.summarised(summary)
-        request_context.messages = self._outgoing.messages(request, request_context.messages, ctx.messages)
+        chat = _speaks_chat(request_context.model)
+        request_context.messages = self._outgoing.messages(request, request_context.messages, ctx.messages, chat=chat)
+        if (
+            chat
+            and (parts := parameters.instruction_parts)
+            and len(parts) == 2
+            and parts[1].content == self.get_instructions()
+        ):
+            # A system message of its own would be a second one, which strict templates refuse.
+            joined = replace(parts[0], content=f"{parts[0].content}\n\n{parts[1].content}")
+            request_context.model_request_parameters = replace(parameters, instruction_parts=[joined])
         await self._publish(ctx)
         return request_context
 
@@ -454,3 +465,10 @@ def _stream_event(event: Event) -> CapabilityEvent | None:
         case Reminded():
             return RemindedEvent()
     return None
+
+
+def _speaks_chat(model: Model) -> bool:
+    """Whether a model speaks Chat Completions, also if others wrap it."""
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    return any(base.__name__ == "OpenAIChatModel" for base in type(model).__mro__)

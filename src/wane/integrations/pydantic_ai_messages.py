@@ -33,6 +33,7 @@ from wane.conversation.scopes import stamped
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
+from wane.formats.roles import take_turns
 from wane.strategies.host import Scope
 
 _FORMAT: Final = PydanticAIFormat()
@@ -240,6 +241,8 @@ class Outgoing:
         request: Request[ModelMessage],
         messages: Sequence[ModelMessage],
         history: Sequence[ModelMessage],
+        *,
+        chat: bool = False,
     ) -> list[ModelMessage]:
         """Return the messages of a request.
 
@@ -249,6 +252,8 @@ class Outgoing:
             request: the conversation's request.
             messages: the messages as the agent would send them, possibly changed by other capabilities.
             history: the run's history, which the conversation has taken in.
+            chat: whether the model speaks Chat Completions. Servers with strict templates then take no system message
+                at the end, so that a reminder stands in the last message, if roles take turns.
         """
         settled, known_messages = _settled(history), self._conversation.messages
         if _same(messages[:settled], history[:settled]):
@@ -261,8 +266,16 @@ class Outgoing:
             ]
         else:
             sent = as_shown(messages, known_messages, request.view)
-        note = request.reminder
-        return self._sendable(self._with_record(sent if note is None else with_note(sent, note)))
+        # Other capabilities may have added turns.
+        alternating = self._conversation.host.alternating and take_turns(messages, _FORMAT.speaker)
+        if alternating:
+            sent = _FORMAT.join_roles(sent)
+        sent = self._with_record(sent)
+        if request.reminder is None:
+            return self._sendable(sent)
+        if chat and alternating:
+            return self._sendable(_FORMAT.with_note(sent, request.reminder, alternating=True))
+        return self._sendable(with_note(sent, request.reminder))
 
     def _with_record(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         settled = _settled(messages)

@@ -29,6 +29,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.roles import CALLING, must_mend
 from wane.formats.values import shown_text, type_name
 from wane.integrations.lifecycle import HostMarks, LifecycleSettings, Warner, has_budget, maker, set_overhead
 
@@ -52,6 +53,9 @@ _SERVED: Final = (
     "the model keeps the conversation on the provider's side, so nothing can be evicted. Leave out `stateful` in its "
     "settings"
 )
+_CACHED: Final = frozenset({"AnthropicModel", "BedrockModel"})
+"""Classes of models for which Strands sets cache points."""
+
 _COMPETES: Final = (
     "Wane keeps the agent's requests small, and its messages whole: give the agent "
     "conversation_manager=NullConversationManager(), and no context_manager"
@@ -137,11 +141,14 @@ class _Window:
             self._warner.unmanaged(error)
             return self._without_tools(context)
         request = conversation.request()
-        sent: list[Any] = list(request.view)
-        if request.reminder is not None:
+        sent: list[Any] = list(request.messages)
+        if request.reminder is not None and not _CACHED.isdisjoint(
+            base.__name__ for base in type(context.model).__mro__
+        ):
+            # Strands sets a cache point ahead of the trailing blocks, as no later request has them.
+            sent = conversation.host.wire(request.view)
             passing = [*passing, {"text": request.reminder}]
-            sent.append({"role": "user", "content": passing})
-        elif passing:
+        if passing:
             sent = [*sent[:-1], *joined([*sent[-1:], {"role": "user", "content": passing}])]
         if isinstance(context.model, BedrockModel):
             sent = joined(sent)
@@ -213,10 +220,10 @@ class StrandsFormat(NativeFormat[Message]):
         return {**message, "content": [message["content"][located[position][0]] for position in positions]}
 
     def speaker(self, message: Message) -> str | None:
-        kinds = [key for block in message["content"] for key in block]
+        kinds = {key for block in message["content"] for key in block} - {"cachePoint"}
         if message["role"] == "assistant":
-            return None if "toolUse" in kinds else "assistant"
-        return "user" if set(kinds) != {"toolResult"} else None
+            return CALLING if "toolUse" in kinds else "assistant"
+        return "user" if kinds != {"toolResult"} else None
 
     def merge(self, first: Message, second: Message) -> Message:
         return {**first, "content": [*first["content"], *second["content"]]}
@@ -229,6 +236,10 @@ class StrandsFormat(NativeFormat[Message]):
         result = last["toolResult"]
         noted = {"toolResult": {**result, "content": [*result["content"], {"text": text}]}}
         return {**message, "content": [*before, noted]}
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages of a request; own calls whose input is no object have an empty one."""
+        return [_mended(message) for message in messages]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "inputSchema": {"json": dict(schema)}}
@@ -249,6 +260,15 @@ class StrandsFormat(NativeFormat[Message]):
         content, location = message["content"], self.located(message)[position][0]
         block = {"toolResult": {**content[location]["toolResult"], "content": [{"text": text}]}}
         return {**message, "content": [*content[:location], block, *content[location + 1 :]]}
+
+
+def _mended(message: Message) -> Message:
+    content: list[Block] = []
+    for block in message["content"]:
+        call = block.get("toolUse")
+        wrong = call is not None and must_mend(call["name"], call["input"])
+        content.append({**block, "toolUse": {**call, "input": {}}} if wrong else block)
+    return message if content == message["content"] else {**message, "content": content}
 
 
 def joined(messages: Sequence[Message]) -> list[Message]:

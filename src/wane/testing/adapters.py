@@ -22,15 +22,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
+from random import Random
 from threading import Barrier
 from typing import Any, ClassVar, Final, Protocol
 from unittest import SkipTest
 
 from wane.conversation.events import OverheadChanged
-from wane.core import DELIMITER, Kind
+from wane.core import DELIMITER, RECALL, Kind
 from wane.formats.base import Part
 from wane.strategies.evicted import CLOSING, OPENING
 from wane.testing.request import Request
+from wane.testing.rules import DEEPSEEK, TEMPLATE, Rule
 from wane.testing.script import Call, Reply
 from wane.testing.server import Refusal, ScriptedServer
 
@@ -125,6 +127,40 @@ def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) ->
     yield Reply(f"Done {n}.")
 
 
+def careless(seed: int, *, managed: bool = True, malformed: bool = True) -> Iterator[Reply]:
+    """Yield the replies, in all turns, of a model that marks, recalls and works at random and often wrongly.
+
+    Args:
+        seed: of its choices.
+        managed: whether it has the tools `delimiter` and `recall`. It uses the others in the same way without them.
+        malformed: whether arguments of these may be malformed JSON.
+    """
+    rng, number = Random(seed), count()  # noqa: S311 - choices of a test
+    for n in range(TURNS):
+        for step in range(rng.randint(1, 5)):
+            start = {"action": "start", "name": f"e{n}-{step}", "type": rng.choice(("expl", "act"))}
+            end = {"action": "end", "description": f"Seen {n}-{step}."}
+            calls = [
+                *(Call(DELIMITER, arguments) for arguments in (start, end) if rng.random() < 0.5),
+                *(Call("read", {"path": f"f{n}-{step}-{i}"}) for i in range(rng.randint(0, 2))),
+            ]
+            for tool in (DELIMITER, RECALL):
+                wrong = rng.choice(_MALFORMED)
+                if rng.random() < 0.3:
+                    calls.append(Call(tool, wrong if malformed else {"name": "nothing"}))
+            rng.shuffle(calls)
+            text = "I look." if rng.random() < 0.5 else None
+            if not managed:
+                calls = [call for call in calls if call.tool == "read"]
+            numbered = tuple(replace(call, id=f"c{next(number)}") for call in calls)
+            if numbered:
+                yield Reply(text, calls=numbered)
+        yield Reply(f"Done {n}.")
+
+
+_MALFORMED: Final = ('{"action": "sta', '["start"]', "start, please", '"start"', "null", {"action": 5, "name": []})
+
+
 def delegation(argument: str, *, wrong: Iterable[str] = ()) -> Iterator[tuple[str, Reply]]:
     """Yield the replies of a model that has a sub-agent's help in some turns, each with whom it answers.
 
@@ -203,14 +239,17 @@ class AdapterContract(ABC):
             report is estimated.
         reasoning: whether each answer begins with reasoning, which a provider wants back as it was.
         argument: the argument of the tool that is a sub-agent.
+        seeds: how many careless models meet each strict server.
         cannot: what the framework or the protocol cannot do, each with the reason: `stream`, `delegate` (to a
-            sub-agent), `threads`, and calls with wrong arguments, by their names in `WRONG`.
+            sub-agent), `threads`, `malformed` (send other arguments of a call than the model's), and calls with wrong
+            arguments, by their names in `WRONG`.
     """
 
     overhead = 0
     estimated = 0.002
     reasoning = False
     argument = "task"
+    seeds = 3
     cannot: Mapping[str, str] = {}
     _runs: ClassVar[dict[tuple[object, ...], _EndedConversation]] = {}
 
@@ -238,9 +277,9 @@ class AdapterContract(ABC):
         """Return a reply as a model gives it to this framework; by default it is the script's."""
         return reply
 
-    def serving(self, replies: Iterator[Reply]) -> AbstractContextManager[Served]:
-        """Return a provider that gives these replies."""
-        return ScriptedServer(replies)
+    def serving(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> AbstractContextManager[Served]:
+        """Return a provider that gives these replies, and refuses what these rules refuse."""
+        return ScriptedServer(replies, rules=rules)
 
     # The tests
 
@@ -318,6 +357,18 @@ class AdapterContract(ABC):
         results = self._run(recall=True).requests[-2].results
         assert "a0" not in results
         assert content_of("a0")[:1_000] in results["recall"]
+
+    def test_what_a_strict_server_accepts_it_accepts_after_evictions(self) -> None:
+        """Servers that are stricter than their API accept each view of what they accept whole, and malformed marks."""
+        accepted = 0
+        for rules in (TEMPLATE, DEEPSEEK):
+            for seed in range(self.seeds):
+                if not self._refusals(seed, rules, managed=False):
+                    accepted += 1
+                    refusals = self._refusals(seed, rules, managed=True)
+                    assert not refusals, (seed, refusals[0].message, refusals[0].request and refusals[0].request.body)
+        if not accepted:
+            raise SkipTest("such a server refuses this framework's requests even without evictions")
 
     def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
         """No event tells of a fork, a replacement or another overhead, even if a new process takes over."""
@@ -414,6 +465,29 @@ class AdapterContract(ABC):
             except (TypeError, ValueError) as error:
                 refusal = str(error)
         assert "bugdet" in refusal
+
+    def _refusals(self, seed: int, rules: Sequence[Rule], *, managed: bool) -> Sequence[Refusal]:
+        """Return what a server refused of a conversation with a careless model, at which that ends.
+
+        Unless it is `managed`, requests are as they would be without Wane: with no tool of its own, and never evicted.
+        """
+        settings: dict[str, Any] = {"budget": AMPLE, "annotate": "infer"}
+        if managed:
+            settings = {"budget": BUDGET + self.overhead, "recall": True}
+        malformed = "malformed" not in self.cannot and not any(what in self.cannot for what in ONLY_OBJECTS)
+        replies = careless(seed, managed=managed, malformed=malformed)
+        thoughtful = (replace(reply, reasoning=f"Thought {number}. " * 20) for number, reply in enumerate(replies))
+        with self.serving(map(self.said, thoughtful), rules) as served:
+            thread = self.begin(served.url, self.adapter(served.url, **settings))
+            try:
+                for n in range(TURNS):
+                    assert thread.turn(prompt_of(n)) == f"Done {n}."
+                    if (seed + n) % 2:
+                        thread = thread.again(self.adapter(served.url, **settings))
+            except Exception:
+                if not served.refusals:
+                    raise
+            return tuple(served.refusals)
 
     @property
     def _wrong(self) -> list[str]:

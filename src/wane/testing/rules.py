@@ -1,13 +1,14 @@
 """Rules of servers that are stricter than the API that they imitate, for `ScriptedServer(rules=…)`.
 
-A rule is a function from a request to the server's words of refusal, or None if it accepts it. `docs/servers.md` says
-which server has which rule, and where that is known from.
+A rule is a function from a request to the server's words of refusal, or None if it accepts it. Servers that run chat
+templates, and gateways, make chat messages of the other protocols (`chat_messages`), so most rules hold in all of them.
+`docs/servers.md` says which server has which rule, and where that is known from.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -16,22 +17,20 @@ from wane.testing.request import Request
 Rule: TypeAlias = Callable[[Request], str | None]
 """What a server demands of a request: the words of its refusal, or None."""
 
+ChatMessage: TypeAlias = Mapping[str, Any]
+
 
 def calls_need_reasoning(request: Request) -> str | None:
     """DeepSeek and Kimi in thinking mode: each answer with calls has its reasoning, and an empty one counts as none."""
-    for index, message in enumerate(_messages(request)):
-        content = message.get("content")
-        blocks: list[Any] = content if isinstance(content, list) else []
-        types = [block.get("type") for block in blocks]
-        called = bool(message.get("tool_calls")) or "tool_use" in types
-        if called and not message.get("reasoning_content") and "thinking" not in types:
+    for index, message in enumerate(chat_messages(request)):
+        if message.get("tool_calls") and not message.get("reasoning_content"):
             return f"reasoning_content is missing in assistant tool call message at index {index}"
     return None
 
 
 def details_sign_calls(request: Request) -> str | None:
     """Gemini 3 behind OpenRouter: an entry of `reasoning_details` signs the call of its id, and neither comes alone."""
-    for index, message in enumerate(_messages(request)):
+    for index, message in enumerate(_chat_only(request)):
         signed = [entry.get("id") for entry in message.get("reasoning_details") or ()]
         if signed != [call.get("id") for call in message.get("tool_calls") or ()]:
             return f"messages[{index}]: reasoning_details do not match its tool calls"
@@ -40,7 +39,7 @@ def details_sign_calls(request: Request) -> str | None:
 
 def first_call_is_signed(request: Request) -> str | None:
     """Gemini 3 behind a Chat endpoint: the first of an answer's calls carries the signature."""
-    for message in _messages(request):
+    for message in _chat_only(request):
         for call in (message.get("tool_calls") or ())[:1]:
             google = (call.get("extra_content") or {}).get("google") or {}
             if not google.get("thought_signature"):
@@ -50,7 +49,7 @@ def first_call_is_signed(request: Request) -> str | None:
 
 def roles_alternate(request: Request) -> str | None:
     """Templates of Mistral and Devstral: turns of the user and answers without calls alternate, system prompt aside."""
-    messages = _messages(request)
+    messages = chat_messages(request)
     if messages and messages[0].get("role") in ("system", "developer"):
         messages = messages[1:]
     if any(message.get("role") in ("system", "developer") for message in messages):
@@ -63,23 +62,111 @@ def roles_alternate(request: Request) -> str | None:
     return None
 
 
-def arguments_are_objects(request: Request) -> str | None:
-    """Templates that take a call's arguments apart, such as Qwen3's in llama.cpp, and gateways to other protocols."""
-    calls = [call["function"] for message in _messages(request) for call in message.get("tool_calls") or ()]
-    calls += [item for item in _items(request) if item.get("type") == "function_call"]
-    for call in calls:
-        try:
-            arguments = json.loads(call["arguments"])
-        except ValueError:
-            arguments = None
-        if not isinstance(arguments, dict):
-            return "Failed to parse tool call arguments as JSON"
+def results_follow_calls(request: Request) -> str | None:
+    """Templates that look results up by the answer before them: nothing stands between a call and its result."""
+    open_calls: list[str] = []
+    for message in chat_messages(request):
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in open_calls:
+                return "a tool message must follow the assistant message with its call"
+            open_calls.remove(message["tool_call_id"])
+        elif open_calls:
+            return "Not the same number of function calls and responses"
+        else:
+            open_calls = [call["id"] for call in message.get("tool_calls") or ()]
     return None
 
 
-def _messages(request: Request) -> list[Mapping[str, Any]]:
+def arguments_are_objects(request: Request) -> str | None:
+    """Templates that take a call's arguments apart, such as Qwen3's in llama.cpp, and gateways to other protocols."""
+    for message in chat_messages(request):
+        for call in message.get("tool_calls") or ():
+            try:
+                arguments = json.loads(call["function"]["arguments"])
+            except ValueError:
+                arguments = None
+            if not isinstance(arguments, dict):
+                return "Failed to parse tool call arguments as JSON"
+    return None
+
+
+def chat_messages(request: Request) -> Sequence[ChatMessage]:
+    """Return the chat messages that llama.cpp makes of a request to `/v1/messages` or `/v1/responses`.
+
+    Those of Chat Completions are returned as they are; for Gemini there are none.
+    """
+    body = request.body
+    if request.api == "anthropic":
+        return list(_of_messages(body))
+    if request.api == "openai-responses":
+        return list(_of_items(body))
+    return _chat_only(request)
+
+
+def _chat_only(request: Request) -> list[ChatMessage]:
     messages = request.body.get("messages")
-    return messages if isinstance(messages, list) else []
+    return messages if request.api == "openai-chat" and isinstance(messages, list) else []
+
+
+def _of_messages(body: Mapping[str, Any]) -> Iterator[ChatMessage]:
+    """Text that stands beside results comes ahead of them, as a message of the user."""
+    if body.get("system"):
+        yield {"role": "system", "content": body["system"]}
+    for message in body["messages"]:
+        content = message["content"]
+        if isinstance(content, str):
+            yield message
+            continue
+        texts = [block for block in content if block["type"] in ("text", "image", "document")]
+        thinking = "".join(block.get("thinking") or "" for block in content if block["type"] == "thinking")
+        calls: list[ChatMessage] = []
+        for block in content:
+            if block["type"] == "tool_use":
+                function = {"name": block["name"], "arguments": json.dumps(block["input"])}
+                calls.append({"id": block["id"], "type": "function", "function": function})
+        made: dict[str, Any] = {"role": message["role"], "content": texts}
+        if thinking:
+            made["reasoning_content"] = thinking
+        if calls:
+            made["tool_calls"] = calls
+        if texts or thinking or calls:
+            yield made
+        for block in content:
+            if block["type"] == "tool_result":
+                yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": block.get("content")}
+
+
+def _of_items(body: Mapping[str, Any]) -> Iterator[ChatMessage]:
+    """Neighbouring items of the model are one message."""
+    if body.get("instructions"):
+        yield {"role": "system", "content": body["instructions"]}
+    given: str | list[dict[str, Any]] = body["input"]
+    items: list[dict[str, Any]] = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    answer: dict[str, Any] | None = None
+    for item in items:
+        kind = item.get("type", "message")
+        if kind in ("function_call", "custom_tool_call", "reasoning") or item.get("role") == "assistant":
+            if answer is None:
+                answer = {"role": "assistant", "content": ""}
+            if kind == "reasoning":
+                texts = [piece["text"] for key in ("summary", "content") for piece in item.get(key) or ()]
+                answer["reasoning_content"] = "".join([answer.get("reasoning_content", ""), *texts])
+            elif kind == "message":
+                answer["content"] = item["content"]
+            else:
+                function = {"name": item["name"], "arguments": item.get("arguments", "{}")}
+                call = {"id": item["call_id"], "type": "function", "function": function}
+                answer["tool_calls"] = [*answer.get("tool_calls", ()), call]
+            continue
+        if answer is not None:
+            yield answer
+            answer = None
+        if kind.endswith("_output"):
+            yield {"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]}
+        elif kind == "message":
+            yield item
+    if answer is not None:
+        yield answer
 
 
 def _items(request: Request) -> list[Mapping[str, Any]]:
@@ -92,5 +179,5 @@ DEEPSEEK: Final[tuple[Rule, ...]] = (calls_need_reasoning,)
 
 OPENROUTER: Final[tuple[Rule, ...]] = (details_sign_calls,)
 GEMINI_CHAT: Final[tuple[Rule, ...]] = (first_call_is_signed,)
-TEMPLATE: Final[tuple[Rule, ...]] = (roles_alternate, arguments_are_objects)
+TEMPLATE: Final[tuple[Rule, ...]] = (roles_alternate, results_follow_calls, arguments_are_objects)
 """llama.cpp, LM Studio and vLLM with the strictest of the templates."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from wane.formats.base import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.agno import AgnoFormat, ContextLifecycle
 from wane.testing import Reply, ScriptedServer, adapters
+from wane.testing.rules import Rule
 
 read, grep = adapters.read, adapters.grep
 FORMAT = AgnoFormat()
@@ -45,8 +46,8 @@ class Provider(ScriptedServer):
     Agno numbers others anew, by their place in a request (`agno.utils.message.reformat_tool_call_ids`).
     """
 
-    def __init__(self, replies: Iterator[Reply]) -> None:
-        super().__init__(map(prefixed, replies))
+    def __init__(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> None:
+        super().__init__(map(prefixed, replies), rules=rules)
 
     @property
     def requests(self) -> Any:
@@ -107,8 +108,8 @@ class TestChat(adapters.AdapterContract):
     def _places(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
-    def serving(self, replies: Iterator[Reply]) -> Provider:
-        return Provider(replies)
+    def serving(self, replies: Iterator[Reply], rules: Iterable[Rule] = ()) -> Provider:
+        return Provider(replies, rules=rules)
 
     def model(self, url: str) -> Any:
         return OpenAIChat(id="gpt-x", api_key="k", base_url=f"{url}/v1", max_retries=0)

@@ -277,9 +277,6 @@ class _PlacedMessages:
     def speaker(self, pair: tuple[ViewMessage, Message]) -> str | None:
         return _FORMAT.speaker(pair[1])
 
-    def is_sent(self, pair: tuple[ViewMessage, Message]) -> bool:
-        return _FORMAT.is_sent(pair[1])
-
     def merge(
         self, first: tuple[ViewMessage, Message], second: tuple[ViewMessage, Message]
     ) -> tuple[ViewMessage, Message]:

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.conversation.request import Tool
-from wane.core import OWN_TOOLS
-from wane.formats.base import WritingFormat
 from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
-from wane.formats.roles import mend_own_calls, take_turns
+from wane.formats.roles import join_neighbours, mend_own_calls, take_turns
 from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
@@ -40,7 +38,7 @@ class OpenAIChatWire(OpenAIWire):
     """The Chat Completions protocol, with the additions of compatible services."""
 
     name = "openai"
-    format: WritingFormat[Message] = OpenAIFormat()
+    format = OpenAIFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         messages, tools = body.get("messages"), body.get("tools")
@@ -100,9 +98,9 @@ class OpenAIChatWire(OpenAIWire):
         for shown in view:
             message = shown.message
             if shown.sent or message.get("role") != "assistant" or says_something(message):
-                messages.append(message if shown.sent else mend_own_calls(message, OWN_TOOLS))
+                messages.append(message if shown.sent else mend_own_calls(message))
         if take_turns(history, self.format.speaker):
-            messages = self.format.join_roles(messages)
+            messages = join_neighbours(messages, self.format)
         return {**equipped.body, "messages": _guided(messages, equipped.guidance)}
 
     def noted(self, body: Body, text: str) -> Body:

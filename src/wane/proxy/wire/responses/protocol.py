@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.conversation.request import Tool
-from wane.core import OWN_TOOLS
 from wane.core.errors import FormatError
 from wane.formats.base import WritingFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of, persons_texts
@@ -119,7 +118,7 @@ class OpenAIResponsesWire(OpenAIWire):
         history: Sequence[Message],
     ) -> Body:
         body = equipped.body
-        messages = [shown.message if shown.sent else mend_own_items(shown.message, OWN_TOOLS) for shown in view]
+        messages = [shown.message if shown.sent else mend_own_items(shown.message) for shown in view]
         if take_turns(history, self.format.speaker):
             messages = self.format.join_roles(messages)
         # Tools never leave a view.

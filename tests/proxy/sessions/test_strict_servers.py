@@ -1,0 +1,68 @@
+"""What a strict server accepts of a client, it accepts of the proxy: passes, recalls, forks and restarts included.
+
+The server is one of those that are stricter than the API that they imitate (`wane.testing.rules`). That it accepts what
+the client itself holds is checked ahead of each request.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proxy.sessions.test_index import disk, result
+from tests.proxy.strict import SERVERS, LocalAnthropicClient, Reckless, StrictUpstream
+from tests.proxy.world import AnthropicClient, ChatClient, Client, ResponsesClient, exchange
+from wane import Policy
+from wane.conversation import ContextSettings
+from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.store.base import MemoryStore
+
+SETTINGS = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_at=0.3, recall=True)
+
+DOORS: list[Any] = [
+    (ChatClient, "template"),
+    *(
+        pytest.param(*door, marks=pytest.mark.full)
+        for door in [(ChatClient, "deepseek"), (LocalAnthropicClient, "template"), (ResponsesClient, "template")]
+    ),
+    *(
+        pytest.param(*door, marks=pytest.mark.wide)
+        for door in [(ChatClient, "openrouter"), (ChatClient, "gemini"), (AnthropicClient, "deepseek")]
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "server"), DOORS)
+@pytest.mark.parametrize("annotate", ["model", "infer"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.wide) for n in range(1, 12))])
+async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
+    make: type[Client], server: str, annotate: Any, seed: int, tmp_path: Path
+) -> None:
+    rng = random.Random(seed)
+    strategy = "cwl" if seed % 3 < 2 else rng.choice(("paper", "truncate", "clear-tools", "streaming"))
+    settings = replace(SETTINGS, annotate=annotate, strategy=strategy)
+    stored = seed % 2 == 0
+    client, upstream = make(), StrictUpstream(make.provider, Reckless(seed), server=SERVERS[server])
+    index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), settings)
+    forks, evicted = [client], 0
+    for turn in range(12):
+        if rng.random() < 0.3:
+            forks.append(client.copy())
+            client = rng.choice(forks)
+        client.say(f"User turn {turn}. " * rng.randint(1, 9))
+        calls = 1
+        while calls:
+            if stored and rng.random() < 0.2:
+                await index.close()
+                index = SessionIndex(disk(tmp_path), settings)
+            if upstream.server.write is None:
+                assert upstream.refusal(client.body()) is None, "the client alone is refused"
+            done = await exchange(index, client, upstream)
+            evicted = max(evicted, done.facts.evicted)
+            calls = client.take(done.answer, result)
+    await index.close()
+    assert evicted > 0
