@@ -82,13 +82,16 @@ def test_sessions_of_kindred_agents_are_found_with_their_titles(tmp_path: Path) 
     write_lines(wire, *test_kindred.kimi_lines())
     messages = tmp_path / ".cline" / "data" / "sessions" / "1795_27cpc" / "1795_27cpc.messages.json"
     write_lines(messages, json.dumps(test_kindred.CLINE, indent=2))
+    vibe = tmp_path / ".vibe" / "logs" / "session" / "session_20261120_120000_ab12cd34" / "messages.jsonl"
+    write_lines(vibe, *test_kindred.vibe_lines())
     found = find_sessions({}, tmp_path)
     assert [(file.agent, file.id) for file in found] == [
         ("qwen-code", "449e0c54-775d-4e09-b7b1-c899993bdb08"),
         ("kimi-code", "2029ffe9-b9cc-41df-a868-98a317c4f3bf"),
         ("cline", "1795_27cpc"),
+        ("mistral-vibe", "ab12cd34"),
     ]
-    assert [look_into(file).title for file in found] == ["do it in Qwen", "Fix it.", "Fix calc.py."]
+    assert [look_into(file).title for file in found] == ["do it in Qwen", "Fix it.", "Fix calc.py.", "Fix calc.py."]
 
 
 def test_sessions_in_databases_and_of_newer_agents_are_found_and_have_short_ids(tmp_path: Path) -> None:

@@ -144,6 +144,8 @@ def _id_of(path: Path) -> str:
     for named in (name, path.parent.parent.parent.name if path.name == "wire.jsonl" else ""):
         if uuid := _UUID.search(named):
             return uuid[0]
+    if path.name == "messages.jsonl":  # Mistral Vibe names a folder by its time and the beginning of the id
+        return path.parent.name.rpartition("_")[2]
     name = name.removesuffix(".messages")
     # Gemini CLI names a file by its time and the beginning of the id.
     return name.rpartition("-")[2] if name.startswith("session-") else name

@@ -12,6 +12,7 @@ ReaderName: TypeAlias = Literal[
     "qwen-code",
     "kimi-code",
     "cline",
+    "mistral-vibe",
     "gemini-cli",
     "opencode",
     "goose",

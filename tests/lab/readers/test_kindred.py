@@ -11,7 +11,7 @@ import pytest
 from tests.lab.readers.promises import check, kinds, texts, title_of
 from tests.lab.readers.writing import write_lines
 from wane.core.errors import FormatError
-from wane.lab.readers import claude_code, kimi_code, qwen_code, read_session
+from wane.lab.readers import claude_code, kimi_code, mistral_vibe, qwen_code, read_session
 from wane.lab.session import Usage
 
 Line = dict[str, Any]
@@ -163,11 +163,16 @@ def test_kimi_code_records_everything_twice_and_the_usage_of_a_call_three_times(
     assert session.system_tokens
 
 
+RESULT_IN_WORDS = {"type": "text", "text": "[read_file for 'calc.py'] Result:\nx = 1"}
+
+
 @pytest.mark.parametrize(
     ("line", "whose"),
     [
         ({"role": "user", "message": {"content": [{"type": "text", "text": "Go."}]}}, "a transcript of Cursor"),
         ({"type": "message", "role": "user", "text": "Go.", "session_id": "s"}, "the output of Droid"),
+        ({"role": "user", "content": [RESULT_IN_WORDS], "ts": 1}, "a task of an earlier extension of Cline"),
+        ({"ts": 1759000000000, "type": "say", "say": "text", "text": "Go."}, "a task of an earlier extension of Cline"),
     ],
 )
 def test_what_holds_too_little_is_refused_by_name(tmp_path: Path, line: Line, whose: str) -> None:
@@ -230,3 +235,51 @@ def test_cline_has_blocks_of_anthropic_and_results_of_its_own(tmp_path: Path) ->
     assert session.parts[-1].text == '{"query":"calc.py","result":"1 | x = 1"}'
     (call,) = session.calls
     assert (call.usage, call.cost, call.priced_as) == (Usage(1_120, 4_478, 0, 21), 0.002, "openai:gpt-5.1")
+
+
+def vibe_lines() -> list[Line]:
+    """Messages of Mistral Vibe 3.0."""
+    function = {"name": "read_file", "arguments": '{"path": "calc.py"}'}
+    asks = {"id": "c1", "index": 0, "function": function, "type": "function"}
+    return [
+        {"role": "user", "content": "Fix calc.py.", "injected": False, "message_id": "m1"},
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "injected": False,
+            "reasoning_content": "Where is it?",
+            "tool_calls": [asks],
+            "message_id": "m2",
+        },
+        {"role": "tool", "content": "x = 1", "injected": False, "name": "read_file", "tool_call_id": "c1"},
+        {"role": "user", "content": "Plan mode is off.", "injected": True, "message_id": "m3"},
+        {"role": "assistant", "content": "Done.", "injected": False, "message_id": "m4"},
+    ]
+
+
+def test_mistral_vibe_has_messages_of_openai_and_the_rest_in_another_file(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "session_20261120_120000_ab12cd34" / "messages.jsonl", *vibe_lines())
+    meta = {
+        "session_id": "ab12cd34",
+        "end_time": "2026-11-20T12:00:00+00:00",
+        "environment": {"working_directory": "/w"},
+        "stats": {"session_prompt_tokens": 2_000, "session_completion_tokens": 30},
+        "tools_available": [{"type": "function", "function": {"name": "read_file", "description": "Reads a file."}}],
+        "config": {
+            "active_model": "devstral-2",
+            "models": [{"name": "mistral-vibe-cli-latest", "alias": "devstral-2"}],
+        },
+        "system_prompt": {"role": "system", "content": "You are Vibe."},
+    }
+    (path.parent / "meta.json").write_text(json.dumps(meta))
+    (session,) = map(check, read_session(path))
+    assert (session.source, session.name, session.cwd) == (mistral_vibe.NAME, path.parent.name, "/w")
+    assert kinds(session) == ["system", "user", "reasoning", "text", "call", "result", "notice", "text"]
+    assert (session.title, session.id, session.problems) == ("Fix calc.py.", "ab12cd34", [])
+    assert [call.model for call in session.calls] == ["mistral-vibe-cli-latest"] * 2
+    ((total, calls),) = session.totals
+    assert (total.usage, calls) == (Usage(2_000, output=30), 2)
+    assert session.system_tokens
+    (path.parent / "meta.json").write_text("{")
+    (session,) = map(check, read_session(path))
+    assert (kinds(session)[0], session.totals) == ("user", [])

@@ -30,7 +30,7 @@ NAMES = frozenset(
         "display", "displayName", "encrypted_content", "entrypoint", "event.name", "execution", "filediff",
         "files", "finish", "finishReason", "finish_reason", "firstKeptEntryId", "fullOutputPath", "gitBranch",
         "goose_mode", "hash", "headUuid", "hookEvent", "hookType", "id", "kind", "lastUpdated",
-        "last_message_at", "leafUuid", "logicalParentUuid", "messageID", "messageId", "metadata", "mime",
+        "last_message_at", "leafUuid", "logicalParentUuid", "messageID", "messageId", "message_id", "metadata", "mime",
         "mode", "model", "modelAlias", "modelID", "modelId", "model_name", "name", "namespace", "operation",
         "originator", "parentID", "parentId", "parentToolCallId", "parentUuid", "parent_session_id", "path",
         "producer", "projectHash", "projectID", "promptId", "protocol_version", "provider", "providerID",
@@ -102,6 +102,7 @@ SAMPLES: dict[str, list[Any]] = {
     "goose": [loaded("goose.json")],
     "atif": [TRAJECTORY],
     "cline": [test_kindred.CLINE],
+    "mistral-vibe": test_kindred.vibe_lines(),
     "openai": CHAT,
 }
 

@@ -17,6 +17,7 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
         "pi": "type id parentId message timestamp cwd version thinkingLevel",
         "Qwen Code": "uuid parentUuid sessionId timestamp type message usageMetadata model cwd version systemPayload",
         "Kimi Code": "type protocol_version time input message event",
+        "Mistral Vibe": "role content message_id injected tool_calls tool_call_id name reasoning_content",
         "Cline": "messages origin sessionId system_prompt version",
         "ATIF": "schema_version session_id agent steps final_metrics",
         "Wane": "kind version format seq checksum",
