@@ -31,9 +31,9 @@ FRAMEWORKS = {
     },
     "dev-litellm": {
         "minisweagent": ["test_mini_swe_agent.py", "test_guides.py", "test_versions.py"],
-        "litellm": ["test_litellm.py"],
+        "litellm": ["test_litellm.py", "test_reasoning.py"],
     },
-    "dev-crewai": {"crewai": ["test_guides.py", "test_versions.py"]},
+    "dev-crewai": {"crewai": ["test_guides.py", "test_versions.py", "test_reasoning.py"]},
     "dev-openhands": {"openhands.sdk": ["test_openhands.py", "test_guides.py", "test_versions.py"]},
 }
 CONFLICTS = ("ResolutionImpossible", "conflicting dependencies", "unsatisfiable")
