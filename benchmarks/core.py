@@ -1,18 +1,26 @@
 """Speed and memory of the core. Run with `make bench`; the README's figures come from here.
 
+    python benchmarks/core.py                       all tables
+    python benchmarks/core.py --against COMMIT      a turn, beside that of another commit in the same run
+
 Every figure is measured in this one run, and times are processor time, so that a busy machine changes them little.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -25,8 +33,13 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 TURNS = 300
 INGESTED = 100_000  # messages
 IMPORTS = 10
-# Smallest steps, so that every measured turn has an eviction to do.
-EVERY_TURN = Policy(low_water=1.0, description_share=0.2)
+# Smallest steps, so that every measured turn has an eviction to do: no room is made for an index.
+EVERY_TURN = Policy(low_water=1.0, description_share=0.2, index_share=0.0)
+
+ROUNDS = 9  # of two commits in turn
+COMPARED = 5_000  # messages
+COMPARED_TURNS = 1_500
+ADDED = "add an item"
 
 Session = Callable[..., Iterator[list[Item]]]
 AGENTS: dict[str, Session] = {
@@ -93,11 +106,57 @@ def turn_table() -> Table:
     return table
 
 
-def ingest_table() -> Table:
+def medians() -> dict[str, float]:
+    """Return the median seconds of a turn that evicts, by agent, and the seconds of adding an item."""
+    seconds: dict[str, float] = {}
+    for name, agent in AGENTS.items():
+        window = filled(COMPARED, EVERY_TURN, agent)
+        gc.collect()
+        seconds[f"a turn of one {name}"] = statistics.median(evicting_turns(window, agent, COMPARED_TURNS))
+    seconds[ADDED] = add_only()
+    return seconds
+
+
+def against_table(commit: str) -> Table:
+    """Compare with another commit, whose processes take turns with this one's."""
+    repository = Path(__file__).parents[1]
+    ours: list[dict[str, float]] = []
+    theirs: list[dict[str, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "-C", repository, "archive", commit, "src"], check=True, capture_output=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        for _ in range(ROUNDS):
+            theirs.append(_medians_of(Path(folder, "src")))
+            ours.append(_medians_of(repository / "src"))
+    table = Table(title=f"Processor time, beside {commit}: the median of {ROUNDS} rounds")
+    for column in ("what", "here", "there", "ratio"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for name in ours[0]:
+        here, there = [row[name] for row in ours], [row[name] for row in theirs]
+        ratio = statistics.median(mine / other for mine, other in zip(here, there, strict=True))
+        shown = [f"{statistics.median(times) * 1e6:.1f} µs" for times in (here, there)]
+        table.add_row(name, *shown, f"{ratio:.2f}")
+    return table
+
+
+def _medians_of(source: Path) -> dict[str, float]:
+    command = [sys.executable, __file__, "--medians"]
+    environment = os.environ | {"PYTHONPATH": str(source)}
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def add_only() -> float:
+    """Return the seconds of adding one item of a session to a window without any pass."""
     items = [item for message in session(INGESTED) for item in message]
     start = time.process_time()
     ContextWindow(10**12).extend(items)
-    bare = len(items) / (time.process_time() - start)
+    return (time.process_time() - start) / len(items)
+
+
+def ingest_table() -> Table:
+    bare = 1 / add_only()
     start = time.process_time()
     window = filled(INGESTED, Policy())
     living = window.item_count / (time.process_time() - start)
@@ -110,7 +169,7 @@ def ingest_table() -> Table:
         "items a second, with a fit before every model call, and making the items": f"{living:,.0f}",
         "bytes that the window keeps for an item of the history": f"{kept / window.item_count:,.0f}",
     }
-    return figures(f"Ingesting {len(items):,} items", rows)
+    return figures(f"Ingesting {window.item_count:,} items", rows)
 
 
 def import_table() -> Table:
@@ -141,7 +200,20 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-if __name__ == "__main__":
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", metavar="COMMIT", help="compare a turn with that of another commit")
+    parser.add_argument("--medians", action="store_true", help="print a turn's seconds as JSON, and nothing else")
+    arguments = parser.parse_args()
     console = Console()
-    for make in (import_table, ingest_table, turn_table):
-        console.print(make())
+    if arguments.medians:
+        print(json.dumps(medians()))
+    elif arguments.against:
+        console.print(against_table(arguments.against))
+    else:
+        for make in (import_table, ingest_table, turn_table):
+            console.print(make())
+
+
+if __name__ == "__main__":
+    main()

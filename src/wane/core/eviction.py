@@ -51,18 +51,19 @@ class Eviction:
         # The closings as a heap, the first to go on top. It may hold episodes that have lost their pair.
         self._oldest: list[tuple[Key, Episode]] = []
 
-    def run(self, policy: Policy, budget: int, fixed: int) -> tuple[Step, ...]:
+    def run(self, policy: Policy, budget: int, fixed: int, index: int) -> tuple[Step, ...]:
         """Evict until the view is at or under the policy's target, or nothing is eligible.
 
         Args:
             policy: what to evict, and how far; its order is that of the graph (`EpisodeGraph.arrange`).
             budget: the budget that the pass works with (R22).
             fixed: tokens of the view that no pass may ever take.
+            index: tokens that the index of evicted content may hold (R20); the pass makes room for it.
 
         Returns:
             Every level reached, in order, including those that removed nothing.
         """
-        target = budget * policy.low_water - policy.index_limit(budget)
+        target = budget * policy.low_water - index
         limit = policy.description_limit(budget)
         self._trace = []
         self.overflowed = False
@@ -71,7 +72,7 @@ class Eviction:
                 self._take_overdue(owner, rank, overdue)
         self._close_tasks(self._graph.tasks.values())
         guarded: list[Episode] = []
-        first_guarded = self._graph.newest(policy.guarded(budget, fixed) / self._accounting.ratio)
+        first_guarded = self._graph.newest(policy.guarded(budget, fixed, index) / self._accounting.ratio)
         while self._accounting.total > target and (episode := self._graph.pick()):
             if episode.number >= first_guarded and not episode.abandoned:
                 guarded.append(episode)
@@ -189,6 +190,8 @@ class Eviction:
         An item may take along what any of `ends` lists.
         """
         before = self._accounting.total
+        if before <= target:
+            return
         protected = episode.protected(self._graph.latest_message)
         removed: list[int] = []
         for index in sorted(ends[0]):

@@ -113,14 +113,14 @@ class Policy:
             return self.guard
         return 0.0 if self.order == "paper" else GUARD
 
-    def guarded(self, budget: int, fixed: int) -> float:
+    def guarded(self, budget: int, fixed: int, index: int) -> float:
         """Return the tokens of the newest episodes that a pass spares (R10).
 
         Args:
             budget: the budget that the pass works with.
             fixed: tokens of it that no pass may ever take (R22).
+            index: tokens of it that the index may hold (R20).
         """
-        index = self.index_limit(budget)
         room = budget - fixed - index
         return max(0.0, min(self.guard_share * room, budget * self.low_water - index - fixed))
 

@@ -145,14 +145,12 @@ class FitReport:
 
     Attributes:
         ran: whether a pass ran.
-        satisfied: whether the view is at or under the budget that was used now.
         trace: every level that the pass reached, in order, including those that removed nothing;
             `ContextWindow.apply` repeats the pass from it.
         tokens_before: the view's total before.
         tokens_after: the view's total after.
         budget: the budget that was set, in tokens.
         budget_used: the one that the pass worked with: more than was set where what is fixed leaves too little (R22).
-        target: tokens at which a pass stops (R10).
         overflowed: whether it had to take unfinished work, or what such work needs (R16).
         pinned: what holds the tokens, if the budget could not be met; else None.
         policy: the policy of the pass.
@@ -161,13 +159,11 @@ class FitReport:
     """
 
     ran: bool
-    satisfied: bool
     trace: tuple[Step, ...]
     tokens_before: int
     tokens_after: int
     budget: int
     budget_used: int
-    target: int
     overflowed: bool = False
     pinned: Pinned | None = None
     policy: Policy = field(default_factory=Policy)
@@ -178,6 +174,16 @@ class FitReport:
     def steps(self) -> tuple[Step, ...]:
         """The levels that removed something, in order (R9)."""
         return tuple(step for step in self.trace if step.removed)
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the view is at or under the budget that was used now."""
+        return self.tokens_after <= self.budget_used
+
+    @property
+    def target(self) -> int:
+        """Tokens at which a pass stops (R10)."""
+        return int(self.budget_used * self.policy.low_water)
 
     @property
     def excess(self) -> int:

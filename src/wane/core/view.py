@@ -58,7 +58,7 @@ class Accounting:
     @property
     def total(self) -> int:
         """Tokens of the next request, by the provider's last report."""
-        return round(self.estimate * self.ratio + self.drift)
+        return round((self.items + self.overhead + self.index) * self.ratio + self.drift)
 
     @property
     def beside(self) -> int:

@@ -426,23 +426,19 @@ class ContextWindow:
         before = accounting.total
         fixed = self._fixed_tokens()
         budget = budget_used(self._budget, fixed, policy.min_room, self._window)
-        target = budget * policy.low_water
-        ran = before > budget or (cold and policy.evict_when_cold and before > target)
+        ran = before > budget or (cold and policy.evict_when_cold and before > budget * policy.low_water)
         trace = self._pass(budget, fixed, write_index) if ran else ()
         accounting.mark_sent()
         after = accounting.total
-        satisfied = after <= budget
         return FitReport(
             ran=ran,
-            satisfied=satisfied,
             trace=trace,
             tokens_before=before,
             tokens_after=after,
             budget=self._budget,
             budget_used=budget,
-            target=int(target),
             overflowed=ran and self._eviction.overflowed,
-            pinned=None if satisfied else self.pinned,
+            pinned=self.pinned if after > budget else None,
             policy=policy,
             index=self._index,
             room=self.room if budget > self._budget else None,
@@ -451,18 +447,17 @@ class ContextWindow:
     def _fixed_tokens(self) -> int:
         """Tokens that no pass may ever take: `Room.fixed`, without the time to make one."""
         scaled, fixed = self.accounting.scaled, self._fixed
-        tokens = max(0, self.accounting.beside + scaled(fixed[Kind.SYSTEM]))
-        for kind in (Kind.USER, Kind.NOTICE, Kind.CALL):
-            tokens += scaled(fixed[kind])
-        return tokens + scaled(self._graph.prologue_tokens)
+        system = max(0, self.accounting.beside + scaled(fixed[Kind.SYSTEM]))
+        stated = scaled(fixed[Kind.USER]) + scaled(fixed[Kind.NOTICE]) + scaled(fixed[Kind.CALL])
+        return system + stated + scaled(self._graph.prologue_tokens)
 
     def _pass(self, budget: int, fixed: int, write_index: IndexWriter | None) -> tuple[Step, ...]:
         """Run a pass, and replace the index of what has left the view."""
         accounting, policy = self.accounting, self.policy
         index = self._index
         self._show(None)
-        trace = self._eviction.run(policy, budget, fixed)
         limit = policy.index_limit(budget)
+        trace = self._eviction.run(policy, budget, fixed, limit)
         # It may not be over its share by either count, the provider's or that of its writer.
         room = min(limit, int(min(limit, budget - accounting.total) / accounting.ratio))
         if write_index is not None and any(step.removed for step in trace):
