@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -83,6 +83,7 @@ class Life:
     marks: dict[int, tuple[Mark, ...]] = field(default_factory=dict)
     state: State = field(default_factory=State)
     sent: int = 0
+    index: int = 0
 
     @property
     def meter(self) -> Meter:
@@ -107,11 +108,20 @@ class Life:
             made.append(replace(mark, closing=None) if gone else mark)
         self.marks[len(self.items)] = tuple(made)
 
-    def fit(self, *, cold: bool = False) -> Outcome:
+    def fit(self, *, cold: bool = False, write_index: Callable[[int], int] | None = None) -> Outcome:
         """Run a pass if one is due, and remember what is sent."""
-        outcome = run_pass(self.items, self.state, self.rules, meter=self.meter, cold=cold, marks=self.marks)
-        self.state = outcome.state
-        self.sent = self.held + self.overhead
+        outcome = run_pass(
+            self.items,
+            self.state,
+            self.rules,
+            meter=self.meter,
+            cold=cold,
+            marks=self.marks,
+            index=self.index,
+            write_index=write_index,
+        )
+        self.state, self.index = outcome.state, outcome.index
+        self.sent = self.held + self.index + self.overhead
         return outcome
 
     def observe(self, input_tokens: int) -> None:
@@ -182,7 +192,7 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
     reading, state = life.reading, life.state
     shown = visible(life.items, state)
     assert window.visible == shown
-    assert window.tokens == life.meter.total(life.held)
+    assert window.tokens == life.meter.total(life.held + life.index)
     assert (window.active and window.active.number) == (reading.active and reading.active.number)
     task = innermost(reading)
     assert (window.task and window.task.number) == (task and task.number)

@@ -708,6 +708,7 @@ class Outcome:
     state: State
     used: int
     fixed: int
+    index: int
 
 
 class Pass:
@@ -722,10 +723,19 @@ class Pass:
         self.rules = replace(rules, budget=budget_used(rules, self.fixed))
         self.spared = guarded(self.reading, state, self.rules, meter, self.fixed)
 
-    def total(self) -> int:
-        """Tokens of the view, with what is sent besides it."""
+    def total(self, evicted: int = 0) -> int:
+        """Tokens of the view, with what is sent besides it: an index of evicted content may hold some (R20)."""
         visible = (item.tokens for index, item in enumerate(self.reading.items) if index not in self.state.gone)
-        return self.meter.total(sum(visible))
+        return self.meter.total(sum(visible) + evicted)
+
+    def index_after(self, index: int, write_index: Callable[[int], int] | None) -> int:
+        """R20: what the index holds after the pass. It is within its share and the budget, by both counts."""
+        share = int(share_of(self.rules.budget, self.rules.index_share))
+        left = min(share, self.rules.budget - self.total())
+        most = min(share, int(left / self.meter.ratio))
+        if self.steps and write_index is not None:
+            index = write_index(most) if most > 0 else 0
+        return index if index <= most else 0
 
     def within_budget(self) -> bool:
         """Whether the view is at or under the budget that is used."""
@@ -884,16 +894,22 @@ def run_pass(
     meter: Meter | None = None,
     cold: bool = False,
     marks: Marks | None = None,
+    index: int = 0,
+    write_index: Callable[[int], int] | None = None,
 ) -> Outcome:
-    """Run one pass if one is due (R10)."""
+    """Run one pass if one is due (R10).
+
+    `index` is what the index of evicted content holds by now (R20), and `write_index` says what a new one holds of the
+    tokens that it may hold.
+    """
     work = Pass(items, state, rules, meter or Meter(), marks)
-    before = work.total()
-    over_low_water = before > work.rules.budget * rules.low_water
-    due_now = not work.within_budget() or (cold and rules.evict_when_cold and over_low_water)
+    budget, before = work.rules.budget, work.total(index)
+    due_now = before > budget or (cold and rules.evict_when_cold and before > budget * rules.low_water)
     if due_now:
         work.run()
-    satisfied, steps = work.within_budget(), tuple(work.steps)
-    return Outcome(due_now, satisfied, before, work.total(), steps, work.state, work.rules.budget, work.fixed)
+        index = work.index_after(index, write_index)
+    after, steps = work.total(index), tuple(work.steps)
+    return Outcome(due_now, after <= budget, before, after, steps, work.state, budget, work.fixed, index)
 
 
 def visible(items: Sequence[Item], state: State) -> list[int]:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.conversation.support import DIALECTS, Dialect, Plain, Session, every_dialect, made
+from tests.conversation.support import DIALECTS, Dialect, Plain, Session, Told, every_dialect, histories, live, made
+from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
+from wane.conversation.events import Event, PassRan
+from wane.core import chars, exact_budget
+from wane.core.room import share_of
 from wane.formats import get_format
 
 POLICY = Policy(index_share=0.2)
@@ -64,6 +71,42 @@ def requests(run: Conversation[Any], messages: list[Any]) -> Iterator[list[str]]
             yield text(run.format.name, run.request().view)
         run.append(message)
     yield text(run.format.name, run.request().view)
+
+
+@every_dialect
+@times(0.5)
+@given(
+    session=histories(tasks=True),
+    budget=st.integers(1, 5_000),
+    policy=policies(),
+    share=st.sampled_from((0.02, 0.1, 0.5)),
+    usages=st.lists(st.integers(0, 4_000), max_size=8),
+)
+def test_it_holds_no_more_than_its_share_by_any_count(
+    dialect: Dialect, session: Session, budget: int, policy: Policy, share: float, usages: list[int]
+) -> None:
+    for number, message in enumerate(session):
+        if message["role"] == "tool":
+            message["content"] += f" src/module_{number}.py" * 40
+    messages = dialect.write(session)
+    held: list[tuple[int, int, int]] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, PassRan) and event.report.index is not None:
+            tokens = chars(event.report.index.text)
+            allowed = share_of(event.report.budget_used, share)
+            held.append((tokens, run.window.accounting.scaled(tokens), allowed))
+
+    run = Conversation(
+        dialect.name,
+        budget=exact_budget(budget),
+        policy=replace(policy, index_share=share),
+        tasks=True,
+        adapter=Told(messages, usages),
+        on_event=note,
+    )
+    live(run, messages)
+    assert all(max(ours, reported) <= allowed for ours, reported, allowed in held)
 
 
 @every_dialect

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hypothesis import event, example, given
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from tests.lives import Life, assert_agree, assert_same_pass, revive, rules_of, summary, turns_of
 from tests.oracle import BULK, DURABLE
 from tests.strategies import TOOLS, Scenario, scenarios, times
-from wane.core import DEFAULT_TOOL_CLASSES, ContextWindow, Item, Kind, Policy
+from wane.core import DEFAULT_TOOL_CLASSES, ContextWindow, EvictedIndex, Item, Kind, Policy, Step
+from wane.core.room import share_of
 
 
 def pair(scenario: Scenario) -> tuple[ContextWindow, Life]:
@@ -90,6 +92,24 @@ def test_what_holds_the_tokens(scenario: Scenario) -> None:
             assert report.pinned.total == report.tokens_after
 
 
+def fit_with_index(window: ContextWindow, life: Life, spared: int, *, cold: bool = False) -> None:
+    """R20: let both run a pass that leaves an index, which does not use all the tokens that it may hold."""
+
+    def size(limit: int) -> int:
+        return limit - spared % limit
+
+    def write(_: Sequence[Step], limit: int) -> EvictedIndex:
+        return EvictedIndex("", size(limit), 0)
+
+    report, outcome = window.fit(cold=cold, write_index=write), life.fit(cold=cold, write_index=size)
+    assert_same_pass(report, outcome)
+    tokens = 0 if report.index is None else report.index.tokens
+    assert tokens == outcome.index
+    if report.ran:
+        share = share_of(report.budget_used, window.policy.index_share)
+        assert max(tokens, window.accounting.scaled(tokens)) <= share
+
+
 @dataclass(frozen=True)
 class Act:
     """Something that a caller does between two messages."""
@@ -101,8 +121,7 @@ class Act:
         """Do it to both; the window may be another one afterwards."""
         rules = life.rules
         if self.kind in ("fit", "cold"):
-            cold = self.kind == "cold"
-            assert_same_pass(window.fit(cold=cold), life.fit(cold=cold))
+            fit_with_index(window, life, self.number, cold=self.kind == "cold")
         elif self.kind == "observe":
             # About the request that the latest `fit` made, whatever was added since.
             window.observe(self.number)
@@ -142,11 +161,15 @@ REPORTED_LOW = Scenario(
 
 
 @times(2.5)
-@given(scenarios(), st.lists(st.builds(Act, st.sampled_from(ACTS), st.integers(0, 1_000)), min_size=1, max_size=30))
-@example(REPORTED_LOW, [Act("nothing", 0), Act("nothing", 0), Act("fit", 0), Act("observe", 1)])
-def test_whatever_the_caller_does(scenario: Scenario, acts: list[Act]) -> None:
-    """R10 to R14: anchors, cold caches, restarts and changed settings in any order."""
-    window, life = pair(scenario)
+@given(
+    scenarios(),
+    st.lists(st.builds(Act, st.sampled_from(ACTS), st.integers(0, 1_000)), min_size=1, max_size=30),
+    SHARES,
+)
+@example(REPORTED_LOW, [Act("nothing", 0), Act("nothing", 0), Act("fit", 0), Act("observe", 1)], 0.0)
+def test_whatever_the_caller_does(scenario: Scenario, acts: list[Act], share: float) -> None:
+    """R10 to R14, R20: anchors, cold caches, restarts, changed settings and an index in any order."""
+    window, life = pair(indexed(scenario, share))
     assert_same_pass(window.fit(), life.fit())
     for place, turn in enumerate(turns_of(scenario.items)):
         window = acts[place % len(acts)].do(window, life)
