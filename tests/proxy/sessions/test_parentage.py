@@ -221,6 +221,7 @@ async def test_an_unreadable_document_is_none_and_an_old_one_is_deleted() -> Non
     [
         ("Agent", '{"prompt": " look ", "description": "d"}', ["look"]),
         ("functions.collaboration.spawn_agent", '{"task_name": "one", "message": "look"}', ["look"]),
+        ("spawn_agent", '{"systemPrompt": "You read.", "task": "look"}', ["look"]),
         ("subagent", '{"tasks": [{"agent": "a", "task": "one"}, {"task": "two"}, 3]}', ["one", "two"]),
         ("Read", '{"prompt": "look"}', []),
         ("Agent", '{"prompt": 3}', []),

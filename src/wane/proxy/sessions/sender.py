@@ -47,14 +47,14 @@ _NAMELESS: Final = (
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 _PROMPTS: Final = {
-    "agent": "prompt",  # Claude Code
-    "task": "prompt",  # Claude Code before 2.1.63, OpenCode
-    "invoke_agent": "prompt",  # Gemini CLI
-    "spawn_agent": "message",  # Codex
-    "subagent": "task",  # pi, by the extension among its examples
-    "delegate": "task",
+    "agent": ("prompt",),  # Claude Code, Qwen Code, Kimi Code
+    "task": ("prompt",),  # Claude Code before 2.1.63, OpenCode, Copilot CLI
+    "invoke_agent": ("prompt",),  # Gemini CLI
+    "spawn_agent": ("message", "task"),  # Codex; Cline
+    "subagent": ("task",),  # pi, by the extension among its examples
+    "delegate": ("task",),
 }
-"""By tool that starts sub-agents, the argument with the prompt."""
+"""By tool that starts sub-agents, the arguments that may hold the prompt."""
 
 _LISTS: Final = ("tasks", "chain")
 """Arguments with a list of further calls, each with the prompt of a sub-agent of its own."""
@@ -144,15 +144,18 @@ def _id(sent: Headers, name: bytes) -> str:
 
 def prompts_of(tool: str, arguments: str | None) -> list[str]:
     """Return the prompts of the sub-agents that a call starts, stripped; none if it starts none."""
-    argument = _PROMPTS.get(bare_name(tool))
-    if argument is None:
+    names = _PROMPTS.get(bare_name(tool))
+    if names is None:
         return []
     fields = fields_of(arguments)
     calls: list[Any] = [fields]
     for name in _LISTS:
         if isinstance(fields.get(name), list):
             calls += fields[name]
-    values = [call.get(argument) for call in calls if isinstance(call, dict)]
+    values: list[Any] = []
+    for call in calls:
+        if isinstance(call, dict):
+            values += [call.get(name) for name in names]
     return [value.strip() for value in values if isinstance(value, str) and value.strip()]
 
 
