@@ -1,7 +1,8 @@
 """The default policy, chosen on half of the recorded sessions and judged on the other half.
 
     python research/benchmarks/policy.py ../shared/sessions fit       # the grid that it was chosen from
-    python research/benchmarks/policy.py ../shared/sessions report    # docs/decisions/default-policy.md, in short first
+    python research/benchmarks/policy.py ../shared/sessions summary   # docs/decisions/default-policy.md
+    python research/benchmarks/policy.py ../shared/sessions report    # the same, and each case against all others
 
 Deterministic: the same sessions give the same figures.
 """
@@ -207,12 +208,12 @@ class Case:
     floor: tuple[float, float]  # least cost that keeps the user's turns, relative to `paper` and to never evicting
 
 
-def cases(name: str, subjects: Sequence[Subject]) -> Iterator[Case]:
+def cases(name: str, subjects: Sequence[Subject], contenders: Sequence[Contender]) -> Iterator[Case]:
     """Yield the set at each budget and price at which a session fits."""
     for price, budget in product(PRICES, BUDGETS):
         chosen = fitting(subjects, budget)
         if chosen:
-            measured = measure(chosen, [*LISTED, *RIVALS_BY_LOW_WATER], budget, price)
+            measured = measure(chosen, contenders, budget, price)
             floor = _floor(measured["paper"]), _floor(measured["none"])
             yield Case(name, chosen, budget, price, rows(measured), floor)
 
@@ -220,6 +221,12 @@ def cases(name: str, subjects: Sequence[Subject]) -> Iterator[Case]:
 def _floor(runs: Sequence[Totals]) -> float:
     return geometric_mean([run.floor / run.dollars for run in runs])
 
+
+SUMMARISED = (
+    *(OURS, *BOUNDS, Contender("paper", "paper"), Contender("none", "none")),
+    *(Contender(f"compact {low}", "compact", low_water=low) for low in LOW_WATERS),
+)
+"""What the summary needs."""
 
 SUMMARY = (
     *("", "cost / none", "`compact`", "mean view", "recall", "`compact`", "clairvoyant", "grounding", "`compact`"),
@@ -300,23 +307,26 @@ def dominates(row: Row, other: Row) -> bool:
 
 def main() -> None:
     command = parser_of_folder(__doc__)
-    command.add_argument("what", choices=("fit", "report"), help="the grid on the first half, or the figures on all")
+    command.add_argument(
+        "what", choices=("fit", "summary", "report"), help="the grid on the first half, or a line for each case, or all"
+    )
     arguments = command.parse_args()
     by_set = sets(arguments.sessions)
     if arguments.what == "fit":
         fit(by_set["first half"])
         return
     measured: list[Case] = []
+    contenders = SUMMARISED if arguments.what == "summary" else [*LISTED, *RIVALS_BY_LOW_WATER]
 
     def summaries() -> Iterator[list[str]]:
         for name, subjects in by_set.items():
-            for case in cases(name, subjects):
+            for case in cases(name, subjects, contenders):
                 measured.append(case)
                 yield summary(case)
 
     print_table(SUMMARY, summaries(), words=1)
     for case in measured:
-        if case.name != "first half":
+        if arguments.what == "report" and case.name != "first half":
             report(case)
 
 

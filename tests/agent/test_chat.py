@@ -173,7 +173,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         )
         assert told
         budget, fixed, used, system, users = (int(number.replace(",", "")) for number in told.groups())
-        assert budget == used == fixed + 400
+        assert budget == used == fixed + 600
         assert fixed == system + users
         assert users > 2 + len("use make test") // 4  # a person's answer counts as their turns do (R21)
         await at.answers("/budget 9k", "of 9,000 tokens")

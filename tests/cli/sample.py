@@ -92,14 +92,17 @@ def clock() -> Iterator[datetime]:
         yield moment
 
 
-def save(directory: Path, *, cwd: Path, session_id: str = "5a3e", budget: int = BUDGET) -> Path:
+def save(
+    directory: Path, *, cwd: Path, session_id: str = "5a3e", budget: int = BUDGET, policy: Policy | None = None
+) -> Path:
     """Write the session as an agent would have saved it, passes and usage included."""
+    policy = policy or Policy()
     moments = clock()
     transcript = Transcript(get_format("openai"))
-    window = ContextWindow(budget, Policy())
+    window = ContextWindow(budget, policy)
     options: Any = {"message_format": "openai", "session_id": session_id, "fsync": False}
     with Journal.create(directory, cwd=cwd, clock=lambda: next(moments), **options) as journal:
-        journal.append(ConfigRecord(budget=budget, policy=Policy()))
+        journal.append(ConfigRecord(budget=budget, policy=policy))
         for message in messages():
             if message["role"] == "assistant":
                 _call_model(journal, window)

@@ -250,6 +250,8 @@ class TestReplay:
         assert "Budget 4,000; " in text
         assert " tokens cannot be evicted; working with " in text
         assert "cannot be evicted" not in run("replay", pi, "--budget", "30k").out
+        text = flat(run("replay", pi, "--budget", "4k", "--min-room", "0").out)
+        assert "The budget of 4,000 tokens leaves too little room: " in text
         swept = flat(run("sweep", pi, "--budgets", "4k,30k", "--strategy", "cwl").out)
         assert "Budget 4,000; " in swept
 

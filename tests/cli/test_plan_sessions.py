@@ -125,7 +125,7 @@ def test_what_was_read_and_why_is_said(run: Run, tmp_path: Path) -> None:
     assert "1 turn of the user." in out
     assert "Episodes are inferred from tool calls: the agent marked none." in out
     assert "1 thing could not be read and left out: mine, line 16: not JSON" in out
-    assert "over the budget of 1,000. A pass evicts down to low water (400)" in out
+    assert "over the budget of 1,000. A pass evicts down to low water (300)" in out
     assert " of reads, commands, other calls and notices" in out
 
 

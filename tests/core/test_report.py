@@ -37,7 +37,7 @@ def test_a_pass_down_to_low_water() -> None:
 
 
 def test_a_pass_that_stops_above_low_water() -> None:
-    told = fitted(3_000, Policy(guard=0.7)).explain()
+    told = fitted(3_000, Policy(low_water=0.4, guard=0.7)).explain()
     assert (
         "so that passes are rare. This one evicted 1,005 of them: 2,099 stay, because the rest is protected or is the "
         "newest work" in told

@@ -339,6 +339,7 @@ def test_a_journal_tells_its_passes_by_level(run: Run, tmp_path: Path) -> None:
     headline = data["sessions"][0]["headline"]
     told = f"wane: {headline['text']}\nwane: {headline['detail']}\n"
     assert outcome.err == f"{told}wane: budget auto: 80,000 tokens, the default\n"
+    assert ["Budget auto", "80,000 tokens, the default"] in data["facts"]
     made, other = data["sessions"][0]["runs"]
     assert (made["name"], other["name"]) == ("recorded", "none"), "what it would have cost without"
     assert [page_change["call"] for page_change in made["changes"]] == [2]
@@ -387,7 +388,7 @@ def test_the_headline_says_that_a_budget_leaves_too_little_room(run: Run, tmp_pa
     outcome = run("view", chat, "--budget", "4k", "--output", tmp_path / "v.html")
     assert "Budget 4,000; 2,70" in outcome.err
     (session,) = Page(tmp_path / "v.html").data["sessions"]
-    assert " of it cannot be evicted; working with 4,30" in session["headline"]["detail"]
+    assert " of it cannot be evicted; working with 5,10" in session["headline"]["detail"]
 
 
 def test_what_cannot_be_viewed_is_said(run: Run, tmp_path: Path) -> None:

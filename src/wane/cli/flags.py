@@ -96,6 +96,18 @@ IndexShare: TypeAlias = Annotated[
     ),
 ]
 
+MinRoom: TypeAlias = Annotated[
+    float | None,
+    Flag(
+        "--min-room",
+        "Share of the budget that is left for the work: where what is never evicted leaves less, a larger one is "
+        "used, never beyond the window. 0 for a strict budget. The default is the policy's: 0.6, or 0 for "
+        "paper.",
+        "SHARE",
+        read=values.share_from_zero,
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
@@ -105,7 +117,7 @@ class PolicyOptions:
         float | None,
         Flag(
             "--low-water",
-            "Share of the budget that a pass evicts down to: above 0, at most 1. The default is the policy's: 0.4, or "
+            "Share of the budget that a pass evicts down to: above 0, at most 1. The default is the policy's: 0.3, or "
             "1 for paper.",
             "SHARE",
             read=values.share,
@@ -122,17 +134,7 @@ class PolicyOptions:
         ),
     ] = None
     index_share: IndexShare = None
-    min_room: Annotated[
-        float | None,
-        Flag(
-            "--min-room",
-            "Share of the budget that is left for the work: where what is never evicted leaves less, a larger one is "
-            "used, never beyond the window. 0 for a strict budget. The default is the policy's: 0.4, or 0 for "
-            "paper.",
-            "SHARE",
-            read=values.share_from_zero,
-        ),
-    ] = None
+    min_room: MinRoom = None
     prologue: Annotated[
         Prologue | None,
         Flag(

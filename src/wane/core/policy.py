@@ -61,7 +61,7 @@ class Policy:
     """
 
     order: Order = "last_use"
-    low_water: float = 0.4
+    low_water: float = 0.3
     description_share: float | None = 0.2
     evict_when_cold: bool = True
     guard: float | None = None

@@ -6,13 +6,16 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any, Final
 
-MIN_ROOM: Final = 0.4
-"""Default share of the budget that is left for the work, whatever is fixed (measured in `docs/lab/room.md`)."""
+MIN_ROOM: Final = 0.6
+"""Default share of the budget that is left for the work, whatever is fixed.
+
+It is measured in `docs/decisions/default-policy.md`."""
 
 EASY: Final = 0.4
-"""Share of the advised budget that the fixed content has.
+"""Share of the advised budget that the fixed content has, so that it leaves MIN_ROOM."""
 
-It leaves more than MIN_ROOM because the user's turns add to the fixed content, and because recall is worse above it."""
+TIGHT: Final = 0.4
+"""A budget that cannot leave this share for the work is warned of (measured in `docs/lab/room.md`)."""
 
 SYSTEM: Final = "system prompt and tools"
 NOTICES: Final = "opening and standing notices"
@@ -82,7 +85,7 @@ class Room:
     @property
     def tight(self) -> bool:
         """Whether the fixed content leaves too little for the work: the budget is strict, or the window ends it."""
-        return self.work < share_of(self.budget, MIN_ROOM)
+        return self.work < share_of(self.budget, TIGHT)
 
     @property
     def advised(self) -> int:

@@ -26,7 +26,7 @@ from wane.strategies.base import Settings
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)
 """The default budgets to try."""
 
-DEPTHS: Final[Mapping[str, tuple[Any, ...]]] = {"low_water": (0.85, 0.7, 0.55, 0.4, 0.3)}
+DEPTHS: Final[Mapping[str, tuple[Any, ...]]] = {"low_water": (0.7, 0.55, 0.4, 0.3, 0.2)}
 """Fields of the policy that are tried at every budget: together they decide how much a pass evicts."""
 
 KNOBS: Final[Mapping[str, tuple[Any, ...]]] = {

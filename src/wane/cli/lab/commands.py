@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
 from wane.cli import values
-from wane.cli.flags import FormatName, IndexShare, Json, MaxUnpacked, WhoMarks
+from wane.cli.flags import FormatName, IndexShare, Json, MaxUnpacked, MinRoom, WhoMarks
 from wane.cli.parser import Command
 from wane.core import parse_budget
 from wane.flags import Flag
@@ -195,6 +195,7 @@ class ReplayOptions:
     agent_budget: _AgentBudget = None
     low_water: _LowWater = None
     index_share: IndexShare = None
+    min_room: MinRoom = None
     lab: LabOptions = field(default_factory=LabOptions)
     report: _Report = None
     redact: _Redact = False

@@ -42,7 +42,11 @@ _SPARE: Final = ("peak", "breaks", "view", "ratio", "over", "turns", "again", "c
 
 def run_replay(options: ReplayOptions) -> int:
     names = parse_strategies(options.strategy)
-    policy = Policy() if options.index_share is None else replace(Policy(), index_share=options.index_share)
+    policy = Policy()
+    if options.index_share is not None:
+        policy = replace(policy, index_share=options.index_share)
+    if options.min_room is not None:
+        policy = replace(policy, min_room=options.min_room)
     auto = options.budget == AUTO_BUDGET
     budget = DEFAULT_BUDGET if auto else options.budget
     settings = Settings(budget=budget, low_water=options.low_water, policy=policy)
