@@ -32,7 +32,7 @@ STREAM = "--output-format", "stream-json"
 
 RESULT_FIELDS = {
     "type", "session_id", "cwd", "model", "outcome", "result", "error", "fault", "waited_seconds",
-    "refused_actions", "usage", "session_usage", "view_tokens", "budget", "room",
+    "refused_actions", "usage", "session_usage", "view_tokens", "budget", "budget_reason", "room",
 }  # fmt: skip
 
 

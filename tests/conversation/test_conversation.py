@@ -45,6 +45,7 @@ from wane.conversation.events import (
     UsageObserved,
 )
 from wane.core import exact_budget
+from wane.core.room import MIN_ROOM
 from wane.formats import Part
 from wane.formats.openai import OpenAIFormat
 from wane.integrations.states import StateFile
@@ -331,10 +332,10 @@ def test_the_room_is_that_of_the_next_request() -> None:
     conversation = Conversation(budget="0.2k")
     conversation.append(user("Go."))
     conversation.overhead = 100
-    assert conversation.room == Room(200, system=100, user=1, min_room=0.4)
+    assert conversation.room == Room(200, system=100, user=1, min_room=MIN_ROOM)
     conversation.request()
     conversation.overhead = 90
-    assert conversation.room == Room(200, system=90, user=1, min_room=0.4)
+    assert conversation.room == Room(200, system=90, user=1, min_room=MIN_ROOM)
     conversation.change(manage=False)
     assert conversation.room is None
     assert Conversation(strategy="none").room is None

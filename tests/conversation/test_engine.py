@@ -8,6 +8,7 @@ from wane import ConfigError, EpisodeType, Item, Kind
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import Mark, chars
+from wane.core.room import MIN_ROOM
 from wane.formats.base import Part
 from wane.strategies.base import Fitted
 
@@ -34,7 +35,7 @@ def test_of_reports_that_may_be_partial_our_own_count_holds_too(partial: bool, m
     assert engine.observe(540)
     told(engine, *[100] * 7)
     assert engine.tokens == 960
-    assert held(engine) == (400 if partial else 1_600)
+    assert held(engine) == (300 if partial else 1_600)
     assert held(engine) <= most
 
 
@@ -143,4 +144,4 @@ def test_only_strategies_that_keep_the_users_turns_count_them_as_fixed(strategy:
     engine.observe(1_200)
     room = engine.room
     assert room is not None
-    assert (room.system, room.user, room.min_room) == (600, user, 0.4 if strategy == "cwl" else 0.0)
+    assert (room.system, room.user, room.min_room) == (600, user, MIN_ROOM if strategy == "cwl" else 0.0)
