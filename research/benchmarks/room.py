@@ -152,9 +152,7 @@ def rows(
         ]
     ours = runs[listed[0]]
     unfetched = [own.cost / other.full for own, other in zip(ours, runs[COMPACT], strict=True)]
-    yield [f"{budget // 1000}k", "if nothing were fetched again", "", f"{geometric_mean(unfetched):.3f}"] + 5 * [
-        ""
-    ]
+    yield [f"{budget // 1000}k", "if nothing were fetched again", "", f"{geometric_mean(unfetched):.3f}", *[""] * 5]
 
 
 def main() -> None:
