@@ -36,6 +36,19 @@ class Host(Generic[MessageT]):
         self._common.owner = owner
 
     @property
+    def persons(self) -> set[str]:
+        """Ids of calls whose results a person gave (R21), as the framework says; add an id before its result comes in.
+
+        Conversations may share the set.
+        """
+        return self._common.setup.persons
+
+    @persons.setter
+    def persons(self, call_ids: set[str]) -> None:
+        self._common.setup.persons = call_ids
+        self._common.line.transcript.person_calls.told = call_ids
+
+    @property
     def marks(self) -> bool:
         """Whether the program marks episodes (R18)."""
         return self._common.line.engine.host is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
 from wane.budgets import AutoBudget, choose_budget
@@ -45,6 +45,7 @@ class Setup(Generic[MessageT]):
         settings: how the context is managed.
         events: events that the listeners have not received yet.
         chosen: the budget `auto` that was chosen, with its reason; None if none was.
+        persons: ids of calls whose results a person gave, as the host says (R21).
     """
 
     format: Format[MessageT]
@@ -52,6 +53,7 @@ class Setup(Generic[MessageT]):
     settings: ContextSettings
     events: list[Event]
     chosen: AutoBudget | None = None
+    persons: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.change(policy=self.settings.policy)
@@ -135,6 +137,7 @@ class Timeline(Generic[MessageT]):
         self.setup = setup
         engine = setup.engine(limits)
         self.transcript: Transcript[MessageT] = Transcript(setup.format, setup.settings.counter)
+        self.transcript.person_calls.told = setup.persons
         self.history = History(engine, self.transcript, setup.settings.record())
         self.view = ViewMessages(self.transcript, engine)
         self.requests = 0

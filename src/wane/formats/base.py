@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
@@ -413,9 +413,14 @@ def check_message(
 
 
 class PersonCalls:
-    """The open calls of tools that ask a person (R21)."""
+    """The open calls of tools that ask a person (R21).
+
+    Attributes:
+        told: ids of calls whose results a person gave, as the host says.
+    """
 
     def __init__(self) -> None:
+        self.told: Container[str] = ()
         self._classes: dict[str, ToolClass | str] = {}
         self._ids: set[str] = set()
 
@@ -432,7 +437,7 @@ class PersonCalls:
                 asks = (self._classes.get(name) or DEFAULT_TOOL_CLASSES.get(name)) == ToolClass.PERSON
                 (self._ids.add if asks else self._ids.discard)(part.call_id)
             elif part.kind is Kind.RESULT and part.call_id is not None and not part.person:
-                if part.call_id in self._ids or is_persons_result(part.text):
+                if part.call_id in self._ids or part.call_id in self.told or is_persons_result(part.text):
                     marked[position] = replace(part, person=True)
                 self._ids.discard(part.call_id)
         if not marked:

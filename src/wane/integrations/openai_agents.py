@@ -14,6 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias, Unpack
+from weakref import WeakSet
 
 from wane.conversation import Adapter, Call, Conversation, Conversations, Request, States, Tool, calls_of
 from wane.core import DEFAULT_BUDGET
@@ -24,7 +25,7 @@ from wane.integrations.states import StateFile
 from wane.strategies.host import Scope
 
 try:
-    from agents import Agent, FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider
+    from agents import Agent, FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider, RunContextWrapper
     from agents import Tool as AgentTool
     from agents.items import TResponseStreamEvent
     from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
@@ -93,7 +94,15 @@ class ContextLifecycle(HostMarks):
         self._own = frozenset(tool.name for tool in self.tools)
         store = StateFile(states) if isinstance(states, (str, Path)) else states
         self._warner = Warner(_COMPACTED)
-        self._conversations = Conversations(make, states=store, on_unreadable=self._warner.unreadable)
+        self._contexts: WeakSet[RunContextWrapper[Any]] = WeakSet()
+        self._persons: set[str] = set()
+
+        def begin() -> Conversation[Message]:
+            conversation = make()
+            conversation.host.persons = self._persons
+            return conversation
+
+        self._conversations = Conversations(begin, states=store, on_unreadable=self._warner.unreadable)
         self._lock = threading.RLock()  # event loops of several threads may share an agent
 
     def equip(
@@ -147,6 +156,7 @@ class ContextLifecycle(HostMarks):
             self._warner.warn(_COMPACTED)
         system = "\n\n".join(filter(None, (arguments["system_instructions"], self.instructions))) or None
         with self._lock:
+            self._note_rejections(items)
             try:
                 conversation = self._conversations.of(items)
             except (FormatError, HistoryError) as error:
@@ -156,6 +166,23 @@ class ContextLifecycle(HostMarks):
             conversation.host.worker = scope
             request = conversation.request()
         return {**arguments, "system_instructions": system, "input": request.messages}, conversation, request
+
+    def _note_rejections(self, items: Sequence[Any]) -> None:
+        """Note the outputs that are a person's reason for rejecting a call (R21), as the contexts of runs know them."""
+        given = [item for item in items if isinstance(item, Mapping)]
+        names = {item["call_id"]: str(item.get("name")) for item in given if item.get("type") == "function_call"}
+        for item in given:
+            call_id, output = str(item.get("call_id")), item.get("output")
+            if item.get("type") != "function_call_output" or call_id in self._persons or call_id not in names:
+                continue
+            reasons = [context.get_rejection_message(names[call_id], call_id) for context in self._contexts]
+            if output and output in reasons:
+                self._persons.add(call_id)
+
+    def _note_context(self, context: RunContextWrapper[Any], _agent: object) -> bool:
+        """Remember the context of a run, which no model gets; the SDK asks it whether a tool is enabled."""
+        self._contexts.add(context)
+        return True
 
     def _without_tools(self, arguments: Arguments) -> Arguments:
         return {**arguments, "tools": [tool for tool in arguments["tools"] if tool.name not in self._own]}
@@ -189,6 +216,7 @@ class ContextLifecycle(HostMarks):
             params_json_schema=dict(tool.schema),
             on_invoke_tool=answer,
             strict_json_schema=False,
+            is_enabled=self._note_context,
         )
 
 

@@ -36,6 +36,7 @@ from wane.integrations.lifecycle import HostMarks, LifecycleSettings, Warner, ha
 try:
     from strands import Agent
     from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
+    from strands.hooks import AfterToolCallEvent
     from strands.middleware import InvokeModelStage
     from strands.middleware.stages import InvokeModelContext, InvokeModelResult
     from strands.models import BedrockModel
@@ -100,6 +101,7 @@ class ContextLifecycle(Plugin, HostMarks):
     def init_agent(self, agent: Agent) -> None:
         """Give an agent its window. The agent calls it."""
         window = _Window(self._make(), self._warner)
+        agent.add_hook(window.note_answer, AfterToolCallEvent)
         agent.add_middleware(InvokeModelStage.Input, window.ask)
         agent.add_middleware(InvokeModelStage.Output, window.answered)
         for tool in window.conversation.own_tools:
@@ -158,6 +160,16 @@ class _Window:
         """Judge all marks of an answer in order, before its tools run in parallel."""
         self.conversation.host.foresee(calls_of(self.conversation.format, [result.result.message]))
         return result
+
+    def note_answer(self, event: AfterToolCallEvent) -> None:
+        """Note a result that holds what a person said when the tool was interrupted (R21)."""
+        call_id = event.tool_use["toolUseId"]
+        result = "".join(_text_of(inner)[0] for inner in event.result["content"])
+        for interrupt in event.agent._interrupt_state.interrupts.values():
+            words = interrupt.response
+            # One word, such as `y`, is an approval, and what follows is the tool's.
+            if call_id in interrupt.id and isinstance(words, str) and len(words.split()) > 1 and words in result:
+                self.conversation.host.persons.add(call_id)
 
     def _without_tools(self, context: InvokeModelContext) -> InvokeModelContext:
         own = {tool.name for tool in self.conversation.own_tools}

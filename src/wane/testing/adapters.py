@@ -249,7 +249,7 @@ class AdapterContract(ABC):
     estimated = 0.002
     reasoning = False
     argument = "task"
-    seeds = 3
+    seeds = 2
     cannot: Mapping[str, str] = {}
     _runs: ClassVar[dict[tuple[object, ...], _EndedConversation]] = {}
 

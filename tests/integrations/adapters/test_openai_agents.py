@@ -30,7 +30,7 @@ from openai import AsyncOpenAI
 from wane.formats.base import Part
 from wane.formats.openai_responses import OpenAIResponsesFormat
 from wane.integrations.openai_agents import ContextLifecycle
-from wane.testing import adapters
+from wane.testing import Call, Reply, ScriptedServer, adapters
 
 set_tracing_disabled(True)
 
@@ -237,3 +237,29 @@ def test_a_file_of_states_that_cannot_be_used_costs_no_run(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match="cannot be used"):
         assert run(ContextLifecycle(states=broken).equip(Agent("a", model=model))).final_output == "Done."
     assert results(model)[0].startswith("Started")
+
+
+WORDS = "never drop the orders table"
+
+
+async def test_a_persons_reason_for_a_rejection_stays() -> None:
+    """It comes as the tool's output, and stays with its call whatever leaves."""
+
+    @function_tool(needs_approval=True)
+    def drop(table: str) -> str:
+        """Drop a table."""
+        raise AssertionError(table)
+
+    drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
+    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
+    with ScriptedServer([drops, *reads, Reply("Done.")]) as server:
+        model = OpenAIResponsesModel("gpt-x", AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0))
+        lifecycle = ContextLifecycle(budget=5_000)
+        agent = lifecycle.equip(Agent(name="a", model=model, tools=[function_tool(adapters.read), drop]))
+        asked = await Runner.run(agent, "Clean up.", max_turns=30)
+        state = asked.to_state()
+        state.reject(asked.interruptions[0], rejection_message=WORDS)
+        await Runner.run(agent, state, max_turns=30)
+    last = server.requests[-1].results
+    assert "r0" not in last
+    assert last["d1"] == WORDS

@@ -16,6 +16,7 @@ pytest.importorskip("strands", reason="Strands Agents is not installed")
 
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
+from strands.hooks import BeforeToolCallEvent
 from strands.middleware import InvokeModelStage
 from strands.models.anthropic import AnthropicModel
 from strands.models.bedrock import BedrockModel
@@ -29,7 +30,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.strands import ContextLifecycle, StrandsFormat, joined
-from wane.testing import adapters
+from wane.testing import Call, Reply, ScriptedServer, adapters
 
 read, grep = tool(adapters.read), tool(adapters.grep)
 FORMAT = StrandsFormat()
@@ -340,3 +341,34 @@ def test_media_count_by_an_estimate_also_where_they_are_guarded(kind: str) -> No
     for block in (medium, {"guardContent": medium}):
         (part,) = FORMAT.parts({"role": "user", "content": [block]})
         assert (part.text, part.extra_tokens) == ("", NON_TEXT_TOKENS)
+
+
+WORDS = "never drop the orders table"
+
+
+def test_what_a_person_said_to_an_interrupt_stays() -> None:
+    """A rejection's reason comes as the tool's result, and stays with its call whatever leaves."""
+
+    @tool
+    def drop(table: str) -> str:
+        """Drop a table."""
+        raise AssertionError(table)
+
+    def ask(event: BeforeToolCallEvent) -> None:
+        if event.tool_use["name"] == "drop":
+            said = event.interrupt("approval", reason="drop?")
+            event.cancel_tool = f"Not run. {said}"
+
+    drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
+    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
+    with ScriptedServer([drops, *reads, Reply("Done.")]) as server:
+        lifecycle = ContextLifecycle(4_000, annotate="infer")
+        model = OpenAIModel(client_args={"base_url": f"{server.url}/v1", "api_key": "k"}, model_id="gpt-x")
+        agent = Agent(model=model, tools=[read, drop], plugins=[lifecycle], callback_handler=None)
+        agent.add_hook(ask, BeforeToolCallEvent)
+        asked = agent("Clean up.")
+        (interrupt,) = asked.interrupts
+        agent([{"interruptResponse": {"interruptId": interrupt.id, "response": WORDS}}])
+    last = server.requests[-1].results
+    assert "r0" not in last
+    assert WORDS in last["d1"]

@@ -1,0 +1,124 @@
+"""What it costs to keep beside a call what a server demands, and to join turns of one role: docs/servers.md.
+
+    python research/benchmarks/server_rules.py SESSIONS…
+
+An engine takes in each session as it was recorded, with inferred episodes, and prepares each of its requests: with R12,
+and as if no item needed another. Tokens are counted by `chars`. A joined turn (R12b) costs the blank line between both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from frame import parser_of_sessions, print_table, recorded_sessions
+from wane.conversation.context import ContextSettings
+from wane.conversation.engine import Engine
+from wane.core import Kind, chars
+from wane.formats.base import Part, speaker_of
+from wane.formats.roles import join_neighbours, take_turns
+from wane.lab.counting import Material, count
+from wane.strategies.base import Fitted
+
+BUDGETS = (80_000, 50_000, 20_000)
+SEPARATOR = chars("\n\n")
+
+
+class Speakers:
+    """Messages of which only the speaker is known, in the place of a format."""
+
+    def speaker(self, message: str | None) -> str | None:
+        return message
+
+    def merge(self, first: str | None, second: str | None) -> str | None:
+        return second or first
+
+
+@dataclass
+class Run:
+    """The requests of a session at a budget.
+
+    Attributes:
+        tokens: of all requests.
+        passes: requests before which content left the view.
+        alternating: whether roles take turns in the session.
+        joined: requests in which turns are joined.
+        joins: how often, in all requests.
+        moved: requests in which turns were joined anew without a pass, so that the cached prefix is lost.
+    """
+
+    tokens: int = 0
+    requests: int = 0
+    passes: int = 0
+    alternating: bool = False
+    joined: int = 0
+    joins: int = 0
+    moved: int = 0
+
+    @classmethod
+    def of(cls, material: Material, budget: int, *, coupled: bool) -> Run:
+        engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
+        parts, run, taken = material.session.parts, cls(), 0
+        whole = grouped(material, range(len(material.items)))
+        run.alternating = take_turns(whole, lambda speaker: speaker)
+        before: list[str | None] = []
+        for call in material.session.calls:
+            while taken < call.first:
+                item = material.items[taken]
+                engine.add(item if coupled else replace(item, needs=()), parts[taken])
+                taken += 1
+            fitted = engine.fit()
+            assert isinstance(fitted, Fitted)
+            engine.sent()
+            run.requests += 1
+            run.passes += fitted.ran
+            run.tokens += engine.tokens
+            if run.alternating:
+                visible = [slot for slot in fitted.view if isinstance(slot, int)]
+                speakers = grouped(material, visible)
+                turns = join_neighbours(speakers, Speakers())
+                run.joins += len(speakers) - len(turns)
+                run.joined += len(turns) < len(speakers)
+                run.moved += not fitted.ran and turns[: len(before)] != before
+                before = turns
+        return run
+
+
+def grouped(material: Material, items: Sequence[int]) -> list[str | None]:
+    """Return the speakers of the messages that these items are from, in order."""
+    messages: dict[int, list[Part]] = defaultdict(list)
+    for index in items:
+        messages[material.items[index].message].append(material.session.parts[index])
+    return [speaker_of(parts) for parts in messages.values()]
+
+
+def main() -> None:
+    sessions = recorded_sessions(parser_of_sessions(__doc__).parse_args().sessions)
+    materials = [count(session) for session in sessions]
+    reasoning = 0
+    for material in materials:
+        reasoning += Kind.REASONING in {item.kind for item in material.items}
+    print(f"{len(materials)} sessions, {reasoning} with reasoning\n")
+    columns = ("budget", "requests", "R12: tokens", "without", "more", "passes", "without")
+    columns += ("sessions in turns", "requests with joined turns", "joins", "tokens of joins", "prefixes lost")
+    rows = []
+    for budget in BUDGETS:
+        kept = [Run.of(material, budget, coupled=True) for material in materials]
+        free = [Run.of(material, budget, coupled=False) for material in materials]
+        tokens, least = sum(run.tokens for run in kept), sum(run.tokens for run in free)
+        joins = sum(run.joins for run in kept)
+        row = [f"{budget:,}", f"{sum(run.requests for run in kept):,}", f"{tokens:,}", f"{least:,}"]
+        row += [
+            f"{tokens / least - 1:+.2%}",
+            f"{sum(run.passes for run in kept)}",
+            f"{sum(run.passes for run in free)}",
+        ]
+        row += [f"{sum(run.alternating for run in kept)}", f"{sum(run.joined for run in kept)}", f"{joins}"]
+        row += [f"{joins * SEPARATOR}", f"{sum(run.moved for run in kept)}"]
+        rows.append(row)
+    print_table(columns, rows, 0)
+
+
+if __name__ == "__main__":
+    main()
