@@ -18,7 +18,7 @@ TOO_LONG: Final = re.compile(
     "|tokens exceed|reduce the length",
     re.IGNORECASE,
 )
-"""Words of a refusal with HTTP status 400 or 422, or without one, of a prompt that is too long."""
+"""Words of a refusal of a prompt that is too long, with HTTP status 400, 413 or 422, or in the middle of a stream."""
 
 _SUM: Final = re.compile(r"(\d+) \+ (\d+) > (\d+)")
 _REST: Final = re.compile(r"(\d+) > (\d+) - (\d+)")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.proxy.server.support import Answer, ask, proxy
+from tests.proxy.server.support import Answer, Asked, ask, event, provider, proxy, response
 from tests.proxy.server.test_shadow import PATHS
-from tests.proxy.world import Client, every_client
+from tests.proxy.world import Client, ResponsesClient, every_client
 from wane.conversation.context import ContextSettings
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
-from wane.testing import Call, Reply, Request, ScriptedServer
+from wane.testing import Call, Reply, Request, ScriptedServer, Usage
+from wane.testing.openai import OpenAIResponses
 from wane.testing.rules import Rule
 
+EVENTS = {"content-type": "text/event-stream"}
 WINDOW = 6_000
 RESULT = "one line of a file\n" * 60
 
@@ -128,3 +131,43 @@ async def test_a_refusal_that_no_view_can_mend_goes_to_the_client() -> None:
         assert answer.status == 400
         assert "maximum context length is 6000 tokens" in answer.json["error"]["message"]
         assert len(server.refusals) == 1
+
+
+def _failed(message: str) -> bytes:
+    """A stream of Responses that fails, as OpenAI's do where the input is too long."""
+    error = {"code": "context_length_exceeded", "message": message}
+    opening = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
+    return event("response.created", response=opening, sequence_number=0) + event(
+        "response.failed", response={**opening, "status": "failed", "error": error}, sequence_number=1
+    )
+
+
+async def test_a_stream_that_fails_as_too_long_is_asked_for_again() -> None:
+    client = ResponsesClient()
+    for number in range(30):
+        client.say(f"Question {number}")
+        text = [{"type": "output_text", "text": "word " * 200, "annotations": []}]
+        said = {"type": "message", "role": "assistant", "id": f"msg_{number}", "status": "completed", "content": text}
+        client.history.append(said)
+    client.say("And now?")
+    sizes = []
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        sizes.append(len(asked.body))
+        if len(asked.body) > 20_000:
+            writer.write(response(_failed("Your input exceeds the context window of this model."), headers=EVENTS))
+            return
+        parsed = OpenAIResponses().parse(asked.body, asked.json, {}, 0, None)
+        events = OpenAIResponses().stream(parsed, Reply("Well."), Usage(10, 2))
+        writer.write(response(b"".join(each.encode() for each in events), headers=EVENTS))
+
+    settings = ContextSettings(budget=40_000, annotate="infer")
+    async with provider(answer) as up, proxy(up.url, index=SessionIndex(open_store(None), settings)) as running:
+        body = orjson.dumps({**client.body(), "stream": True})
+        got = await ask(running, body, PATHS["openai_responses"])
+    assert got.status == 200
+    assert b"Well." in got.body
+    assert b"response.failed" not in got.body
+    assert sizes == sorted(sizes, reverse=True)
+    assert 1 < len(sizes) <= 5
+    assert "the provider takes no view of" in str(got.header("x-wane-warning"))

@@ -86,6 +86,8 @@ class ManagedRequest(ModelRequest):
         self.exchange = self.client.exchange
         self._head: tuple[int, head.Headers] = (200, [])
         self._warning = ""
+        # A smaller request to send instead of one that was refused in the middle of its reply.
+        self._smaller: bytes | None = None
         # These two exist once the session has taken in the request.
         self._turn: SessionTurn
         self._reply: Reply
@@ -174,6 +176,9 @@ class ManagedRequest(ModelRequest):
     async def _rounds(self, content: bytes) -> None:
         for _ in range(MAX_ROUNDS):
             round_ = await self._round(content)
+            while self._smaller is not None:
+                content, self._smaller = self._smaller, None
+                round_ = await self._round(content)
             if round_ is None:
                 return
             following = await self._answered(round_)
@@ -202,8 +207,11 @@ class ManagedRequest(ModelRequest):
                 if self.exchange.rounds == 1:
                     self._head = answer.status, answer.headers
                 await self._feed(answer)
-                round_ = await self._end_round()
-                payment.used(round_)
+                round_ = await self._end_round(len(content))
+                if self._smaller is not None:
+                    payment.free()
+                else:
+                    payment.used(round_)
                 return round_
         except RefusedError as refusal:
             if not self.client.started:
@@ -324,11 +332,23 @@ class ManagedRequest(ModelRequest):
         await self.client.write(self._reply.held_back())
         raise BrokenOffError from error
 
-    async def _end_round(self) -> Round | None:
-        """Return the complete round; None if its reply cannot be used and was passed on."""
+    async def _end_round(self, size: int) -> Round | None:
+        """Return the complete round; None if its reply cannot be used, and was passed on or is asked for again."""
         try:
             round_ = self._reply.end()
         except BrokenReplyError as error:
+            # OpenAI's Responses begin with HTTP 200, and say only then that the request is too long.
+            if error.reported and self.exchange.rounds == 1 and not self.client.started:
+                smaller = await uninterrupted(self._turn.too_long(str(error)))
+                if smaller is not None:
+                    self._reply = self.wire.reply(
+                        {**self.body, "stream": self._streams}, self._turn.own, sums=self.sums
+                    )
+                    self._warning = self._turn.facts.warning
+                    self._more = self.wire.headers(smaller)
+                    self.exchange.rounds = 0
+                    self._smaller = await self._dumped(smaller, size)
+                    return None
             refusal = self._cut_off() if error.cut else self._unusable("sent a reply that is not understood")
             why = f"{refusal.message}: {error}"
             _LOGGER.warning("%s: %s", self.exchange.what, why)
