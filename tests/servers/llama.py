@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.servers.install import Llama
 
-CONTEXT = 3_072
+CONTEXT = 4_096
 """Tokens of the server's window."""
 
 Message = dict[str, Any]
@@ -117,7 +117,7 @@ REASONING = ("qwen3", "gpt-oss")
 """Templates that show reasoning."""
 
 
-def history(template: str, seed: int, turns: int = 6, scale: int = 1) -> list[Message]:
+def history(template: str, seed: int, turns: int = 8, scale: int = 1) -> list[Message]:
     """Return a history that the template accepts, and that ends with an answer.
 
     Args:
