@@ -6,6 +6,7 @@ Each is skipped, with the reason, where its client cannot be installed.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,61 @@ def test_what_compact_sends_again_stays(name: str, tmp_path: Path) -> None:
     for text in (*LISTS, PLAN):
         assert all(holds([*model.turns[2], *model.turns[3]], text)), text
     assert "This session is being continued" in json.dumps(model.turns[3][-1].body)
+
+
+SERVER = """
+import json
+import sys
+
+fields = {f"field_{number}": {"type": "string", "description": "A field of the ticket. " * 5} for number in range(6)}
+schema = {"type": "object", "properties": fields}
+tools = [{"name": f"tracker_{number}", "description": "Changes a ticket. " * 20} for number in range(60)]
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    started = {"protocolVersion": message.get("params", {}).get("protocolVersion"), "capabilities": {"tools": {}}}
+    results = {
+        "initialize": {**started, "serverInfo": {"name": "tracker", "version": "1"}},
+        "tools/list": {"tools": [{**tool, "inputSchema": schema} for tool in tools]},
+    }
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": results.get(message["method"], {})}), flush=True)
+"""
+
+
+@pytest.mark.wide
+def test_a_tool_that_claude_code_loaded_stays(tmp_path: Path) -> None:
+    """The client defers the tools of MCP servers, and each is the model's only as long as its reference is in view."""
+
+    @dataclass(frozen=True)
+    class Tracking(Claude):
+        def command(self, prompt: str, turn: int) -> list[str]:
+            command = [option.replace("Bash", "Bash ToolSearch") for option in super().command(prompt, turn)]
+            return [*command, "--mcp-config", str(tmp_path / "mcp.json"), "--strict-mcp-config"]
+
+    (tmp_path / "server.py").write_text(SERVER)
+    server_of_tools = {"command": sys.executable, "args": [str(tmp_path / "server.py")]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"tracker": server_of_tools}}))
+    search = Reply(calls=(Call("ToolSearch", {"query": "select:mcp__tracker__tracker_1", "max_results": 5}),))
+    reads = [Reply(calls=(Call("Bash", {"command": f"cat big{1 + number % 4}.txt"}),)) for number in range(8)]
+    script = [search, *reads, Reply("Done."), *reads, Reply("Done.")]
+    asked: list[Request] = []
+
+    def model(request: Request) -> Reply:
+        if "Bash" not in request.tools:
+            return Reply("A title")
+        asked.append(request)
+        return script.pop(0)
+
+    place = Place.make(tmp_path / "agent")
+    with ScriptedServer(model) as server, proxy(server.url, tmp_path, "--budget", "38k", "--min-room", "0") as url:
+        work(Tracking(), place, upstream=url, prompts=["PROMPT one.", "PROMPT two."])
+        assert server.refusals == ()
+    assert script == []
+    references = ['"tool_reference"' in json.dumps(request.body["messages"]) for request in asked]
+    assert references == [False, *[True] * (len(asked) - 1)]
+    # Work from before and after it has gone.
+    assert sum(part.kind is Kind.RESULT for part in asked[-1].parts) < 10
 
 
 @pytest.mark.wide
