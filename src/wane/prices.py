@@ -255,6 +255,8 @@ class Prices:
             ConfigError: if the model or provider has no prices for tokens; it suggests similar names.
             MissingExtraError: without `genai-prices`.
         """
+        if (known := listed_prices(name)) is not None:
+            return known
         try:
             prices = _look_up(name)
         except LookupError:

@@ -546,6 +546,20 @@ class TestCommand:
         assert other.unread, "other terms, other figures"
         assert (tmp_path / "kept.sqlite").stat().st_mode & 0o077 == 0
 
+    @needs_sessions
+    def test_each_report_replays_some_more(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        files = [SHARED / "claude-code" / f"packmind-{name}.jsonl" for name in ("16_b343528434_0", "8f_2ac5b863c7_0")]
+        left, simulated = [], []
+        for _ in range(3):
+            done = run("report", *files, "--days", "4000", "--replays", "1", "--json", "--workers", "1")
+            assert done.code == 0, done.err
+            data = json.loads(done.out)
+            left.append(data["not_replayed"])
+            simulated.append(data["simulated"])
+        assert left == [1, 0, 0]
+        assert simulated[0] < simulated[1] == simulated[2]
+
     def test_a_store_that_cannot_be_used_is_as_if_it_were_empty(self, tmp_path: Path) -> None:
         (tmp_path / "kept.sqlite").write_text("no database")
         reader = FigureReader(Terms(80_000, "anthropic:claude-sonnet-4-5"), FigureStore(tmp_path / "kept.sqlite"), 1)

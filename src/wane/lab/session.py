@@ -43,7 +43,7 @@ class Usage:
     @property
     def total_input(self) -> int:
         """All input tokens of the request."""
-        return self.use.total
+        return self.input + self.cache_read + self.cache_write
 
 
 @dataclass(frozen=True, slots=True)

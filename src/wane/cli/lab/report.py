@@ -227,6 +227,11 @@ def _saving_lines(overview: Overview, budget: int) -> Iterator[str]:
 def _known_lines(overview: Overview) -> Iterator[str]:
     if overview.undated:
         yield f"{counted(overview.undated, 'call')} without a time count on the day when their file was last written."
+    if overview.pending:
+        yield (
+            f"{counted(overview.pending, 'session')} beyond the budget not replayed yet, so that they count unchanged: "
+            "the next report replays more of them, and --replays sets how many."
+        )
     if overview.unread:
         why = first_few([printable(f"{file.path}: {file.why}") for file in overview.unread], 3)
         yield f"{counted(len(overview.unread), 'file')} could not be read: {why}"

@@ -11,7 +11,8 @@ from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -72,12 +73,19 @@ class CallRow:
         """Return its values, in the order of its attributes."""
         return [getattr(self, name) for name in self.__slots__]
 
-    def __add__(self, other: CallRow) -> CallRow:
-        """Return both as one row, with the id of the first and the later time."""
-        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
-        at = None if self.at is None or other.at is None else max(self.at, other.at)
-        again = None if self.again is None or other.again is None else self.again + other.again
-        return replace(self, at=at, again=again, **sums)
+    @classmethod
+    def together(cls, rows: Sequence[CallRow]) -> CallRow:
+        """Return rows of one model and cause as one, without an id, and with the latest of their times."""
+        first = rows[0]
+        if len(rows) == 1:
+            return replace(first, id="")
+        sums: dict[str, Any] = {}
+        for name in _SUMS:
+            sums[name] = sum([getattr(row, name) for row in rows])
+        times = [row.at for row in rows if row.at is not None]
+        again = [row.again for row in rows if row.again is not None]
+        at, paid = max(times, default=None), sum(again) if len(again) == len(rows) else None
+        return replace(first, id="", at=at, again=paid, **sums)
 
 
 _SUMS: Final = ("calls", "priced", "dollars", "cache_known", "input", "read", "written", "output")
@@ -102,20 +110,20 @@ class Calls:
     @classmethod
     def of(cls, rows: Sequence[CallRow]) -> Calls:
         """Return some calls; days are those of this machine's time zone."""
-        groups: dict[tuple[object, ...], CallRow] = {}
+        groups: dict[tuple[object, ...], list[CallRow]] = {}
         data: list[list[Any]] = []
         ids = array("Q")
         for row in rows:
-            day = None if row.at is None else datetime.fromtimestamp(row.at).astimezone().date()
+            day = None if row.at is None else _day(int(row.at // _QUARTER))
             key = day, row.model, row.cause, row.again is None
-            groups[key] = replace(row, id="") if key not in groups else groups[key] + row
+            groups.setdefault(key, []).append(row)
             number = _number(row.id) if row.id else 0
             if number:
                 ids.append(number)
             data.append([number, *row.values()[1:]])
         packed = b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 1)).decode()
         times = [row.at for row in rows if row.at is not None]
-        return cls(tuple(groups.values()), min(times, default=None), ids, packed)
+        return cls(tuple(map(CallRow.together, groups.values())), min(times, default=None), ids, packed)
 
     def rows(self) -> Iterator[tuple[int, CallRow]]:
         """Yield each call without its id, behind the number of the id; 0 if it has none."""
@@ -132,6 +140,16 @@ class Calls:
         """Return the calls that `to_dict` wrote."""
         groups = tuple(CallRow(*row) for row in data["groups"])
         return cls(groups, data["began"], array("Q", data["ids"]), data["packed"])
+
+
+_QUARTER: Final = 900
+"""Seconds: in every time zone, a day begins with a quarter of an hour."""
+
+
+@lru_cache(maxsize=4096)
+def _day(quarter: int) -> date:
+    """Return the day of a quarter of an hour since 1970 UTC, in this machine's time zone."""
+    return datetime.fromtimestamp(quarter * _QUARTER).astimezone().date()
 
 
 def _number(name: str) -> int:

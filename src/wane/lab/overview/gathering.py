@@ -63,7 +63,7 @@ class Terms:
         budget: tokens that a view may hold with Wane.
         price: the model whose prices a simulation takes where none are known.
         since: the first moment that counts, in seconds since 1970 UTC.
-        replays: how many files to replay, at most: those with the dearest sessions.
+        replays: how many files to replay that were not replayed before, at most: those with the dearest sessions.
     """
 
     budget: int
@@ -102,10 +102,10 @@ class FigureStore:
 
     def keep(self, entries: Sequence[tuple[Source, list[SessionFigures]]], terms: Terms) -> None:
         """Keep the figures of some files."""
-        rows = []
+        rows, key = [], terms.key
         for source, sessions in entries:
             data = json.dumps([figures.to_dict() for figures in sessions]).encode()
-            rows.append((source.path, source.modified, source.size, terms.key, zlib.compress(data, 1)))
+            rows.append((source.path, source.modified, source.size, key, zlib.compress(data, 1)))
         with self._opened() as database:
             if database is not None:
                 database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
@@ -159,18 +159,14 @@ class FigureReader:
         self._take(sorted(waiting, key=lambda source: -source.size), progress, replayed=False)
 
     def replay(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
-        """Replay the dearest files of those that were read, as many as the terms allow."""
+        """Replay the dearest files that were read and never replayed, as many as the terms allow."""
         waiting: list[tuple[float, str, Source]] = []
         for source in sources:
             sessions = self.figures.get(source.path, [])
             if any(figures.pending for figures in sessions):
                 waiting.append((-_dollars_since(sessions, self._terms.since), source.path, source))
-        # Of what was replayed before, nothing is done again: it counts all the same.
-        replayed = 0
-        for sessions in self.figures.values():
-            replayed += any(figures.simulation.uses for figures in sessions)
         dearest = [source for _, _, source in sorted(waiting, key=lambda entry: entry[:2])]
-        self._take(dearest[: max(0, self._terms.replays - replayed)], progress, replayed=True)
+        self._take(dearest[: self._terms.replays], progress, replayed=True)
 
     def _take(self, sources: Sequence[Source], progress: Progress | None, *, replayed: bool) -> None:
         batch: list[tuple[Source, list[SessionFigures]]] = []

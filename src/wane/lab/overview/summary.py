@@ -97,6 +97,7 @@ class Overview:
         sessions: the sessions with a call in these days, the dearest first.
         simulations: by agent, what Wane would have made of its sessions.
         unread: the files without a readable session.
+        pending: sessions that Wane would have changed, but that were not replayed, so that they count unchanged.
         undated: calls without a time, which count on the day when their file was last written.
     """
 
@@ -111,6 +112,7 @@ class Overview:
     simulations: dict[str, Simulation] = field(default_factory=lambda: defaultdict(Simulation))
     unread: tuple[Unread, ...] = ()
     undated: int = 0
+    pending: int = 0
 
     @property
     def agents(self) -> list[str]:
@@ -225,6 +227,7 @@ def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, r
         at = figures.modified if compaction.at is None else compaction.at
         if overview.since <= datetime.fromtimestamp(at).astimezone().date() <= overview.until:
             summary.compactions.append(compaction)
+    overview.pending += figures.pending
     part = _part(figures.simulation, counted, every)
     summary.simulation += part
     overview.simulations[figures.source] += part

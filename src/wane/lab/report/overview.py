@@ -100,6 +100,7 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         "words": _words(overview, agents, contents),
         "compactions": sum(len(summary.compactions) for summary in overview.sessions),
         "undated": overview.undated,
+        "not_replayed": overview.pending,
         "unread": len(overview.unread),
     }
 

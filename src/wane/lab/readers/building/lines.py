@@ -35,6 +35,8 @@ LOOKED_AT: Final = 30
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 DAMAGED: Final = (OSError, EOFError, zlib.error)
 """Errors of reading a file that cannot be read, or that is compressed and damaged."""
+_BUFFER: Final = 1 << 18
+"""Bytes to read at once: lines are long."""
 _STEP: Final = 4096
 """Bytes of a compressed file to decompress at once: zstd makes at most 128 MiB of them."""
 
@@ -91,7 +93,7 @@ def unpacked(path: Path, most: int | None = MAX_UNPACKED) -> BinaryIO:
         case "zstd":
             content = cast(BinaryIO, io.BufferedReader(_Zstd(path)))
         case _:
-            return path.open("rb")
+            return path.open("rb", buffering=_BUFFER)
     return content if most is None else cast(BinaryIO, io.BufferedReader(_Limited(content, most)))
 
 
