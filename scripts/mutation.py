@@ -2,7 +2,8 @@
 
     python scripts/mutation.py core                 the rules
     python scripts/mutation.py conversation journal
-    python scripts/mutation.py core --file eviction.py --show
+    python scripts/mutation.py core --file eviction.py
+    python scripts/mutation.py core --sample 30 --first 7       every 30th mutant, from the 8th on
     python scripts/mutation.py --list
 
 A *mutant* is one function with one change: a comparison turned round, a number off by one, a statement left out. It is
@@ -33,6 +34,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -111,8 +113,8 @@ class Mutant:
 # --- making mutants -------------------------------------------------------------------------------------------------
 
 
-def mutate_file(path: Path) -> Iterator[Mutant]:
-    """Yield the mutants of a module."""
+def mutate_file(path: Path, chosen: Iterator[bool]) -> Iterator[Mutant]:
+    """Yield the mutants of a module; `chosen` says of one change after another whether it is among them."""
     text = path.read_text()
     tree = ast.parse(text)
     unchanged = compile(tree, str(path), "exec")
@@ -124,6 +126,8 @@ def mutate_file(path: Path) -> Iterator[Mutant]:
         for place, change, apply in changes_of(node):
             source = lines[place - 1].strip()
             seen[source, change] += 1
+            if not next(chosen):
+                continue
             code = code_with(tree, apply, path, qualified)
             if code is not None and code != find_code(unchanged, qualified):
                 yield Mutant(module, qualified, place, source, change, seen[source, change], code)
@@ -453,6 +457,7 @@ def main() -> int:
     parser.add_argument("--file", action="append", default=[], metavar="NAME", help="only this file of it")
     parser.add_argument("--list", action="store_true", help="list the mutants and run nothing")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="take every Nth mutant")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="begin the sample with this one (default: 0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at a time")
     parser.add_argument("--patience", type=float, default=60.0, metavar="SECONDS", help="longest run of a mutant")
     parser.add_argument("--profile", default="quick", help="examples that Hypothesis draws: quick (default), ci, full")
@@ -470,7 +475,8 @@ def run_target(name: str, target: Target, arguments: argparse.Namespace, reasons
     """Mutate the files of one target, report what survives, and return the exit code."""
     paths = [path for pattern in target.files for path in sorted(SOURCE.glob(pattern))]
     paths = [path for path in paths if not arguments.file or path.name in arguments.file]
-    mutants = [mutant for path in paths for mutant in mutate_file(path)][:: arguments.sample]
+    chosen = (number % arguments.sample == arguments.first % arguments.sample for number in count())
+    mutants = [mutant for path in paths for mutant in mutate_file(path, chosen)]
     if arguments.list:
         print("\n".join(f"{mutant.line}\t{mutant.name}" for mutant in mutants))
         return 0

@@ -178,6 +178,7 @@ def summary(window: ContextWindow) -> dict[str, object]:
         "episodes": [_shown(episode) for episode in window.episodes],
         "pinned": window.pinned,
         "notices": window.notices,
+        "index": window.index,
         "settings": (window.budget, window.policy, window.overhead, window.window),
     }
 

@@ -176,3 +176,19 @@ def test_a_mark_that_cannot_be_made_changes_nothing(marks: list[Mark], says: str
     with pytest.raises(HistoryError, match=says):
         window.mark(marks)
     assert summary(window) == before
+
+
+def test_a_description_of_what_is_not_open_is_refused() -> None:
+    window = ContextWindow()
+    window.mark([start("open")])
+    with pytest.raises(HistoryError, match="describes an episode that is not open"):
+        window.add(Item(Kind.NOTICE, 1), [Mark("describe", "other", host=True)])
+
+
+def test_the_agent_cannot_end_its_task_once_the_host_has_ended_it() -> None:
+    window = ContextWindow(tasks=True)
+    begin = '{"action": "start", "type": "task", "name": "work"}'
+    window.extend([Item(Kind.CALL, 1, "c", DELIMITER, begin), Item(Kind.RESULT, 1, "c")])
+    window.mark([end("work")])
+    (verdict,) = window.foresee(['{"action": "end", "name": "work", "description": "done"}'])
+    assert not verdict.accepted

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 
-from tests.lives import live
+from tests.lives import live, revive
 from tests.strategies import Scenario, scenarios
 from wane import ContextWindow, Item, Kind, Policy, Room
 from wane.core import EvictedIndex, Standing, Step
@@ -90,12 +90,17 @@ def test_the_budget_that_is_used_is_never_below_the_one_that_was_set_nor_beyond_
 def test_a_budget_that_leaves_its_least_room_is_used_as_set() -> None:
     room = Room(50_000, system=30_000, min_room=0.4)
     assert (room.used, room.widened, room.tight, room.widening) == (50_000, False, False, "")
+    assert room.remark == ""
 
 
 def test_one_that_leaves_less_is_widened_and_says_so() -> None:
     room = Room(50_000, system=30_000, user=16_200, min_room=0.4)
     assert (room.used, room.work, room.widened, room.tight) == (66_200, 20_000, True, False)
     assert room.widening == "budget 50,000; 46,200 of it cannot be evicted; working with 66,200"
+    assert room.remark == (
+        "Budget 50,000; 46,200 of it cannot be evicted; working with 66,200 (system prompt and tools 30,000, "
+        "user turns 16,200)."
+    )
     over = Room(50_000, system=60_000, min_room=0.4)
     assert over.widening == "budget 50,000; 60,000 tokens cannot be evicted; working with 80,000"
 
@@ -134,6 +139,7 @@ def test_an_index_is_never_over_its_share_by_any_count() -> None:
         assert report.index is not None
         assert 0 < report.index.tokens == limits[0] <= 100
         assert window.accounting.scaled(report.index.tokens) <= 100
+        assert revive(window).index == report.index
 
 
 def test_a_strict_budget_with_less_room_than_the_default_is_tight() -> None:

@@ -366,3 +366,34 @@ def test_a_class_that_the_call_tells_counts_unless_the_user_set_one() -> None:
         window = ContextWindow(100, dataclasses.replace(Policy.paper(), low_water=1.0), tool_classes=classes)
         window.extend([*items, Item(Kind.TEXT, 1)])
         assert [step.level for step in window.fit().steps] == [level]
+
+
+def test_after_a_restart_reasoning_still_leaves_with_the_rest_of_its_message() -> None:
+    window = ContextWindow(policy=Policy.paper())
+    window.extend(call("fix-start", "delimiter", action="start", name="fix", type="act", dependencies=[]))
+    window.extend([Item(Kind.REASONING, 50), *call("seek", "grep", 500)])
+    window.extend(call("fix-end", "delimiter", action="end"))
+    window.add(Item(Kind.TEXT, 1))
+    window.budget = window.tokens - 500
+    revived = ContextWindow.restore(json.loads(json.dumps(window.export())))
+    trace = window.fit().trace
+    assert len(trace[-1].removed) == 3
+    assert revived.fit().trace == trace
+
+
+def test_an_episode_that_lost_only_reasoning_is_not_said_to_be_absent() -> None:
+    window = ContextWindow(30, Policy(low_water=1.0, index_share=0.0, min_room=0.0))
+    window.extend(call("start", "delimiter", tokens=1, action="start", name="look", type="expl"))
+    window.extend([Item(Kind.REASONING, 20), *call("see", "read", 1), Item(Kind.TEXT, 1)])
+    assert [step.level for step in window.fit().steps] == [Level.OVERFLOW]
+    assert not window.shows(2)
+    assert window.absence("look") == "none"
+
+
+def test_an_exploration_whose_end_a_person_answered_has_no_description_to_drop() -> None:
+    window = ContextWindow(1, Policy.paper())
+    window.extend(episode("look", [])[:-1])
+    window.add(Item(Kind.RESULT, 10, "look-end", person=True))
+    window.add(Item(Kind.TEXT, 1))
+    assert [step.level for step in window.fit().trace if step.removed] == [Level.REMOVE]
+    assert window.described == []
