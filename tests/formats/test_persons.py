@@ -21,6 +21,7 @@ REJECTED = [
     f"The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\n{ANSWER}",
     f"Error: The user rejected permission to use this specific tool call with the following feedback: {ANSWER}",
     f"User rejected the plan. Feedback:\n\n{ANSWER}",
+    f"Plan rejected. User feedback: {ANSWER}\n\nThe plan is stored at: /p.md\nRevise the plan based on the feedback.",
     f"The user denied this operation and provided the following feedback:\n<feedback>\n{ANSWER}\n</feedback>",
     f"User rejected the tool call for `write` with reason: {ANSWER}",
     f"Error: write was not run: the user refused it and says: {ANSWER}",
@@ -46,7 +47,7 @@ def shows(conversation: Conversation[Any]) -> bool:
 
 def test_the_answer_to_a_question_is_never_evicted_whatever_the_tool_is_called() -> None:
     assert {"askuserquestion", "ask_user", "request_user_input", "handoff_to_user"} <= {*PERSON_TOOLS}
-    for name in ("AskUserQuestion", "request_user_input"):
+    for name in ("AskUserQuestion", "request_user_input", "request_user_input_async"):
         conversation = lived(name, ANSWER)
         assert shows(conversation)
         assert f'"name": "{name}"' in json.dumps(conversation.request().messages)  # its call stays beside it

@@ -31,6 +31,7 @@ REJECTIONS: Final = (
         inside=True,
     ),
     Rejection("User rejected the plan. Feedback:", "the program of Kimi Code 2.1.0", inside=True),
+    Rejection("Plan rejected. User feedback:", "the program of Gemini CLI 0.61.0"),
     Rejection("The user denied this operation and provided the following feedback:", "the source of Cline 3"),
     Rejection("User rejected the tool call for `", "the source of LangChain 1.5.2, `human_in_the_loop.py`"),
     Rejection(": the user refused it and says: ", "Wane's chat", inside=True),
