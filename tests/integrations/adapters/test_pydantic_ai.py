@@ -23,6 +23,8 @@ from wane.integrations.pydantic_ai import ContextLifecycle
 from wane.testing import adapters
 from wane.testing.adapters import grep, read
 
+NOTED = "a reminder is a system prompt of its request, ahead of which Pydantic AI sets breakpoints"
+
 
 class PydanticAIThread:
     """A message history, and an agent for each turn."""
@@ -99,6 +101,7 @@ class TestChat(adapters.AdapterContract):
 class TestResponses(TestChat):
     """Responses, with reasoning."""
 
+    cannot = {"template": NOTED}  # noqa: RUF012
     reasoning = True
     model = OpenAIResponsesModel
 
@@ -107,7 +110,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = adapters.ONLY_OBJECTS
+    cannot = {**adapters.ONLY_OBJECTS, "template": NOTED}  # noqa: RUF012
     reasoning = True
     settings = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}, "max_tokens": 5_000}  # noqa: RUF012
 
