@@ -87,7 +87,10 @@ def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep
     if make.wire.name == "gemini":
         # What a call needs, its name if it has no id, and the order of results depend on what is left of its content.
         sent, told = (sorted(map(_plain, parts), key=repr) for parts in (sent, told))
-    assert [part for part in sent if not part.system] == [part for part in told if not part.system]
+    # A turn of the user may stand further ahead, where it joins the one before it (R12b).
+    for is_user in (True, False):
+        kept_parts = [part for part in sent if not part.system and (part.kind is Kind.USER) is is_user]
+        assert kept_parts == [part for part in told if not part.system and (part.kind is Kind.USER) is is_user]
     # What the harness says in the system's place a wire seats where the provider takes it, in the same order.
     assert [part for part in sent if part.system] == [part for part in told if part.system]
     assert (PLACEHOLDER in {part.text for part in sent}) == (strategy == "clear-tools")
