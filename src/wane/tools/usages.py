@@ -305,6 +305,50 @@ _LOG: Final = """
 """
 """Options of `git log` and of all that shows commits or differences."""
 
+_PLAIN_TABLE: Final = """
+ls -1aAdFghlkmnopqQrsStUvx --all --almost-all --directory --full-time --human-readable --inode --reverse --size |
+    path*
+cat -AbeEnstTuv | path*
+head -qv -n= -c= -# --lines= --bytes= --quiet --verbose | path*
+tail -qv -n= -c= -# --lines= --bytes= --quiet --verbose | path*
+wc -clmwL --bytes --chars --lines --words --max-line-length | path*
+grep -acEFGhHiLlnoqsvwx -# -e=pattern -m= -A= -B= -C= --color[=] --count --extended-regexp --files-with-matches
+    --files-without-match --fixed-strings --ignore-case --invert-match --line-number --line-regexp --no-filename
+    --only-matching --quiet --silent --with-filename --word-regexp | text path*
+test words -b -c -d -e -f -g -h -k -L -n -p -r -s -S -u -w -x -z -O -G -a -o -eq -ne -gt -ge -lt -le -nt -ot -ef |
+    tested*
+[ = test
+false | echoed*
+date -uR -I[=] --iso-8601[=] --rfc-email --universal --utc | plus?
+git status -sb --short --branch --porcelain[=] --long | path*
+git diff -# --stat[=] --shortstat --numstat --name-only --name-status --cached --staged | path*
+git log -# -pn= --oneline --stat[=] --shortstat --numstat --name-only --name-status --graph --all --reverse --patch
+    --max-count= | path*
+git show -# -pn= --oneline --stat[=] --shortstat --numstat --name-only --name-status --patch --no-patch | path*
+"""
+"""What may run where nothing keeps a program from doing more: a few programs of which none has a language of its own,
+starts others, or goes through directories by itself. `X --version` of the large table is added to it."""
+
+_IDLE_TABLE: Final = """
+: | echoed*
+true | echoed*
+echo | echoed*
+pwd -LP | none
+cat -AbeEnstTuv | none
+head -qv -n= -c= -# --lines= --bytes= --quiet --verbose | none
+tail -qv -n= -c= -# --lines= --bytes= --quiet --verbose | none
+wc -clmwL --bytes --chars --lines --words --max-line-length | none
+sort -bdfghMnrRVuz -k= -t=mark --key= --field-separator=mark --numeric-sort --human-numeric-sort --version-sort
+    --general-numeric-sort --month-sort --reverse --unique --ignore-case --ignore-leading-blanks --dictionary-order |
+    none
+uniq -cdDiuz -f= -s= -w= --count --repeated --unique --ignore-case | none
+grep -acEFGhHiLlnoqsvwx -# -e=pattern -m= -A= -B= -C= --color[=] --count --extended-regexp --fixed-strings
+    --ignore-case --invert-match --line-number --line-regexp --only-matching --quiet --silent --word-regexp | text
+"""
+"""What may stand in one line with a command that a rule allows, beside `cd`: the line runs as a whole, outside of the
+sandbox, with all variables, and what the allowed command has done may have changed any file. So these read no file,
+no variable and no program text: they say what stands in the line, or take parts of their input."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -373,10 +417,10 @@ def _usage(text: str) -> Usage:
     return Usage(options, frozenset(optional), frozenset(required), kinds, words)
 
 
-def _usages() -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
-    """Return the usages by the words that begin them."""
+def _usages(table: str) -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
+    """Return the usages of a table by the words that begin them."""
     usages: dict[tuple[str, ...], tuple[Usage, ...]] = {}
-    for line in filter(None, _TABLE.replace("\n    ", " ").splitlines()):
+    for line in filter(None, table.replace("\n    ", " ").splitlines()):
         name, _, same = line.partition(" = ")
         if same:
             usages[tuple(name.split())] = usages[tuple(same.split())]
@@ -389,8 +433,23 @@ def _usages() -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
     return usages
 
 
-USAGES: Final = _usages()
+def _plain_usages() -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
+    usages = dict(_usages(_PLAIN_TABLE))
+    for key, ways in _usages(_TABLE).items():
+        versions = tuple(usage for usage in ways if "--version" in usage.required and not usage.operands)
+        if versions:
+            usages[key] = (*usages.get(key, ()), *versions)
+    return usages
+
+
+USAGES: Final = _usages(_TABLE)
 """Ways to use programs so that they only read, by program and subcommand: `("git", "log")`."""
+
+PLAIN_USAGES: Final = _plain_usages()
+"""Those of them that are enough where nothing keeps the program from doing more."""
+
+IDLE_USAGES: Final = _usages(_IDLE_TABLE)
+"""Those that read nothing but their input, so that they may stand beside what the user allows."""
 
 PROGRAMS: Final = frozenset(key[0] for key in USAGES)
 """The programs of the table."""

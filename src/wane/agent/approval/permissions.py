@@ -156,8 +156,8 @@ class Permissions:
         remembered: the rules remembered for this project; None if nothing is remembered.
         warn: called with a sentence if an answer could not be remembered.
         surroundings: where commands run. Those that only read below it need no approval; None if all need it.
-        sandboxed: whether what only reads is run in a sandbox. Without one, only lines need no approval of which the
-            shell leaves all words as they are.
+        sandboxed: whether what only reads is run in a sandbox. Without one, only lines need no approval that a short
+            table knows and of which the shell leaves all words as they are.
         repository: says where Git may be used unasked; None if there is nothing to ask about it.
     """
 
@@ -205,6 +205,8 @@ class Permissions:
                 reading = await asyncio.to_thread(readings, script, self.surroundings)
             if self.sandboxed and parts and all(reading.get(part) for part in parts):
                 return Clearance(confined=True)
+            if parts and all(reading.get(part, Reading.ASKS) >= Reading.PLAIN for part in parts):
+                return Clearance()
             verdicts = tuple(self._verdict(part, reading) for part in parts)
             if all(verdict.allowed for verdict in verdicts):
                 return Clearance()
@@ -295,9 +297,13 @@ class Permissions:
         if rule := next((rule for rule in self._allowing if rule.matches(part)), None):
             return PartVerdict(part.text, rule.text)
         # The line runs as a whole, beside parts that the user allows, so outside of the sandbox.
-        if reading.get(part) is Reading.PLAIN:
+        found = reading.get(part, Reading.ASKS)
+        if found is Reading.IDLE:
             return PartVerdict(part.text, "not above this directory" if part.words[0] == "cd" else "it only reads")
-        created = rule_for(part)
+        if found >= (Reading.SANDBOXED if self.sandboxed else Reading.PLAIN) and None not in part.words:
+            created: Rule | None = Rule(f"={part.text}")  # by itself it needs no rule, so none for others like it
+        else:
+            created = rule_for(part)
         return PartVerdict(part.text, rule=created.text if created else None)
 
     async def _ask_each(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -31,7 +31,7 @@ from wane.agent.approval.grammar import (
 from wane.agent.approval.scripts import prints_only
 from wane.agent.secrets import holds_secret
 from wane.tools.programs import word_set
-from wane.tools.usages import BUILTINS, PROGRAMS, USAGES, Usage
+from wane.tools.usages import BUILTINS, IDLE_USAGES, PLAIN_USAGES, PROGRAMS, USAGES, Usage
 
 
 class Reading(IntEnum):
@@ -42,7 +42,10 @@ class Reading(IntEnum):
     SANDBOXED = 1
     """It only reads, as far as the line can be followed: enough where the kernel keeps it from doing more."""
     PLAIN = 2
-    """Likewise, and the shell leaves all of its words as they are: enough where nothing else keeps it."""
+    """Likewise, by a short table, and the shell leaves all of its words as they are: enough where nothing else keeps
+    it."""
+    IDLE = 3
+    """It reads no file and shows no variable either: enough beside a command that the user allows."""
 
 
 _MAX_COMMANDS: Final = 2_000
@@ -103,20 +106,26 @@ def readings(line: Line, surroundings: Surroundings) -> dict[ShellPart, Reading]
     judged = {part: walk.readings.get(part, Reading.ASKS) for part in parts}
     # Beside a part that may change files, a name may lead elsewhere by the time when it is read: after `ln`, or `git
     # checkout`. The user who allowed that part has not seen the other one.
-    first = next((number for number, part in enumerate(parts) if judged[part] is Reading.ASKS), len(parts))
-    if first < len(parts) and not _is_sequence(line.script):
-        first = 0
-    for part in parts[first:]:
-        if part in walk.naming:
-            judged[part] = min(judged[part], Reading.SANDBOXED)
+    is_changed = False
+    for group in _groups(line.script):
+        is_changed = is_changed or any(judged[part] < Reading.PLAIN for part in group)
+        for part in group:
+            if is_changed and part in walk.naming:
+                judged[part] = min(judged[part], Reading.SANDBOXED)
     return judged
 
 
-def _is_sequence(script: Script) -> bool:
-    """Whether the commands run one after the other, each once at most."""
-    if isinstance(script, Simple):
-        return not script.nested
-    return script.form in (Form.LIST, Form.CHAIN) and all(map(_is_sequence, script.children))
+def _groups(script: Script) -> Iterator[list[ShellPart]]:
+    """Yield the parts of a script in the order in which they run; those that may run at the same time are one group."""
+    is_sequence = isinstance(script, Compound) and (
+        script.form in (Form.LIST, Form.CHAIN) or (script.form is Form.APART and len(script.children) == 1)
+    )
+    if isinstance(script, Compound) and is_sequence and not script.redirections:
+        for child in script.children:
+            yield from _groups(child)
+    else:
+        parts = [part_of(command) for command in simple_commands(script)]
+        yield [part for part in parts if part is not None]
 
 
 def _changes_shell(script: Script) -> bool:
@@ -248,9 +257,13 @@ class _Walk:
             starts = here.starts
             if arguments[0].text == "cd":
                 starts = self._entered(arguments, here)
+                found = Reading.IDLE if self._is_own_folder(arguments[1].text or "", here.starts) else Reading.PLAIN
+                self.names_file = True
             else:
-                self._judge(arguments, here.starts)
-            self._note(part, Reading.PLAIN if plain else Reading.SANDBOXED)
+                found = self._judge(arguments, here.starts)
+            if found is not Reading.IDLE or not here.plain or not all(map(_is_known, command.words)):
+                found = min(found, Reading.PLAIN if plain else Reading.SANDBOXED)
+            self._note(part, found)
             if self.names_file:
                 self.naming.add(part)
             return starts
@@ -278,7 +291,16 @@ class _Walk:
                     reading = Reading.PLAIN if argument.literal and here.plain else Reading.SANDBOXED
             except (_AsksError, OSError, ValueError):
                 pass
+        self.naming.add(part)
         self._note(part, reading)
+
+    def _is_own_folder(self, target: str, starts: frozenset[str]) -> bool:
+        """Whether a directory is there as it is named, over no link, wherever the shell may be."""
+        for start in starts:
+            path = os.path.normpath(os.path.join(os.path.realpath(start), target))
+            if not os.path.isdir(path) or os.path.realpath(path) != path:
+                return False
+        return True
 
     def _entered(self, arguments: Sequence[_Argument], here: _Here) -> frozenset[str]:
         """Return where the shell is behind a `cd`, by the path as it names it and over links."""
@@ -388,8 +410,8 @@ class _Walk:
 
     # Commands
 
-    def _judge(self, arguments: Sequence[_Argument], starts: frozenset[str]) -> None:
-        """Judge a command as if it had been typed.
+    def _judge(self, arguments: Sequence[_Argument], starts: frozenset[str]) -> Reading:
+        """Judge a command as if it had been typed, and return how sure it is that it only reads.
 
         Raises:
             _AsksError: if it may do more than read.
@@ -408,11 +430,16 @@ class _Walk:
                 break
         else:
             raise _AsksError
+        found = Reading.SANDBOXED
+        for reading, table in ((Reading.PLAIN, PLAIN_USAGES), (Reading.IDLE, IDLE_USAGES)):
+            if any(self._fits(usage, behind[length:], starts) for usage in table.get(key, ())):
+                found = reading
         # `git --version` opens no repository.
         enters_submodules = key[1:2] in (("status",), ("diff",))
         opens = self.surroundings.opens_repository
         if name == "git" and length and not all(opens(Path(start), enters_submodules) for start in starts):
             raise _AsksError
+        return found
 
     def _git_flags(self, arguments: list[_Argument], starts: frozenset[str]) -> tuple[list[_Argument], frozenset[str]]:
         """Return the arguments of Git from its subcommand on, and where it looks for its repository."""
@@ -556,6 +583,11 @@ class _Walk:
                 if files > _MAX_NAMES or (os.path.islink(path) and not self._is_inside(os.path.realpath(path))):
                     return False
         return True
+
+
+def _is_known(word: Word) -> bool:
+    """Whether what the shell makes of a word stands in the line, but for digits such as those of `$?`."""
+    return all(piece.kind in (PieceKind.TEXT, PieceKind.DIGITS) for piece in word.pieces)
 
 
 def _moved(here: _Here, starts: frozenset[str]) -> _Here:
