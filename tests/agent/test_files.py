@@ -101,28 +101,33 @@ def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "folds_case", "protected"),
+    ("path", "protected"),
     [
-        (".git/config", False, True),
-        ("sub/.git/hooks/post-commit", False, True),
-        ("sub/.GIT/config", False, True),
-        (".git", False, True),
-        ("a/.env", False, True),
-        ("a/.ENV", True, True),
-        ("a/.ENV", False, False),
-        ("a/server.KEY", True, True),
-        ("a/server.pem", False, True),
-        ("config/secrets.yaml", False, True),
-        ("config/secrets/a", False, True),
-        ("a/.gitignore", False, False),
-        ("a/keys.py", False, False),
-        ("a/environment.py", False, False),
+        (".git/config", True),
+        ("sub/.git/hooks/post-commit", True),
+        ("sub/.GIT/config", True),
+        (".git", True),
+        ("a/.env", True),
+        ("a/.ENV", True),
+        ("a/server.KEY", True),
+        ("k.PEM", True),
+        ("x.keystore", True),
+        (".envrc", True),
+        ("a/.netrc", True),
+        (".pgpass", True),
+        ("SECRETS.toml", True),
+        (".Env.local", True),
+        ("sub/ID_RSA", True),
+        ("a/server.pem", True),
+        ("config/secrets.yaml", True),
+        ("config/secrets/a", True),
+        ("a/.gitignore", False),
+        ("a/keys.py", False),
+        ("a/environment.py", False),
     ],
 )
-def test_repositories_keys_and_secrets_are_protected_wherever_they_are(
-    path: str, folds_case: bool, protected: bool
-) -> None:
-    assert (protected_pattern(path, folds_case=folds_case) is not None) == protected
+def test_repositories_keys_and_secrets_are_protected_wherever_they_are(path: str, protected: bool) -> None:
+    assert (protected_pattern(path) is not None) == protected
 
 
 @pytest.mark.parametrize("with_ripgrep", [True, False])
@@ -154,7 +159,7 @@ def test_secrets_are_not_read_listed_or_searched(tmp_path: Path, with_ripgrep: b
 def test_protected_files_are_not_written(tmp_path: Path) -> None:
     (tmp_path / "sub" / ".git").mkdir(parents=True)
     (tmp_path / "alias").symlink_to(tmp_path / "sub" / ".git")
-    for path in ("sub/.git/mark", "alias/mark", "sub/.env"):
+    for path in ("sub/.git/mark", "alias/mark", "sub/.env", "k.PEM", "sub/x.keystore", ".Env.local"):
         (refused,) = use(tmp_path, [call("write_file", path=path, content="x")])
         assert "is protected" in refused
     assert not (tmp_path / "sub" / ".git" / "mark").exists()

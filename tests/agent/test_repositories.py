@@ -75,6 +75,39 @@ def test_only_the_sessions_repository_is_opened(repository: Path, tmp_path: Path
     assert not RepositoryGuard(repository, {"GIT_DIR": "x"}).opens(repository)
 
 
+@pytest.mark.parametrize("case", ["link", "objects", "pack", "refs", "commondir", "file", "shared"])
+def test_a_repository_whose_files_are_elsewhere_is_not_the_sessions(
+    case: str, repository: Path, tmp_path: Path
+) -> None:
+    assert guard(repository).opens(repository)
+    own, elsewhere = repository / ".git", tmp_path / "elsewhere"
+    match case:
+        case "link":
+            own.rename(elsewhere)
+            own.symlink_to(elsewhere)
+        case "objects" | "refs":
+            (own / case).rename(elsewhere)
+            (own / case).symlink_to(elsewhere)
+        case "pack":
+            (own / "objects" / "pack").rename(elsewhere)
+            (own / "objects" / "pack").symlink_to(elsewhere)
+        case "commondir":
+            git(tmp_path, "init", "-q", "elsewhere")
+            (own / "commondir").write_text(f"{elsewhere / '.git'}\n")
+        case "file":
+            own.rename(elsewhere)
+            own.write_text(f"gitdir: {elsewhere}\n")
+        case _:
+            git(tmp_path, "init", "-q", "elsewhere")
+            own.rename(repository / "own")
+            own.write_text("gitdir: own\n")
+            (repository / "own" / "commondir").write_text(f"{elsewhere / '.git'}\n")
+    assert not guard(repository).opens(repository)
+    with working(serve(DIRECT), repository, [Reply("done")], keep=False, yolo=False) as at:
+        at.run("go")
+        assert not any("<git-status>" in part.text for part in at.requests[0].parts)
+
+
 def test_submodules_are_not_entered(repository: Path) -> None:
     nested = repository / "nested"
     git(repository, "init", "-q", str(nested))

@@ -14,7 +14,7 @@ import re
 import stat
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -91,7 +91,7 @@ class Repository:
     Attributes:
         top: the directory that has it.
         directory: its own directory, `.git` in most.
-        embedded: whether it is a bare repository, which Git takes without `.git`, or may be none.
+        embedded: whether it is a bare repository, which Git takes without `.git`, may be none, or leads elsewhere.
     """
 
     top: Path
@@ -106,6 +106,11 @@ class Repository:
         except (OSError, ValueError):
             return self.directory
         return Path(os.path.realpath(self.directory / name))
+
+    @property
+    def is_within(self) -> bool:
+        """Whether its own directory is below the one that has it, and shares nothing with another."""
+        return self.directory.is_relative_to(self.top) and not os.path.lexists(self.directory / "commondir")
 
     @property
     def is_mutual(self) -> bool:
@@ -123,6 +128,18 @@ class Repository:
         return is_link and self.directory.parent == self.common / "worktrees"
 
 
+def _leads_elsewhere(directory: Path) -> bool:
+    """Whether a link of a repository's own directory leads to objects or references that may be somebody else's."""
+    for folder in (directory, directory / "objects", directory / "refs"):
+        try:
+            links = [entry.name for entry in os.scandir(folder) if entry.is_symlink()]
+        except OSError:
+            continue
+        if any(folder != directory or name != "hooks" for name in links):
+            return True
+    return False
+
+
 def find_repository(start: Path) -> Repository | None:
     """Return the repository that Git opens if it is started in a directory; None if there is none."""
     real = Path(os.path.realpath(start))
@@ -133,10 +150,14 @@ def find_repository(start: Path) -> Repository | None:
                 name = _text_of(entry).partition("gitdir:")[2].strip()
             except (OSError, ValueError):
                 name = ""
-            return Repository(folder, Path(os.path.realpath(folder / name)))
+            own = Repository(folder, Path(os.path.realpath(folder / name)))
+            return replace(own, embedded=not (own.is_mutual or own.is_within) or _leads_elsewhere(own.common))
         if os.path.lexists(entry):
             # Git goes on above a directory that is no repository, so where it ends is not known.
-            return Repository(folder, Path(os.path.realpath(entry)), embedded=not os.path.lexists(entry / "HEAD"))
+            # Nor is it this one's if its files, or what they name, are elsewhere.
+            elsewhere = entry.is_symlink() or os.path.lexists(entry / "commondir") or _leads_elsewhere(entry)
+            doubtful = elsewhere or not os.path.lexists(entry / "HEAD")
+            return Repository(folder, Path(os.path.realpath(entry)), embedded=doubtful)
         if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
             return Repository(folder, folder, embedded=True)
     return None

@@ -6,7 +6,9 @@ A line, continued by lines that begin with blanks, is a program, with its subcom
 - `-n=KIND`, `--lines=KIND`: options with a value, of the kind below; without KIND the value is a text
 - `-u[=]`, `--color[=]`: options that may have a value, attached to them
 - `!--list,-l`: one of these must be there
-- `words`: options are whole words, never letters written together, and values follow as words of their own
+- `words`: options are whole words, never letters written together, and values follow as words of their own; `--` ends
+  no options
+- `apart`: values follow as words of their own, because the program reads what stands behind the letter as options
 - behind `|`: the operands in order, with `*` for any number of them, or `?` if it may be missing; a word that is no
   kind is one that must stand there
 
@@ -21,9 +23,13 @@ A line, continued by lines that begin with blanks, is a program, with its subcom
 | `pattern` | a text that takes the place of the first operand |
 | `patterns` | a file below the directory, whose lines do so |
 | `pair` | two texts |
-| `format` | a format of Git that verifies no signature, which would start a program |
+| `format` | a format or order of Git that verifies no signature, which would start a program |
 | `plus` | a text that begins with `+` |
 | `few` | a number of at most two digits |
+| `name` | a program's name, without a path |
+| `printed` | a format of `printf` that sets no variable |
+| `archive` | a file below the directory that is there, with a suffix of archives, and without marks of patterns |
+| `setting` | a setting of Git, and none of the words with which it changes settings |
 | `sed`, `awk`, `jq` | a script that prints parts of its input; as an option's value it takes the operand's place |
 
 A text that is a word of its own, and no pattern or mark, must be a name below the directory all the same, and may not
@@ -45,19 +51,19 @@ _TABLE: Final = r"""
 true | echoed*
 false | echoed*
 echo -neE | echoed*
-printf | text echoed*
+printf | printed echoed*
 pwd -LP | none
 exit | few?
-set !-e,-u,-x,-o -eux -o= | none
+set !-e,-u,-x -eux | none
 sleep | few
 test words -b -c -d -e -f -g -h -k -L -n -p -r -s -S -u -w -x -z -O -G -a -o -eq -ne -gt -ge -lt -le -nt -ot -ef |
     tested*
 [ words -b -c -d -e -f -g -h -k -L -n -p -r -s -S -u -w -x -z -O -G -a -o -eq -ne -gt -ge -lt -le -nt -ot -ef |
     tested*
-type -at | text*
-command !-v,-V -vV | text*
-which -a | text*
-whereis -bms | text*
+type -at | name*
+command !-v,-V -vV | name*
+which -a | name*
+whereis -bms | name*
 
 ls -1aAbBcCdfFgGhiIklmnNopqQrRsStTuUvwxXZ --all --almost-all --author --color[=] --directory --classify[=] --full-time
     --group-directories-first --human-readable --inode --recursive --reverse --size --sort= --time= --time-style=
@@ -118,7 +124,7 @@ fd -aHIijsgpFu0q1 -d= -e= -E= -t= -S= -c= -j= --absolute-path --color= --exclude
     --full-path --glob --hidden --ignore-case --max-depth= --min-depth= --max-results= --no-ignore --print0 --size=
     --type= --changed-within= --changed-before= | text path*
 fdfind = fd
-tree -adfihpugDFCnASJQsrtUv -L= -I= -P= --dirsfirst --noreport --gitignore --filelimit= --prune --charset= --du
+tree apart -adfihpugDFCnASJQsrtUv -L= -I= -P= --dirsfirst --noreport --gitignore --filelimit= --prune --charset= --du
     --sort= | path*
 stat -ft -c= --format= --printf= --file-system --terse | path*
 file -bik --brief --mime --mime-type --mime-encoding --extension | path*
@@ -151,15 +157,15 @@ gawk = awk
 mawk = awk
 jq -acCeMnrRsSj --arg=pair --argjson=pair --compact-output --color-output --exit-status --indent= --join-output
     --monochrome-output --null-input --raw-input --raw-output --slurp --sort-keys --tab | jq path*
-unzip !-l,-v -lqv | path
-zipinfo -12lsmhtz | path
+unzip !-l,-v -lqv | archive
+zipinfo -12lsmhtz | archive
 
 date -uR -I[=] -d= -r=path --date= --iso-8601[=] --reference=path --rfc-2822 --rfc-3339= --rfc-email --universal --utc
     | plus?
 cal -13jmy | few*
 uptime -ps | none
 uname -amnoprsvi --all --kernel-name --kernel-release --machine --operating-system | none
-hostname -sfidAI | none
+hostname | none
 whoami | none
 id -ugGnrz --user --group --groups --name --real | text?
 groups | text?
@@ -231,26 +237,26 @@ git reflog LOG | none
 git reflog show LOG | path*
 git stash list LOG | none
 git stash show LOG -u --include-untracked --only-untracked | text?
-git shortlog -sne -w[=] -c --summary --numbered --email --group[=] --no-merges --since[=] --until[=] --after[=]
+git shortlog -sne -w[=] -c --summary --numbered --email --group[=]format --no-merges --since[=] --until[=] --after[=]
     --before[=] --author[=] --all | path*
-git branch -arvq --all --remotes --verbose --show-current --sort[=] --format[=]format --no-color --color[=] --column[=]
-    --no-column --abbrev[=] | none
+git branch -arvq --all --remotes --verbose --show-current --sort[=]format --format[=]format --no-color --color[=]
+    --column[=] --no-column --abbrev[=] | none
 git branch !--list,--merged,--no-merged,--contains,--no-contains,--points-at -arvi --list --all --remotes --verbose
-    --sort[=] --format[=]format --merged[=] --no-merged[=] --contains[=] --no-contains[=] --points-at[=] --ignore-case
-    --no-color | text*
-git tag -n[=] --sort[=] --format[=]format --column[=] | none
+    --sort[=]format --format[=]format --merged[=] --no-merged[=] --contains[=] --no-contains[=] --points-at[=]
+    --ignore-case --no-color | text*
+git tag -n[=] --sort[=]format --format[=]format --column[=] | none
 git tag !-l,--list,--contains,--no-contains,--merged,--no-merged,--points-at -li -n[=] --list --contains[=]
-    --no-contains[=] --merged[=] --no-merged[=] --points-at[=] --sort[=] --format[=]format --ignore-case | text*
+    --no-contains[=] --merged[=] --no-merged[=] --points-at[=] --sort[=]format --format[=]format --ignore-case | text*
 git remote -v --verbose | none
 git remote get-url --all --push | text
-git config !--list,-l -lz --list --local --global --system --worktree --null --name-only --show-origin --show-scope
+git config !--list,-l -lz --list --local --worktree --null --name-only --show-origin --show-scope
     --includes --no-includes | none
 git config !--get,--get-all,--get-regexp,--get-urlmatch -z --get --get-all --get-regexp --get-urlmatch --local
-    --global --system --null --name-only --show-origin --show-scope --bool --int --path --type[=] --default[=] | text
+    --null --name-only --show-origin --show-scope --bool --int --path --type[=] --default[=] | setting
     text?
-git config --local --global --system --show-origin --show-scope --bool --int --type[=] | text
-git config list -z --local --global --system --show-origin --show-scope --name-only | none
-git config get -z --all --local --global --system --show-origin --show-scope --default[=] --type[=] | text
+git config --local --show-origin --show-scope --bool --int --type[=] | setting
+git config list -z --local --show-origin --show-scope --name-only | none
+git config get -z --all --local --show-origin --show-scope --default[=] --type[=] | setting
 git rev-parse -q --abbrev-ref[=] --short[=] --verify --quiet --show-toplevel --show-prefix --show-cdup
     --show-superproject-working-tree --git-dir --absolute-git-dir --git-common-dir --is-inside-work-tree
     --is-inside-git-dir --is-bare-repository --is-shallow-repository --symbolic --symbolic-full-name --all
@@ -265,7 +271,7 @@ git ls-tree -drtlz --long --name-only --name-status --object-only --full-name --
 git cat-file -ptse | text text?
 git show-ref -dsq --head --heads --branches --tags --dereference --verify --quiet --hash[=] --abbrev[=] --exists |
     text*
-git for-each-ref --count[=] --format[=]format --sort[=] --points-at[=] --contains[=] --no-contains[=] --merged[=]
+git for-each-ref --count[=] --format[=]format --sort[=]format --points-at[=] --contains[=] --no-contains[=] --merged[=]
     --no-merged[=] --ignore-case | text*
 git merge-base -a --all --octopus --is-ancestor --fork-point --independent | path*
 git name-rev --tags --all --name-only --always --refs[=] --exclude[=] | path*
@@ -360,6 +366,7 @@ class Usage:
         required: options of which one must be there; empty if none must.
         operands: kinds of the operands.
         words: whether options are whole words.
+        apart: whether no value is attached to its option's letter.
     """
 
     options: Mapping[str, str]
@@ -367,6 +374,7 @@ class Usage:
     required: frozenset[str]
     operands: tuple[str, ...]
     words: bool
+    apart: bool = False
 
     def split(self, word: str) -> list[tuple[str, str | None]] | None:
         """Return the options that a word holds, each with the value that is attached to it; None if one is unknown."""
@@ -385,6 +393,8 @@ class Usage:
             if option not in self.options:
                 return None
             if self.options[option]:
+                if self.apart and word[position + 1 :]:
+                    return None
                 options.append((option, word[position + 1 :] or None))
                 break
             options.append((option, None))
@@ -396,10 +406,10 @@ def _usage(text: str) -> Usage:
     options: dict[str, str] = {}
     optional, required = set[str](), set[str]()
     entries = head.split()
-    words = "words" in entries
+    words, apart = "words" in entries, "apart" in entries
     for entry in entries:
         name, equals, kind = entry.partition("=")
-        if entry == "words":
+        if entry in ("words", "apart"):
             continue
         if entry.startswith("!"):
             required.update(entry[1:].split(","))
@@ -414,7 +424,7 @@ def _usage(text: str) -> Usage:
         else:
             options.update({f"-{letter}": options.get(f"-{letter}", "") for letter in entry[1:]})
     kinds = tuple(kind for kind in operands.split() if kind != "none")
-    return Usage(options, frozenset(optional), frozenset(required), kinds, words)
+    return Usage(options, frozenset(optional), frozenset(required), kinds, words, apart)
 
 
 def _usages(table: str) -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
@@ -427,7 +437,9 @@ def _usages(table: str) -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
             continue
         words = line.split()
         # The name ends where options, marks or operands begin.
-        length = next(n for n, word in enumerate(words) if n and (word[0] in "-!|" or word in ("words", "LOG")))
+        length = next(
+            n for n, word in enumerate(words) if n and (word[0] in "-!|" or word in ("words", "apart", "LOG"))
+        )
         key = tuple(words[:length])
         usages[key] = (*usages.get(key, ()), _usage(" ".join(words[length:])))
     return usages

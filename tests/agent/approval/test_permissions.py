@@ -239,7 +239,7 @@ def test_the_project_is_the_repository(tmp_path: Path) -> None:
         ("cat < README.md", True),
         ("cat < out", False),
         ("diff -r a sub", False),
-        ("diff README.md a/README.md", True),
+        ("diff README.md a/missing.md", True),
         ("ls -l -- out", False),
         ("grep -f out README.md", False),
         ("grep -rnfout README.md", False),
@@ -307,6 +307,54 @@ def test_the_project_is_the_repository(tmp_path: Path) -> None:
         ("git stash", False),
         ("tail -f log", False),
         ("ls() { rm x; }; ls", False),
+        ("find -- -delete", False),
+        ("find . -- -fprint x", False),
+        ("find -- -exec touch x {} +", False),
+        ("""awk '/[/"]/{system(x)} x=="1"' README.md""", False),
+        ("awk '/[/]/{print}' README.md", False),
+        ("awk '{print \"system\"}' README.md", False),
+        ("awk '{print $1} # a' README.md", False),
+        ("awk '{print \"a > b\"}' README.md", False),
+        ("awk '!seen[$0]++' README.md", True),
+        ("tree -L 2 a", True),
+        ("tree -Lo 2 x", False),
+        ("tree -LR 2", False),
+        ("tree -L2", False),
+        ("git log --format=%+GS", False),
+        ("git log --format='%-G?'", False),
+        ("git log '--format=% GK'", False),
+        ("git log '--format=%(trailers)'", True),
+        ("git shortlog --group=format:%GS HEAD", False),
+        ("git branch --sort=signature", False),
+        ("git for-each-ref --sort=-signature:key", False),
+        ("set -o allexport", False),
+        ("set +o noglob; ls", False),
+        ("printf '%n' HOME", False),
+        ("printf '%5ln' HOME", False),
+        ("printf '%s\\n' a", True),
+        ("for f in a; do for f in README.md; do cat $f; done; done", False),
+        ("for f in a; do for g in README.md; do cat $g; ls $f; done; done", True),
+        ("! cd a && cat out", False),
+        ("! cd a && cat README.md", False),
+        ("! cd a && ls sub", True),
+        ("strings @README.md", False),
+        ("strings README.md", True),
+        ("jq '\"$ENV.HOME\"' README.md", False),
+        ("jq '.a | env | .b' README.md", False),
+        ("jq -n input_filename README.md", False),
+        ("unzip -l a.zip", True),
+        ("unzip -l a", False),
+        ("unzip -l missing.zip", False),
+        ("zipinfo 'a*.zip'", False),
+        ("git config --list --global", False),
+        ("git config list --system", False),
+        ("git config edit", False),
+        ("git config user.name", True),
+        ("command -v /bin/sh", False),
+        ("command -v git; which git; type ls", True),
+        ("hostname -f", False),
+        ("hostname", True),
+        ("LD_PRELOAD=./x ls", False),
         ("make", False),
     ],
 )
@@ -315,6 +363,8 @@ def test_a_command_that_only_reads_below_the_directory_needs_no_answer(line: str
     (here / "a" / "sub").mkdir(parents=True)
     (here / "sub").mkdir()
     (here / "README.md").touch()
+    (here / "a.zip").touch()
+    (here / "a" / "README.md").symlink_to(tmp_path / "secret")
     git(here, "init", "-q")
     for link in (here / "out", here / "sub" / "out", here / "a" / "sub" / "out"):
         link.symlink_to(tmp_path / "secret")
@@ -455,3 +505,9 @@ def test_without_a_sandbox_only_a_short_table_runs_unasked(line: str, asks: bool
     git(tmp_path, "init", "-q")
     permissions = Permissions(Asked(NO), surroundings=surroundings(tmp_path))
     assert allowed(permissions, line) == [not asks]
+
+
+@pytest.mark.parametrize("line", ["time X=1 make", "timeout 5 X=1 make", "nice X=1 make", "X=1 make", "make; X=1 make"])
+def test_a_rule_for_a_program_does_not_cover_a_variable_in_front_of_it(line: str, tmp_path: Path) -> None:
+    permissions = Permissions(Asked(NO, NO), allow=[Rule("make *")], surroundings=surroundings(tmp_path))
+    assert allowed(permissions, "timeout 5 make", line) == [True, False]

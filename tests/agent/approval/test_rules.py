@@ -86,6 +86,7 @@ def test_what_always_covers(line: str, rule: str | None) -> None:
         ("npm run test:*", "npm run build", False),
         ("find *", "find . -name x", True),
         ("find *", "find . -delete", False),
+        ("find *", "find -- -delete", False),
         ("find * -delete", "find . -delete", True),
         ("sudo *", "sudo rm x", True),
         ("ls *", "A=1 ls", False),

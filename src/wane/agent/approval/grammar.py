@@ -283,7 +283,8 @@ class _Reader:
         return children[0] if len(children) == 1 else Compound(form, tuple(children))
 
     def _pipeline(self) -> Script:
-        if self._reserved() == "!":
+        negated = self._reserved() == "!"
+        if negated:
             self.position += 1
             self._skip_blanks()
         children = [self._command()]
@@ -294,7 +295,9 @@ class _Reader:
             self.position += 1
             self._skip_newlines()
             children.append(self._command())
-        return children[0] if len(children) == 1 else Compound(Form.APART, tuple(children))
+        pipeline = children[0] if len(children) == 1 else Compound(Form.APART, tuple(children))
+        # What follows runs where it has failed, so a list: what it does may not have been done.
+        return Compound(Form.LIST, (pipeline,)) if negated else pipeline
 
     def _command(self) -> Script:
         if self._peek() == "(":

@@ -131,8 +131,8 @@ class Clearance:
 
     Attributes:
         refusal: why it must not run; None if it may.
-        confined: whether nobody has allowed it, and it may run because it only reads. Then it must run where the kernel
-            lets it do nothing else.
+        confined: whether nobody has allowed any of it, and it may run because it only reads. Then it must run where the
+            kernel lets it do nothing else. A line with an allowed part runs as a whole outside of the sandbox.
     """
 
     refusal: str | None = None

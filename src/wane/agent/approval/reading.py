@@ -63,9 +63,18 @@ _HARMLESS_VARIABLES: Final = word_set("HOME USER LOGNAME SHELL PATH LANG TERM PW
 """Variables that `echo` may show: they hold no secret."""
 _LOOP_VARIABLE: Final = re.compile(r"[a-z][a-z0-9]*")
 _PLAIN_VALUE: Final = re.compile(r"[\w./,:=@%+^-]+", re.ASCII)
-_SIGNATURE: Final = re.compile(r"%G|signature")
+_SIGNATURE: Final = re.compile(r"%[-+ ]*G|signature", re.IGNORECASE)
+_SETS_VARIABLE: Final = re.compile(r"%[^%A-Za-z]*[hlLqjzt]*n")
+"""What makes bash's `printf` set a variable."""
+_ARCHIVE: Final = re.compile(r"[^*?\[\]\\]+\.(zip|jar|war|whl|epub|docx|xlsx|pptx|odt|apk)", re.IGNORECASE)
+_CHANGES_SETTINGS: Final = word_set("edit set unset rename-section remove-section")
+_RESPONDS: Final = word_set("strings")
+"""Programs that take `@file` for a file with further arguments."""
 _EXPRESSIONS: Final = {"*": ".*", "?": "."}
-_KINDS: Final = word_set("text echoed path tested tree mark pattern patterns pair format plus few sed awk jq")
+_KINDS: Final = word_set("""
+    text echoed path tested tree mark pattern patterns pair format plus few name printed archive setting
+    sed awk jq
+""")
 _NAMES_ONLY: Final = word_set("ls test [ stat find fd fdfind du df tree readlink realpath file git")
 """Programs that show no content of the files that they are given; Git shows what it tracks."""
 _GIT_FLAGS: Final = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
@@ -220,6 +229,8 @@ class _Walk:
         # Without values the body does not run, but its parts need a verdict.
         unknown = _Here(here.starts, here.variables, enters=False, plain=False, asks=True)
         name = script.variable
+        if name in dict(here.variables):
+            raise _AsksError  # the outer loop goes on with the value of the inner one
         if not _LOOP_VARIABLE.fullmatch(name) or name in self.surroundings.environ:
             values: list[str] = []
         else:
@@ -230,7 +241,7 @@ class _Walk:
             except _AsksError:
                 values = []
         for value_text in dict.fromkeys(values):
-            variables = (*(pair for pair in here.variables if pair[0] != name), (name, value_text))
+            variables = (*here.variables, (name, value_text))
             for child in script.children:
                 self.follow(child, _Here(here.starts, variables, enters=False, plain=False, asks=here.asks))
         if not values:
@@ -421,6 +432,8 @@ class _Walk:
             raise _AsksError
         self.shows_content = name not in _NAMES_ONLY
         behind = list(arguments[1:])
+        if name in _RESPONDS and any((argument.text or "").startswith("@") for argument in behind):
+            raise _AsksError
         if name == "git":
             behind, starts = self._git_flags(behind, starts)
         for length in (2, 1, 0):
@@ -502,7 +515,7 @@ class _Walk:
             # Where an option is no option, because an operand stands before it, it is a file's name.
             if not self._is_below(word, starts):
                 raise _AsksError
-            if word == "--":
+            if word == "--" and not usage.words:
                 operands += waiting
                 break
             split = usage.split(word)
@@ -549,6 +562,17 @@ class _Walk:
                 return not _SIGNATURE.search(text)
             case "plus":
                 return text.startswith("+")
+            case "name":
+                return "/" not in text
+            case "printed":
+                return not _SETS_VARIABLE.search(text)
+            case "archive":
+                self.names_file = True
+                # Of a file that is not there the program tries the name with a suffix.
+                is_there = all(os.path.isfile(os.path.join(start, text)) for start in starts)
+                return is_there and _ARCHIVE.fullmatch(text) is not None and self._is_below(text, starts)
+            case "setting":
+                return text not in _CHANGES_SETTINGS
             case "few":
                 return re.fullmatch(r"[0-9]{1,2}", text) is not None
             case "sed" | "awk" | "jq":

@@ -257,7 +257,8 @@ def _inner(words: Sequence[str | None]) -> list[str | None]:
     command = list(words)
     while command and command[0] in _TRANSPARENT:
         inner = inner_words([word or "$" for word in command[1:]], _TRANSPARENT[command[0]])
-        if not inner:
+        # Behind `time` some shells take an assignment for one, and it may say what the program loads.
+        if not inner or any(word and _ASSIGNMENT.match(word) for word in command[1 : len(command) - len(inner)]):
             break
         command = command[len(command) - len(inner) :]
     return command
@@ -312,9 +313,17 @@ def _risky_word(words: Sequence[str | None]) -> str | None:
         return words[1]  # `git -c alias.x=!command x`
     key = (name, words[1] or "") if name == "git" and len(words) > 1 else (name,)
     usages = USAGES.get(key, ()) if name in _WATCHED else ()
-    for word in takewhile(lambda word: word != "--", words[1:]):
+    # `--` does not end the expression of `find`.
+    expression = any(usage.words for usage in usages)
+    for word in takewhile(lambda word: expression or word != "--", words[1:]):
         # A value that looks like an option counts as one.
-        if usages and word is not None and word[:1] == "-" and not any(usage.split(word) for usage in usages):
+        if (
+            usages
+            and word is not None
+            and word[:1] == "-"
+            and word != "--"
+            and not any(usage.split(word) for usage in usages)
+        ):
             return word
     flags = _RUNNING_FLAGS.get(name, frozenset())
     return next((word for word in words[1:] if word is not None and word.partition("=")[0] in flags), None)

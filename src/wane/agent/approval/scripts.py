@@ -25,6 +25,12 @@ _AWK_NAMES: Final = word_set("""
 """)
 _AWK_OUT: Final = re.compile(r"@|(?<!\|)\|(?!\|)|\\")
 """Pipes, indirect calls and included files."""
+_AWK_UNCERTAIN: Final = re.compile(
+    r"system|getline|close|fflush|ENVIRON|PROCINFO|SYMTAB|ARGV|include|load|extension|@|#|(?<!\|)\|(?!\|)"
+)
+"""Likewise, anywhere in the text: what is a string, a comment or a regular expression is not known for certain."""
+_JQ_UNCERTAIN: Final = re.compile(r"env|input_filename|input_line|\$__|import|include|debug|stderr", re.IGNORECASE)
+"""What shows the environment and files' names, or reads others, anywhere in the text."""
 
 _JQ_TEXT: Final = re.compile(r'"(?:[^"\\\n]|\\[^(\n])*"')
 """Strings without code in them."""
@@ -47,14 +53,19 @@ def prints_only(language: str, script: str) -> bool:
             # Some read a mark within brackets as text, so brackets stand in a single substitution only.
             return (_SED if "[" not in script else _SINGLE).fullmatch(script) is not None
         case "awk":
+            # A slash within brackets does not end a regular expression.
+            if _AWK_UNCERTAIN.search(script) or ("/" in script and "[" in script):
+                return False
             code = _AWK_TEXT.sub('""', script)
             # `>` redirects behind `print` only, where it cannot be told from a comparison.
-            redirects = re.search(r"\bprintf?\b", code) and re.search(r">(?!=)", code)
+            redirects = re.search(r"\bprintf?\b", script) and re.search(r">(?!=)", script)
             # A regular expression that was taken for a division may hold the quote that a string seems to begin with.
             uncertain = "/" in code and '"' in code
             names = set(re.findall(r"[A-Za-z_]\w*", code))
             return not (_AWK_OUT.search(code) or redirects or uncertain or names - _AWK_NAMES - _variables(code))
         case _:
+            if _JQ_UNCERTAIN.search(script):
+                return False
             code = _JQ_TEXT.sub('""', script)
             # What follows a point is a field, what follows a dollar a variable; `$ENV` is the environment.
             names = set(re.findall(r"(?<![\w.$])[A-Za-z_]\w*|(?<![\w])\$(?:ENV|__\w+)\b", code))

@@ -312,23 +312,21 @@ _PROTECTED: Final = (
     "id_ecdsa*",
     "secrets*",
 )
-"""Names of files and directories that the file tools do not write, wherever they are; so is `.git`."""
+"""Names of files and directories that the file tools do not write, wherever they are, however their letters are
+written; nor do they write `.git` and what holds secrets by its name."""
 
 
-def protected_pattern(path: str, *, folds_case: bool) -> str | None:
-    """Return what protects a path, relative to the project, from being written; None if nothing does.
-
-    Args:
-        path: the path.
-        folds_case: whether names that differ by case alone are one file.
-    """
+def protected_pattern(path: str) -> str | None:
+    """Return what protects a path, relative to the project, from being written; None if nothing does."""
     for name in path.replace("\\", "/").split("/"):
         # Git takes no other spelling of its directory either: on some systems it is the same.
         if name.lower().rstrip(". ") == ".git":
             return ".git"
         for pattern in _PROTECTED:
-            if fnmatchcase(name.lower() if folds_case else name, pattern):
+            if fnmatchcase(name.lower(), pattern):
                 return pattern
+        if holds_secret(name):
+            return name
     return None
 
 
@@ -353,8 +351,7 @@ class WholeFiles(FileSystemToolset[Any]):
     @override
     def _check_access(self, path: str, *, write: bool = False, check_allowed: bool = True) -> None:
         if write:
-            root = self._real_root
-            if pattern := protected_pattern(path, folds_case=Path(str(root).swapcase()).exists()):
+            if pattern := protected_pattern(path):
                 raise PermissionError(f"Path {path!r} is protected (matches {pattern!r}).")
         elif holds_secret(path) and Path(self._real_root, path).is_file():
             raise PermissionError(f"{path} may hold secrets. If you need it, run `cat {path}`: the user is asked then.")
