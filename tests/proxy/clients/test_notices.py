@@ -84,7 +84,7 @@ def test_what_claude_code_says_goes_and_prompts_stay(name: str, tmp_path: Path) 
     furnish(place)
     with (
         ScriptedServer(model) as server,
-        proxy(server.url, tmp_path, "--budget", str(BUDGET), "--strict") as url,
+        proxy(server.url, tmp_path, "--budget", str(BUDGET), "--min-room", "0", "--strict") as url,
     ):
         done = work(Skilled(model=name), place, upstream=url)
         assert server.refusals == ()

@@ -155,6 +155,7 @@ async def test_a_key_in_the_path_of_the_upstream_or_the_client_is_never_told(tmp
             answer = await ask(it, body(), path)
             assert key not in str(answer)
         assert {asked.target for asked in up.asked} == {
+            f"/{key}/props",  # asked when the proxy starts
             f"/{key}/v1/messages",
             f"/{key}/v1/{key}/v1/messages",
             f"/{key}/v1/models?key={key}",
