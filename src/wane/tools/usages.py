@@ -328,9 +328,9 @@ false | echoed*
 date -uR -I[=] --iso-8601[=] --rfc-email --universal --utc | plus?
 git status -sb --short --branch --porcelain[=] --long | path*
 git diff -# --stat[=] --shortstat --numstat --name-only --name-status --cached --staged | path*
-git log -# -pn= --oneline --stat[=] --shortstat --numstat --name-only --name-status --graph --all --reverse --patch
+git log -# -p -n= --oneline --stat[=] --shortstat --numstat --name-only --name-status --graph --all --reverse --patch
     --max-count= | path*
-git show -# -pn= --oneline --stat[=] --shortstat --numstat --name-only --name-status --patch --no-patch | path*
+git show -# -p -n= --oneline --stat[=] --shortstat --numstat --name-only --name-status --patch --no-patch | path*
 """
 """What may run where nothing keeps a program from doing more: a few programs of which none has a language of its own,
 starts others, or goes through directories by itself. `X --version` of the large table is added to it."""
