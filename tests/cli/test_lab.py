@@ -290,7 +290,7 @@ class TestReplay:
         text = flat(run("replay", pi, "--strategy", "cwl").out)
         assert "as recorded ≥$" in text
         assert " as recorded (without what 1 unreadable record held); $" in text
-        assert "as recorded (without what 1 unreadable record held)" in flat(run("tune", pi, "--budgets", "1k,2k").out)
+        assert "2 things could not be read and left out" in flat(run("tune", pi, "--budgets", "1k,2k").out)
         viewed = run("view", pi, "--output", tmp_path / "page.html")
         assert " as recorded (without what 1 unreadable record held)" in flat(viewed.err)
         assert "what 1 unreadable record held" in (tmp_path / "page.html").read_text(encoding="utf-8")
