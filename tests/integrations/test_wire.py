@@ -51,7 +51,8 @@ def test_instructions_and_system_prompts_are_in_every_request(protocol: str) -> 
     assert len({request.system for request in server.requests}) == 1
     for text in (INSTRUCTIONS, guidance(recall=True), "Be careful."):
         assert text in server.requests[-1].system
-    assert all(request.texts(Kind.USER)[0] == "Go." for request in server.requests)
+    # What Wane puts behind it may be one message with it on the wire (R12b).
+    assert all(request.texts(Kind.USER)[0].startswith("Go.") for request in server.requests)
 
 
 @every_protocol
@@ -180,7 +181,8 @@ def test_a_reminder_leaves_the_cached_prefix_as_it_is(protocol: str, name: str, 
     reminded, after = server.requests[number], server.requests[number + 1]
     (head, blocks), (next_head, next_blocks) = cached(reminded), cached(after)
     assert "Automatic note" in json.dumps(blocks[-1])
-    assert "p2 p2" in json.dumps(blocks[-2])
+    # In Chat Completions it is a part of the result, as some templates know no turn of the user behind one.
+    assert "p2 p2" in json.dumps(blocks[-1] if protocol == "openai_model" else blocks[-2])
     assert next_head == head == cached(server.requests[0])[0]
     assert next_blocks[: len(blocks) - 1] == blocks[:-1]
 

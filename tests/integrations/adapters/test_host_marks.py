@@ -53,7 +53,8 @@ class Log:
 
 def read_first(request: Request) -> Reply:
     """A model that reads what the latest prompt names, and then says that it is clear."""
-    prompt = request.texts(Kind.USER)[-1]
+    # Prompts between which everything has left are one message (R12b).
+    prompt = request.texts(Kind.USER)[-1].split("\n\n")[-1]
     if prompt == "both":
         return Reply("Done.")
     latest = [part.kind for part in request.parts if part.kind is not Kind.NOTICE][-1]

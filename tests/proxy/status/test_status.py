@@ -263,10 +263,12 @@ def test_the_page_has_the_colours_of_the_reports() -> None:
         blocks = re.findall(r":root[^{]*\{([^}]*)\}", text)
         return [dict(re.findall(r"(--[\w-]+): (#\w+);", block)) for block in blocks]
 
-    theirs = (Path(report.__file__).parent / "page" / "report.css").read_text()
+    folder = Path(report.__file__).parent / "page"
+    look, own = (colours((folder / name).read_text())[:3] for name in ("look.css", "report.css"))
+    theirs = [{**shared, **more} for shared, more in zip(look, own, strict=True)]
     light, dark, chosen = colours(PAGE.decode())
     assert dark == chosen
-    for ours, reports in zip((light, dark, chosen), colours(theirs), strict=True):
+    for ours, reports in zip((light, dark, chosen), theirs, strict=True):
         shared = ours.keys() & reports.keys()
         assert len(shared) > 10
         assert {name: ours[name] for name in shared} == {name: reports[name] for name in shared}
