@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from wane.caches import rules_for
 from wane.core import Kind
 from wane.lab.cache import PrefixCache
 from wane.prices import CacheUse, Cost, Prices
-from wane.scripted.sight import asks_for_summary, is_note, is_turn, view_tokens
+from wane.scripted.sight import asks_for_summary, is_note, view_tokens
 from wane.scripted.summary import summarise
 from wane.testing import Part, Reply, Request, Usage
 
@@ -117,10 +117,7 @@ class Witness:
         tally.peak_request = max(tally.peak_request, request.tokens)
         tally.view_tokens += tokens
         tally.over_budget += tokens > self.budget
-        turns = [part.text for part in request.parts if is_turn(part)]
-        if turns != self.turns:
-            # At least one turn, as the two differ.
-            lost = max(1, sum(turn not in turns for turn in self.turns))
+        if lost := count_lost(self.turns, request):
             tally.turns_lost += 1
             tally.most_turns_lost = max(tally.most_turns_lost, lost)
         self._count_results(request)
@@ -160,3 +157,19 @@ class Witness:
                     self.tally.re_reads += 1
                     self.tally.re_read_tokens += -(-len(result) // 4)
                 self._read.add(part.text)
+
+
+def count_lost(turns: Sequence[str], request: Request) -> int:
+    """Return how many turns of the user a request lacks, has changed or has in another place.
+
+    Turns between which everything has left are one message on the wire, with a blank line between them (R12b).
+    """
+    said = "\n\n".join(["", *request.texts(Kind.USER), ""])
+    lost = at = 0
+    for turn in turns:
+        found = said.find(f"\n\n{turn}\n\n", at)
+        if found < 0:
+            lost += 1
+        else:
+            at = found + len(turn) + 2
+    return lost
