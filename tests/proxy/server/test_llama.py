@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.server.support import TOOLS, Asked, ask, message, provider, response
+from tests.proxy.server.support import TOOLS, WAIT, Asked, ask, message, provider, response
 from wane.conversation.context import ContextSettings
+from wane.core.errors import ConfigError
+from wane.proxy.http import llama
+from wane.proxy.http.llama import shows_tools
 from wane.proxy.server.run import ProxyOptions, running
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
@@ -62,6 +65,52 @@ async def test_a_server_that_is_not_there_yet_says_nothing() -> None:
         pass
     async with running(_options(up.url)) as proxy:
         assert proxy.sessions.settings.annotate == "model"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTP_PROXY", "http://127.0.0.1:9"),
+        ("ALL_PROXY", "socks5://127.0.0.1:9"),
+        ("SSL_CERT_FILE", "/nonexistent"),
+    ],
+)
+async def test_it_is_asked_as_requests_are_sent(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server on this machine is asked without the environment's proxy, and without certificates."""
+    for other in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, value)
+    properties = {"chat_template_caps": {"supports_tools": False}}
+    async with provider(_server(properties)) as up:
+        assert await shows_tools(UpstreamUrl.parse(up.url)) is False
+        assert [asked.target for asked in up.asked] == ["/props"]
+
+
+async def test_a_proxy_of_the_environment_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    with pytest.raises(ConfigError, match="the proxy that the environment names for http:"):
+        async with running(_options("http://models.example")):
+            pass
+
+
+async def test_an_answer_that_does_not_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def drips(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+        while True:
+            writer.write(b" ")
+            await asyncio.sleep(0.02)
+
+    monkeypatch.setattr(llama, "_PATIENCE", 0.2)
+    async with provider(drips) as up, asyncio.timeout(WAIT):
+        assert await shows_tools(UpstreamUrl.parse(up.url)) is None
+
+
+async def test_an_answer_nested_too_deeply_says_nothing() -> None:
+    async def nests(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"[" * 200_000))
+
+    async with provider(nests) as up:
+        assert await shows_tools(UpstreamUrl.parse(up.url)) is None
 
 
 async def test_without_own_tools_nobody_is_asked() -> None:

@@ -177,7 +177,7 @@ class Upstream:
         try:
             # Certificates take a while to read.
             tls = self._url.scheme == "https"
-            self._transport = httpx2.AsyncHTTPTransport(verify=tls, limits=limits, proxy=_environment_proxy(url))
+            self._transport = httpx2.AsyncHTTPTransport(verify=tls, limits=limits, proxy=environment_proxy(url))
         except (ValueError, ImportError, OSError) as error:
             raise ConfigError(
                 f"the proxy that the environment names for {url.origin} cannot be used: {error}"
@@ -360,7 +360,7 @@ async def relay(
     await client.end()
 
 
-def _environment_proxy(url: UpstreamUrl) -> str | None:
+def environment_proxy(url: UpstreamUrl) -> str | None:
     """The HTTP proxy that the environment sets for a provider; None for one on this machine."""
     if url.is_loopback or proxy_bypass(url.netloc):
         return None
