@@ -519,3 +519,24 @@ def test_without_a_sandbox_only_a_short_table_runs_unasked(line: str, asks: bool
 def test_a_rule_for_a_program_does_not_cover_a_variable_in_front_of_it(line: str, tmp_path: Path) -> None:
     permissions = Permissions(Asked(NO, NO), allow=[Rule("make *")], surroundings=surroundings(tmp_path))
     assert allowed(permissions, "timeout 5 make", line) == [True, False]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "time -f make touch x",
+        "time -o x make",
+        "timeout -s KILL make touch",
+        "for PATH in ./sub; do make x; done",
+        "make x; >y &",
+        ">y",
+    ],
+)
+def test_a_rule_for_a_program_covers_nothing_that_an_option_or_a_loop_brings(line: str, tmp_path: Path) -> None:
+    permissions = Permissions(Asked(NO), allow=[Rule("make *")], surroundings=surroundings(tmp_path), sandboxed=True)
+    assert allowed(permissions, line) == [False]
+
+
+def test_an_option_behind_two_dashes_may_be_one(tmp_path: Path) -> None:
+    permissions = Permissions(Asked(NO), allow=[Rule("git grep *")], surroundings=surroundings(tmp_path))
+    assert allowed(permissions, "git grep -e hi -e -- -Otrue") == [False]

@@ -39,7 +39,7 @@ def part(line: str) -> ShellPart:
         ("find . -exec rm {} +", "=find . -exec rm {} +"),
         ("find . -delete", "=find . -delete"),
         ("git -c a.b=c status", "=git -c a.b=c status"),
-        ("git diff --stat -- -x", "git diff *"),
+        ("git diff --stat -- -x", "=git diff --stat -- -x"),
         ("git diff --output=x", "=git diff --output=x"),
         ("git log --oneline -5", "git log *"),
         ("rg -n --pre x y", "=rg -n --pre x y"),

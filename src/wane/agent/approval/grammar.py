@@ -364,7 +364,8 @@ class _Reader:
         self._take("for")
         self._skip_blanks()
         name = _NAME.match(self.text, self.position)
-        if name is None:
+        # Variables that say what runs, such as PATH, are of capitals: a loop assigns one.
+        if name is None or not name[0].islower():
             raise UnreadableError
         self.position = name.end()
         self._skip_blanks()

@@ -192,6 +192,8 @@ class Permissions:
             except UnreadableError:
                 return Clearance(await self._unread_command(line))
             parts = parts_of_line(script)
+            if not parts:
+                return Clearance(await self._unread_command(line))  # only redirections and loops over nothing
             if self._denying and any(part.words[0] is None for part in parts):
                 return Clearance(await self._unread_command(line))  # only the shell knows which program runs
             for part in parts:
@@ -203,9 +205,9 @@ class Permissions:
             if self.surroundings is not None:
                 # In a thread, because the file system and Git are asked.
                 reading = await asyncio.to_thread(readings, script, self.surroundings)
-            if self.sandboxed and parts and all(reading.get(part) for part in parts):
+            if self.sandboxed and all(reading.get(part) for part in parts):
                 return Clearance(confined=True)
-            if parts and all(reading.get(part, Reading.ASKS) >= Reading.PLAIN for part in parts):
+            if all(reading.get(part, Reading.ASKS) >= Reading.PLAIN for part in parts):
                 return Clearance()
             verdicts = tuple(self._verdict(part, reading) for part in parts)
             if all(verdict.allowed for verdict in verdicts):

@@ -20,7 +20,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +49,7 @@ _PLAIN: Final = re.compile(r"[\w./+@:,%~^-]+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _TRANSPARENT: Final = {"time": 0, "timeout": 1, "nice": 0, "nohup": 0, "stdbuf": 0}
 """Wrappers that do not change what the command behind them does, with the number of their own arguments."""
+_WRAPPERS_OPTION: Final = re.compile(r"-p|-n|-?-?\d+|-n-?\d+|-[ioe][0L]")
 
 _WITH_SUBCOMMANDS: Final = (
     known.word_set("""
@@ -257,11 +257,18 @@ def _inner(words: Sequence[str | None]) -> list[str | None]:
     command = list(words)
     while command and command[0] in _TRANSPARENT:
         inner = inner_words([word or "$" for word in command[1:]], _TRANSPARENT[command[0]])
-        # Behind `time` some shells take an assignment for one, and it may say what the program loads.
-        if not inner or any(word and _ASSIGNMENT.match(word) for word in command[1 : len(command) - len(inner)]):
+        own = command[1 : len(command) - len(inner)]
+        # Behind `time` some shells take an assignment for one, and it may say what the program loads. Options of a
+        # wrapper may take the word behind them for a value, or name a file to write.
+        if not inner or any(word is None or _ASSIGNMENT.match(word) or _is_strange(word) for word in own):
             break
         command = command[len(command) - len(inner) :]
     return command
+
+
+def _is_strange(word: str) -> bool:
+    """Whether a word of a wrapper is an option other than `-p`, `-n`, a number or a mode of `stdbuf`."""
+    return word.startswith("-") and not _WRAPPERS_OPTION.fullmatch(word)
 
 
 def _wraps(words: Sequence[str | None]) -> bool:
@@ -313,10 +320,8 @@ def _risky_word(words: Sequence[str | None]) -> str | None:
         return words[1]  # `git -c alias.x=!command x`
     key = (name, words[1] or "") if name == "git" and len(words) > 1 else (name,)
     usages = USAGES.get(key, ()) if name in _WATCHED else ()
-    # `--` does not end the expression of `find`.
-    expression = any(usage.words for usage in usages)
-    for word in takewhile(lambda word: expression or word != "--", words[1:]):
-        # A value that looks like an option counts as one.
+    for word in words[1:]:
+        # A value that looks like an option counts as one, also behind `--`, which may be a value itself.
         if (
             usages
             and word is not None
