@@ -396,13 +396,13 @@ class Conversation(Generic[M]):
         if isinstance(outcome, SummaryNeeded):
             format_ = writing(self.format, f"the strategy {self.settings.strategy!r}")
             view, numbers = line.view.read(outcome.view)
-            messages = self._wire(view, outcome.instructions)
+            messages = self.host.wire(view, outcome.instructions)
             view.append(format_.turn(outcome.instructions))
             numbers.append(None)
             return Request(messages, view, numbers, self.tokens, number=line.requests, for_summary=True)
         view, numbers = line.view.of(outcome.view, keep_opening=self.keep_opening)
         return Request(
-            self._wire(view, outcome.reminder),
+            self.host.wire(view, outcome.reminder),
             view,
             numbers,
             outcome.tokens + line.engine.added_by(outcome.reminder),
@@ -564,11 +564,6 @@ class Conversation(Generic[M]):
         if state.get("continues"):  # by its stop reason, which no message has
             line.history.ended = False
         return True
-
-    # Internals
-
-    def _wire(self, view: list[M], reminder: str | None = None) -> list[Any]:
-        return self.host.wire(view, reminder)
 
 
 def _check_numbers(**values: object) -> None:

@@ -12,7 +12,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import is_notice
-from wane.formats.roles import CALLING, join_contents, mend_own_calls
+from wane.formats.roles import join_contents, mend_own_calls, speaker_by_role
 from wane.formats.values import expect_list, sealed_tokens, string, type_name
 from wane.formats.vocabulary import CHAT, REASONING_TEXTS, as_data
 
@@ -118,10 +118,7 @@ class OpenAIFormat(PlainFormat):
         return [mend_own_calls(message) for message in said]
 
     def speaker(self, message: Message) -> str | None:
-        role: str = message["role"]
-        if role == "assistant" and message.get("tool_calls"):
-            return CALLING
-        return role if role in ("user", "assistant") else None
+        return speaker_by_role(message["role"], has_calls=bool(message.get("tool_calls")))
 
     def is_sent(self, message: Message) -> bool:
         return message.get("role") != "assistant" or says_something(message)

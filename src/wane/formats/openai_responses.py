@@ -35,11 +35,11 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Located, NativeFormat, Part
+from wane.formats.base import Located, NativeFormat, Part, speaker_of
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import mend_own_items
+from wane.formats.roles import join_texts, mend_own_items
 from wane.formats.values import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
 from wane.formats.vocabulary import OUTPUTS, RESPONSES, as_data
 
@@ -410,7 +410,8 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
     def speaker(self, message: Message) -> str | None:
         first = message["items"][0] if message["items"] else {}
         if is_model_made(first):
-            return super().speaker(message)
+            # What must stay together does not matter here, and takes most of the time to find.
+            return speaker_of([part for item in message["items"] if (part := part_of(item)) is not None])
         return "user" if first.get("role") == "user" else None
 
     def merge(self, first: Message, second: Message) -> Message:
@@ -432,7 +433,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
             return None
         output = last.get("output")
         if isinstance(output, str):
-            noted: Any = f"{output}\n\n{text}" if output else text
+            noted: Any = join_texts(output, text)
         else:
             noted = [*_as_contents(output), {"type": "input_text", "text": text}]
         return {**message, "items": [*before, {**last, "output": noted}]}

@@ -44,7 +44,7 @@ from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING, join_contents
+from wane.formats.roles import CALLING, join_contents, join_texts
 from wane.formats.values import check_each, expect_list
 
 try:
@@ -141,7 +141,7 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         last = message.parts[-1] if message.parts else None
         if not isinstance(last, _m.ToolReturnPart) or not isinstance(last.content, str):
             return None
-        content: Any = "\n\n".join(filter(None, (last.content, text)))
+        content: Any = join_texts(last.content, text)
         parts: Any = [*message.parts[:-1], replace(last, content=content)]
         return replace(message, parts=parts)
 

@@ -68,6 +68,24 @@ def join_neighbours(messages: Sequence[T], format: Joining[T]) -> list[T]:  # no
     return joined
 
 
+class Turns:
+    """Sees whose turn each message of a history is (`Joining.speaker`).
+
+    Attributes:
+        alternate: whether messages of the user and answers without calls have taken turns so far.
+    """
+
+    def __init__(self) -> None:
+        self.alternate = True
+        self._before: str | None = None
+
+    def see(self, speaker: str | None) -> None:
+        """Take in whose turn the next message is."""
+        if speaker in ("user", "assistant"):
+            self.alternate = self.alternate and speaker != self._before
+            self._before = speaker
+
+
 def take_turns(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> bool:
     """Return whether messages of the user and answers without calls take turns.
 
@@ -75,19 +93,29 @@ def take_turns(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> 
         messages: the messages.
         speaker_of: says whose turn a message is (`Joining.speaker`).
     """
-    before: str | None = None
+    turns = Turns()
     for message in messages:
-        speaker = speaker_of(message)
-        if speaker in ("user", "assistant"):
-            if speaker == before:
-                return False
-            before = speaker
+        turns.see(speaker_of(message))
+        if not turns.alternate:
+            return False
     return True
+
+
+def speaker_by_role(role: str, *, has_calls: bool) -> str | None:
+    """Return whose turn a message is by the roles of Chat Completions; see `Joining.speaker`."""
+    if role == "assistant" and has_calls:
+        return CALLING
+    return role if role in ("user", "assistant") else None
 
 
 def as_text_part(text: str) -> Any:
     """Return a text as a part of a Chat Completions content."""
     return {"type": "text", "text": text}
+
+
+def join_texts(first: str, second: str) -> str:
+    """Return two texts as one, with a blank line between them; an empty one adds nothing."""
+    return "\n\n".join(filter(None, (first, second)))
 
 
 def join_contents(first: Any, second: Any, part_of: Callable[[str], Any] = as_text_part) -> Any:
@@ -99,7 +127,7 @@ def join_contents(first: Any, second: Any, part_of: Callable[[str], Any] = as_te
         part_of: makes a part of a text.
     """
     if isinstance(first, str) and isinstance(second, str):
-        return "\n\n".join(filter(None, (first, second)))
+        return join_texts(first, second)
     parts: list[Any] = []
     for content in (first, second):
         if isinstance(content, str):
@@ -124,9 +152,7 @@ def mend_own_calls(message: dict[str, Any]) -> dict[str, Any]:
 
 def mend_calls(calls: list[Any]) -> list[Any]:
     """Return the calls of an answer as `mend_own_calls` does; the same list if all can be read."""
-    mended = [_mend_call(call) for call in calls]
-    same = all(before is after for before, after in zip(calls, mended, strict=True))
-    return calls if same else mended
+    return _mend_each(calls, _mend_call)
 
 
 def _mend_call(call: Any) -> Any:
@@ -139,15 +165,21 @@ def _mend_call(call: Any) -> Any:
 def mend_own_items(message: dict[str, Any]) -> dict[str, Any]:
     """Return an answer of OpenAI's Responses likewise; see `mend_own_calls`."""
     items = message["items"]
-    mended = [_mend_item(item) for item in items]
-    same = all(before is after for before, after in zip(items, mended, strict=True))
-    return message if same else {**message, "items": mended}
+    mended = _mend_each(items, _mend_item)
+    return message if mended is items else {**message, "items": mended}
 
 
 def _mend_item(item: Any) -> Any:
     if item.get("type") == "function_call" and must_mend(item.get("name"), item.get("arguments")):
         return {**item, "arguments": "{}"}
     return item
+
+
+def _mend_each(entries: list[Any], mend: Callable[[Any], Any]) -> list[Any]:
+    """Return entries, each mended; the same list if none needed it."""
+    mended = [mend(entry) for entry in entries]
+    same = all(before is after for before, after in zip(entries, mended, strict=True))
+    return entries if same else mended
 
 
 def must_mend(tool: object, arguments: object) -> bool:

@@ -24,7 +24,7 @@ from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import NAMED, UNTIED, Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING, must_mend
+from wane.formats.roles import join_texts, must_mend, speaker_by_role
 from wane.formats.values import sealed_tokens
 from wane.integrations.lifecycle import (
     LifecycleSettings,
@@ -303,12 +303,7 @@ class AgentFrameworkFormat(NativeFormat[Message]):
 
     def speaker(self, message: Message) -> str | None:
         kinds = {content.type for content in message.contents} - _UNSAID
-        if message.role == "user":
-            return "user"
-        if message.role != "assistant":
-            return None
-        has_calls = any(kind.endswith("_call") for kind in kinds)
-        return CALLING if has_calls else "assistant"
+        return speaker_by_role(message.role, has_calls=any(kind.endswith("_call") for kind in kinds))
 
     def merge(self, first: Message, second: Message) -> Message:
         merged = copy.copy(first)
@@ -326,7 +321,7 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         if content.items:
             content.items = [*content.items, Content.from_text(f"\n\n{text}")]
         else:
-            content.result = "\n\n".join(filter(None, (_result_text(content)[0], text)))
+            content.result = join_texts(_result_text(content)[0], text)
         noted = copy.copy(message)
         noted.contents = [*message.contents[:position], content]
         return noted

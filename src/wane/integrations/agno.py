@@ -36,7 +36,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING, join_contents, mend_calls
+from wane.formats.roles import join_contents, mend_calls, speaker_by_role
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
@@ -350,9 +350,7 @@ class AgnoFormat(NativeFormat[Message]):
         return message.model_copy(update=kept)
 
     def speaker(self, message: Message) -> str | None:
-        if message.role == "assistant" and message.tool_calls:
-            return CALLING
-        return message.role if message.role in ("user", "assistant") else None
+        return speaker_by_role(message.role, has_calls=bool(message.tool_calls))
 
     def merge(self, first: Message, second: Message) -> Message:
         content = join_contents(first.content or "", second.content or "")

@@ -26,7 +26,7 @@ from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtr
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING
+from wane.formats.roles import join_texts, speaker_by_role
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSettings, Warner, maker, with_guidance
 
@@ -244,10 +244,7 @@ class HaystackFormat(NativeFormat[ChatMessage]):
         return ChatMessage.from_dict(data)
 
     def speaker(self, message: ChatMessage) -> str | None:
-        role = message.role.value
-        if role == "assistant" and message.tool_calls:
-            return CALLING
-        return role if role in ("user", "assistant") else None
+        return speaker_by_role(message.role.value, has_calls=bool(message.tool_calls))
 
     def merge(self, first: ChatMessage, second: ChatMessage) -> ChatMessage:
         """Return two turns as one message: plain texts as one, as some generators take one text alone."""
@@ -263,7 +260,7 @@ class HaystackFormat(NativeFormat[ChatMessage]):
             return None
         result = data["content"][-1]["tool_call_result"]
         told = result["result"]
-        noted = "\n\n".join(filter(None, (told, text))) if isinstance(told, str) else [*told, {"text": text}]
+        noted = join_texts(told, text) if isinstance(told, str) else [*told, {"text": text}]
         data["content"][-1] = {"tool_call_result": {**result, "result": noted}}
         return ChatMessage.from_dict(data)
 

@@ -32,7 +32,7 @@ from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtr
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING
+from wane.formats.roles import CALLING, join_texts
 from wane.formats.values import compact, sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
@@ -292,7 +292,7 @@ class InspectFormat(NativeFormat[ChatMessage]):
 def _join(message: ChatMessage, content: str | list[Any]) -> str | list[Any]:
     """The content of a message with more behind it."""
     if isinstance(message.content, str) and isinstance(content, str):
-        return "\n\n".join(filter(None, (message.content, content)))
+        return join_texts(message.content, content)
     more = [ContentText(text=content)] if isinstance(content, str) else content
     return [*message.content_list, *more]
 

@@ -35,7 +35,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING
+from wane.formats.roles import CALLING, join_texts, speaker_by_role
 from wane.formats.values import sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resumed
 from wane.strategies.base import Annotate
@@ -375,8 +375,7 @@ class OpenHandsFormat(NativeFormat[Message]):
             return CALLING
         if not isinstance(first, MessageEvent | CondensationSummaryEvent):
             return None
-        role: str = first.to_llm_message().role
-        return role if role in ("user", "assistant") else None
+        return speaker_by_role(first.to_llm_message().role, has_calls=False)
 
     def merge(self, first: Message, second: Message) -> Message:
         if isinstance(second[0], ActionEvent):
@@ -392,7 +391,7 @@ class OpenHandsFormat(NativeFormat[Message]):
         part = located[-1][1]
         if part.kind is not Kind.RESULT or part.extra_tokens:
             return None
-        return self.cleared(message, len(located) - 1, "\n\n".join(filter(None, (part.text, text))))
+        return self.cleared(message, len(located) - 1, join_texts(part.text, text))
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Any:
         return {"type": "function", "function": {"name": name, "description": description, "parameters": dict(schema)}}

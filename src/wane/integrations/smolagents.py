@@ -286,9 +286,9 @@ class HalfStep(MemoryStep):
     answers: bool
 
     def to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
-        sides = {MessageRole.ASSISTANT: True, MessageRole.TOOL_CALL: True}
+        answering = (MessageRole.ASSISTANT, MessageRole.TOOL_CALL)
         messages = self.step.to_messages(summary_mode=summary_mode)
-        return [message for message in messages if sides.get(message.role, False) is self.answers]
+        return [message for message in messages if (message.role in answering) is self.answers]
 
 
 @dataclass
