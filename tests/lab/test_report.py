@@ -483,7 +483,8 @@ def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tm
     studied = tale(12).studied(overhead=100)
     settings = Settings(budget=2_000, annotate=studied.annotate)
     replay, baseline = (Job(0, name, settings, AUTOMATIC, trace=True).run(studied.subject) for name in ("cwl", "none"))
-    write_view(tmp_path / "v.html", [studied.subject.material], simulated=[Simulated(replay, baseline, AUTOMATIC)])
+    simulation = Simulated(replay, baseline, AUTOMATIC, "There is little room.")
+    write_view(tmp_path / "v.html", [studied.subject.material], simulated=[simulation])
     browser.errors.clear()
     browser.look(1280, 900)
     browser.open(tmp_path / "v.html")
@@ -491,6 +492,7 @@ def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tm
     assert "23.6% less" in tiles[0]
     assert "100%" in tiles[1]
     assert "kept by Wane" in tiles[2]
+    assert browser.text("main > .note") == "There is little room."
     browser.click("#tile-0 .how")
     assert "if nothing is evicted, simulated" in browser.text("#tile-0-how")
     assert browser.run("[...document.querySelectorAll('#views .legend button')].map(it => it.textContent)") == [

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from wane.lab.counting import Material
-from wane.lab.loss import Index, LossTotals
+from wane.lab.loss import LossTotals
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing
 from wane.lab.report.headline import Simulated, recorded_loss
 from wane.lab.verdict import NOTABLE, Baselines, amounts, capital, prices_used, savings
 from wane.money import dollars, share
-from wane.strategies.base import Slot
 
 UNKNOWN: Final = "not known"
 
@@ -170,11 +169,10 @@ def _messages(loss: LossTotals, recorded: Material | None) -> Tile:
 def _held_at_last(material: Material) -> int:
     """Return how many of the user's messages the last call of the recording held."""
     session = material.session
-    views = RecordedViews(session, material.kinds)
-    view: list[Slot] = []
-    for call in session.calls:
-        view = views.of(call)
-    users = set(Index(session, [item.tokens for item in material.items]).users)
+    if not session.calls:
+        return 0
+    view = RecordedViews(session, material.kinds).of(session.calls[-1])
+    users = set(session.user_turns)
     return sum(1 for slot in view if isinstance(slot, int) and slot in users)
 
 

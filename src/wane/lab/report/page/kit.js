@@ -26,7 +26,6 @@ const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const n0 = (value) => whole.format(value);
 const usd = (value) => `${value < 0 ? "−" : ""}$${cents.format(Math.abs(value))}`;
-const pct = (share) => `${Math.round(100 * share)}%`;
 const many = (count, noun, plural) => `${n0(count)} ${count === 1 ? noun : plural || `${noun}s`}`;
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const round1 = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1).replace(/\.0$/, ""));
@@ -81,22 +80,6 @@ function seg(label, options, chosen, pick) {
   for (const [value, text] of options) group.append(h("button", { type: "button", "data-value": value, onclick: () => { set(value); pick(value); } }, text));
   set(chosen);
   return group;
-}
-
-// Copies, and says so; a page opened from a file may be refused the clipboard, then the text is selected.
-function copyButton(text, label, source) {
-  const button = h("button", { type: "button", class: "pill", "aria-label": label }, "Copy");
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      if (source) getSelection().selectAllChildren(source);
-      button.textContent = "Press Ctrl+C";
-    }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
-  });
-  return button;
 }
 
 // Patterns, so that what colours tell can be told without them. Series are --a to --f; --a is plain.

@@ -16,9 +16,12 @@ function heading() {
 // Three figures of the session that is looked at, each with how it was computed.
 function figures() {
   const tiles = h("div", { class: "tiles", role: "group", "aria-label": "In three figures" });
+  const note = h("p", { class: "note" });
   const fill = () => {
     const it = session();
     tiles.hidden = !(it && it.tiles);
+    note.hidden = !(it && it.tight);
+    note.textContent = it && it.tight;
     if (!tiles.hidden) tiles.replaceChildren(...it.tiles.flatMap((made, at) => tile({
       id: `tile-${at}`,
       what: made.what,
@@ -30,7 +33,7 @@ function figures() {
   };
   fill();
   app.listeners.push((change) => { if ("session" in change) fill(); });
-  main.append(tiles);
+  main.append(tiles, note);
 }
 
 function factsOf(facts) {
