@@ -8,7 +8,6 @@ reasoning, and the provider's fee for the request if it has one. `wane.account` 
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, MissingExtraError
+from wane.replacing import replace_file
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -458,7 +458,7 @@ class PriceKeeper:
         if file == self._file:
             return
         self._file, self._prices = file, {}
-        self._key = " ".join([_KEPT_FORM, _version("wane"), _version("genai-prices")])
+        self._key = f"{_KEPT_FORM} {list_version()}"
         with suppress(OSError, ValueError, LookupError, TypeError):
             data = json.loads(file.read_bytes())
             if data["key"] == self._key:
@@ -487,9 +487,7 @@ class PriceKeeper:
                 kept[model] = [known.provider, known.model, known.window, periods]
         with suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            beside = self._file.with_name(f"{self._file.name}.{os.getpid()}")
-            beside.write_text(json.dumps({"key": self._key, "prices": kept}), encoding="utf-8")
-            beside.replace(self._file)
+            replace_file(self._file, json.dumps({"key": self._key, "prices": kept}).encode())
 
 
 _KEPT_FORM: Final = "1"
@@ -548,6 +546,11 @@ def _read_prices(name: str, kept: Any) -> Prices | None:
         return None
     provider, model, window, periods = kept
     return Prices(name, provider, model, tuple(map(Period.read, periods)), window)
+
+
+def list_version() -> str:
+    """Return the versions of Wane and of the price list: in other ones, prices may be others."""
+    return f"{_version('wane')} {_version('genai-prices')}"
 
 
 def _version(package: str) -> str:

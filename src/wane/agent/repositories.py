@@ -50,13 +50,15 @@ _MOST_TEXT: Final = 1024**2  # bytes
 _SHOWN: Final = 5  # settings in a question
 _WORKTREE: Final = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE)
 
+_INERT: Final = {"core.fsmonitor": "false", "core.hooksPath": os.devnull, "safe.bareRepository": "explicit"}
+"""Settings without which a repository that one did not make could start programs: monitors of files, hooks, and
+repositories that are files of another."""
+
 GIT: Final = (
-    "git", "--no-optional-locks", "-c", "core.quotePath=false", "-c", "color.ui=false", "-c", "core.fsmonitor=false",
-    "-c", f"core.hooksPath={os.devnull}", "-c", "safe.bareRepository=explicit",
-)  # fmt: skip
-"""Git as Wane itself starts it: without locks, so that it does not disturb the user's own commands; and without what
-starts programs of a repository that one did not make: monitors of files, hooks, and repositories that are files of
-another."""
+    *("git", "--no-optional-locks", "-c", "core.quotePath=false", "-c", "color.ui=false"),
+    *(word for name, value in _INERT.items() for word in ("-c", f"{name}={value}")),
+)
+"""Git as Wane itself starts it: inert, and without locks, so that it does not disturb the user's own commands."""
 
 
 def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -70,9 +72,7 @@ def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def inert_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which Git starts no monitor and no hook, and finds no repository among files."""
-    return _with_settings(
-        environ, {"core.fsmonitor": "false", "core.hooksPath": os.devnull, "safe.bareRepository": "explicit"}
-    )
+    return _with_settings(environ, _INERT)
 
 
 def _with_settings(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Knows files that hold secrets by their names: settings of an environment, private keys, passwords.
 
-What Git tracks everybody who has the repository knows already. So it is not hidden, though it is asked about.
+What Git tracks is known to everybody who has the repository. So it is not hidden, though it is asked about.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ class Heads:
                 self._changed[directory] = self._changed.get(directory, 0) + 1
             yield info
 
-    def save(self, *, existing: Iterable[Path] | None = None, least: int = 1) -> None:
-        """Write the caches of which at least some entries have changed; with the paths that exist, only those stay."""
+    def save(self, *, existing: Iterable[Path] | None = None) -> None:
+        """Write the caches of which some entries have changed; with the paths that exist, only those stay."""
         names = None if existing is None else set(map(str, existing))
         for directory, entries in self._caches.items():
             changed = self._changed.get(directory, 0)
@@ -91,7 +91,7 @@ class Heads:
                 if names is not None and f"{directory}{os.sep}{key}" not in names:
                     del entries[key]
                     changed += 1
-            if changed < least:
+            if not changed:
                 continue
             data = json.dumps({"of": _version(), "heads": entries}, separators=(",", ":")).encode()
             partial = directory / f"{_NAME}.{os.getpid()}"

@@ -169,11 +169,6 @@ def _of_items(body: Mapping[str, Any]) -> Iterator[ChatMessage]:
         yield answer
 
 
-def _items(request: Request) -> list[Mapping[str, Any]]:
-    items = request.body.get("input")
-    return items if isinstance(items, list) else []
-
-
 DEEPSEEK: Final[tuple[Rule, ...]] = (calls_need_reasoning,)
 """DeepSeek's and Kimi's servers, Chat Completions and Anthropic Messages."""
 

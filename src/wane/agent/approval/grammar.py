@@ -296,7 +296,7 @@ class _Reader:
             self._skip_newlines()
             children.append(self._command())
         pipeline = children[0] if len(children) == 1 else Compound(Form.APART, tuple(children))
-        # What follows runs where it has failed, so a list: what it does may not have been done.
+        # Behind `!` the line goes on where the pipeline failed, so what it does, such as `cd`, is not certain: a list.
         return Compound(Form.LIST, (pipeline,)) if negated else pipeline
 
     def _command(self) -> Script:
@@ -364,7 +364,7 @@ class _Reader:
         self._take("for")
         self._skip_blanks()
         name = _NAME.match(self.text, self.position)
-        # Variables that say what runs, such as PATH, are of capitals: a loop assigns one.
+        # A loop assigns its variable, and those that say what runs, such as PATH, are written in capitals.
         if name is None or not name[0].islower():
             raise UnreadableError
         self.position = name.end()

@@ -156,8 +156,8 @@ class Permissions:
         remembered: the rules remembered for this project; None if nothing is remembered.
         warn: called with a sentence if an answer could not be remembered.
         surroundings: where commands run. Those that only read below it need no approval; None if all need it.
-        sandboxed: whether what only reads is run in a sandbox. Without one, only lines need no approval that a short
-            table knows and of which the shell leaves all words as they are.
+        sandboxed: whether what only reads is run in a sandbox. Without one, a line needs no approval only
+            if a short table knows it and the shell leaves all of its words as they are.
         repository: says where Git may be used unasked; None if there is nothing to ask about it.
     """
 

@@ -32,7 +32,7 @@ _DIFF_LINES: Final = 6
 def run_doctor(options: DoctorOptions) -> int:
     if options.live is not None:
         return _run_live(options)
-    names = options.sessions or _sessions_here(Path.cwd())
+    names = options.sessions or [path for path, _ in sessions_here(Path.cwd())]
     with Bar() as bar, results_unread():
         gathered = gathered_from(names, options, bar, sidechains=True)
     gathered, copies = _without_copies(gathered)
@@ -94,14 +94,6 @@ def _run_live(options: DoctorOptions) -> int:
     else:
         print_lines([f"No request paid again for more than {SMALLEST:,} tokens that were cached."])
     return failure.OK
-
-
-def _sessions_here(cwd: Path) -> list[str]:
-    """Return the files of the sessions of a directory, of any agent."""
-    paths = [path for path, _ in sessions_here(cwd)]
-    if not paths:
-        raise failure.InputError(f"no agent has a session of {cwd}; name sessions, as wane sessions --all lists them")
-    return paths
 
 
 def _print(examinations: Sequence[Examination], gathered: Gathered, *, full: bool) -> None:

@@ -85,21 +85,27 @@ def located(name: str) -> str:
 
 
 def sessions_here(cwd: Path) -> Iterator[tuple[str, str]]:
-    """Yield the sessions of a directory, of any agent, the last written first: the path of each, and its id."""
+    """Yield the sessions of a directory, of any agent, the last written first: the path of each, and its id.
+
+    Raises:
+        InputError: if there are none.
+    """
     from wane.journal import SessionInfo, SessionStore, default_root
     from wane.lab.discover import SessionFile, find_sessions, look_into
 
     own: list[SessionInfo | SessionFile] = [*SessionStore(default_root(os.environ)).sessions(cwd)]
+    found = False
     for entry in sorted([*own, *find_sessions(os.environ, Path.home())], key=lambda it: it.modified, reverse=True):
         if not isinstance(entry, SessionFile) or look_into(entry).cwd == str(cwd):
+            found = True
             yield str(entry.path), entry.id
+    if not found:
+        raise InputError(f"no agent has a session of {cwd}; name sessions, as wane sessions --all lists them")
 
 
 def newest_here() -> str:
     """Return the path of the session of this directory, of any agent, that was written last, and say which it is."""
-    path, session_id = next(sessions_here(Path.cwd()), ("", ""))
-    if not path:
-        raise InputError(f"no agent has a session of {Path.cwd()}; name a session, as wane sessions --all lists them")
+    path, session_id = next(sessions_here(Path.cwd()))
     say(f"session {session_id}, the newest of this directory")
     return path
 

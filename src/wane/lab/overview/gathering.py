@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from wane.lab.overview.figures import SessionFigures, figures_of
 from wane.lab.readers import read_session, results_unread
 from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
+from wane.prices import list_version
 
 FORM: Final = 3
 """Raise it when the figures of a file change their meaning or form, so that older ones are not taken for them."""
@@ -75,7 +75,7 @@ class Terms:
     def key(self) -> str:
         """A text that differs where the figures of a file may differ."""
         zone = " ".join(time.tzname)
-        return f"{FORM} {_version('wane')} {_version('genai-prices')} {self.budget} {self.price} {Policy()} {zone}"
+        return f"{FORM} {list_version()} {self.budget} {self.price} {Policy()} {zone}"
 
 
 class FigureStore:
@@ -222,10 +222,3 @@ def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFig
             return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
     except (FormatError, JournalError, MissingExtraError) as error:
         return briefly(error)
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
