@@ -134,7 +134,7 @@ LOOPS: list[Any] = [
 def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
     make: type[Client], server: str, annotate: Any, seed: int
 ) -> None:
-    """With recalls, branches and restarts, and marks that are no JSON."""
+    """With recalls, branches and restarts, and marks that are not JSON."""
     rng = random.Random(seed)
     strategy = "cwl" if seed % 3 < 2 else rng.choice(STRATEGIES)
     settings = replace(LOOP, annotate=annotate, strategy=strategy)

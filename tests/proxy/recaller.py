@@ -50,7 +50,7 @@ class Recaller:
         self._worker = Worker(self.seed, reasons=self.reasons)
 
     def __call__(self, request: Request) -> Reply:
-        # Providers make of arguments that are no JSON what they like. Those of own calls go back empty (`{}`), but the
+        # Providers make of arguments that are not JSON what they like. Those of own calls go back empty (`{}`), but the
         # history, and so what is recalled, has them as the provider gave them.
         for part in request.parts:
             if part.kind is Kind.CALL and (part.text != "{}" or part.tool not in OWN):

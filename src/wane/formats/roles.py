@@ -186,7 +186,7 @@ def must_mend(tool: object, arguments: object) -> bool:
     """Return whether a call goes back with an empty object for its arguments: an own call that has no object.
 
     Templates, and gateways to other protocols, parse the arguments of earlier calls: llama-server refuses the whole
-    request if they are no JSON. The call's result says what was wrong. Calls of other tools go as their client or loop
+    request if they are not JSON. The call's result says what was wrong. Calls of other tools go as their client or loop
     has them.
 
     Args:
