@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
 from wane.core.errors import ConfigError
-from wane.proxy.http.head import HIDDEN, is_loopback, shown_path
+from wane.proxy.head import HIDDEN, is_loopback, shown_path
 
 DEFAULT_PORT: Final = 8484
 

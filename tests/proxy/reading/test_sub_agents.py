@@ -14,11 +14,11 @@ from wane.conversation import ContextSettings
 from wane.journal import SessionStore
 from wane.lab.readers import gather
 from wane.proxy.server.status import figures_of
-from wane.proxy.server.traffic import Traffic
 from wane.proxy.server.workers import with_agents
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import NOBODY, Sender
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.traffic import Traffic
 from wane.testing import Call, Reply, Request
 
 TASK, PROMPTS = "Look at both files.", ("Look at a.py.", "Look at b.py.")

@@ -38,10 +38,10 @@ from wane.cli.proxy.commands import ProxyCommandOptions, TreatmentOptions
 from wane.cli.proxy.options import proxy_options
 from wane.core.errors import ConfigError
 from wane.prices import Prices, prices_of
-from wane.proxy.http.head import RefusedError
-from wane.proxy.server.reservations import ASSUMED_OUTPUT, IMAGE_TOKENS, most
+from wane.proxy.head import RefusedError
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
+from wane.proxy.spending.reservations import ASSUMED_OUTPUT, IMAGE_TOKENS, most
 from wane.proxy.store import open_store
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.ledger import LEDGER, Ledger

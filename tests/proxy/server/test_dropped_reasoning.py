@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.proxy.server.support import Asked, ask, provider, proxy, response
-from wane.proxy.http import head
+from wane.proxy import head
 from wane.testing.anthropic import Anthropic
 
 Handler: TypeAlias = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]

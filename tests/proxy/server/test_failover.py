@@ -38,10 +38,10 @@ from wane.core.errors import ConfigError
 from wane.proxy.http.failover import REST, Failover
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.run import Running
-from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, Timeouts, UpstreamUrl
 from wane.proxy.store.base import MemoryStore
+from wane.proxy.traffic import Traffic
 from wane.testing.anthropic import Anthropic
 
 HI = response(message("first"))

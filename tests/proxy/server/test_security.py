@@ -24,8 +24,8 @@ from tests.proxy.server.support import (
     response,
 )
 from wane.core.errors import ConfigError
+from wane.proxy.head import RequestHead
 from wane.proxy.http.client import Client
-from wane.proxy.http.head import RequestHead
 from wane.proxy.server.managed import ManagedRequest
 from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl

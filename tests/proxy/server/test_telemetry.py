@@ -12,7 +12,7 @@ import pytest
 from tests.proxy.server.support import KEY, ask, body, message, provider, proxy, response
 from tests.proxy.server.test_command import wane_proxy
 from tests.proxy.server.test_managed import replies
-from wane.proxy.server.telemetry import Telemetry, is_wanted
+from wane.proxy.telemetry import Telemetry, is_wanted
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel")
 

@@ -18,11 +18,11 @@ from starlette.types import ASGIApp
 from wane.account import Account
 from wane.prices import TokenUsage
 from wane.proxy.server.status import status_app
-from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.store.base import MemoryStore
+from wane.proxy.traffic import Traffic
 from wane.savings import Money
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

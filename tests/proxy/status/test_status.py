@@ -18,8 +18,8 @@ from wane.core import Room
 from wane.lab import report
 from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
-from wane.proxy.server.traffic import APIS, Traffic
 from wane.proxy.sessions.figures import SessionStatus
+from wane.proxy.traffic import APIS, Traffic
 from wane.proxy.wire.base import Round
 from wane.savings import Money
 

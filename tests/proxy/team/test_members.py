@@ -10,8 +10,7 @@ import pytest
 
 from tests.proxy.store.support import Place, add, new_root, note
 from wane.core.errors import ConfigError
-from wane.proxy.server.workers import WORKERS
-from wane.proxy.store.base import MemoryStore, StoreError
+from wane.proxy.store.base import WORKERS, MemoryStore, StoreError
 from wane.proxy.store.ledger import LEDGER
 from wane.proxy.team.audit import AuditLog
 from wane.proxy.team.deletion import delete_name, delete_sessions

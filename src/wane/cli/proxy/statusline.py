@@ -16,7 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 from wane.cli import failure
 from wane.cli.proxy.commands import StatuslineOptions
 from wane.cli.terminal.text import counted, printable, short
-from wane.proxy.http.head import is_loopback
+from wane.proxy.head import is_loopback
 
 _TIMEOUT: Final = 1.0
 """Seconds; the agent asks again soon."""

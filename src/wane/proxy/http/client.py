@@ -13,9 +13,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wane.proxy import jsons
-from wane.proxy.http.head import Headers, RefusedError, RequestHead, every, first, tokens
-from wane.proxy.server.traffic import Exchange
+from wane.proxy.head import Headers, RefusedError, RequestHead, every, first, tokens
 from wane.proxy.settings import MAX_BODY, Timeouts
+from wane.proxy.traffic import RequestCounters
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -108,7 +108,7 @@ class Client:
 
     Attributes:
         request: the head of the request.
-        exchange: the request's counters.
+        counters: the request's counters.
         timeouts: how long to wait for the client.
         gone: whether the client disconnected before the end.
         status: HTTP status of the reply; 0 before it starts.
@@ -117,10 +117,10 @@ class Client:
     """
 
     def __init__(
-        self, receive: Receive, send: Send, timeouts: Timeouts, request: RequestHead, exchange: Exchange
+        self, receive: Receive, send: Send, timeouts: Timeouts, request: RequestHead, counters: RequestCounters
     ) -> None:
         self._receive, self._send = receive, send
-        self.timeouts, self.request, self.exchange = timeouts, request, exchange
+        self.timeouts, self.request, self.counters = timeouts, request, counters
         self.gone = self.ended = self.whole = False
         self.status = 0
         self._task: asyncio.Task[object] | None = None
@@ -145,7 +145,7 @@ class Client:
                 raise ClientGoneError
             self.whole = not event.get("more_body", False)
             if piece := event.get("body", b""):
-                self.exchange.received(len(piece))
+                self.counters.received(len(piece))
                 yield piece
         self.watch()
 
@@ -181,12 +181,12 @@ class Client:
             ClientGoneError: if it reads nothing for too long.
         """
         if data:
-            self.exchange.sent(len(data))
+            self.counters.sent(len(data))
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
         """End the reply with a last piece."""
-        self.exchange.sent(len(data))
+        self.counters.sent(len(data))
         # The server reports a disconnect after a complete reply too.
         self.ended = True
         await self._send({"type": "http.response.body", "body": data, "more_body": False})

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
-from wane.proxy.http.head import Headers, RefusedError
+from wane.proxy.head import Headers, RefusedError
 from wane.proxy.http.upstream import STOPPED, Upstream, UpstreamResponse
-from wane.proxy.server.traffic import Exchange
+from wane.proxy.traffic import RequestCounters
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
@@ -58,7 +58,9 @@ class Failover:
         """Whether the first upstream was down when it was last asked."""
         return self._down_until is not None
 
-    async def send(self, exchange: Exchange, target: bytes, sent: Headers, content: bytes) -> UpstreamResponse | None:
+    async def send(
+        self, counters: RequestCounters, target: bytes, sent: Headers, content: bytes
+    ) -> UpstreamResponse | None:
         """Send a request to the first upstream; return None if the second one is to be asked, as by `send_second`.
 
         Raises:
@@ -67,14 +69,14 @@ class Failover:
         now = self._clock()
         if self._down_until is not None:
             if now < self._down_until:
-                exchange.fell_back("down")
+                counters.fell_back("down")
                 return None
             # This request tries; others go to the second until it is known.
             self._down_until = now + REST
         why, kind = "", ""
         for number in range(2):
             try:
-                answer = await self._first.send(exchange, "POST", target, sent, content)
+                answer = await self._first.send(counters, "POST", target, sent, content)
             except RefusedError as error:
                 if error.message == STOPPED:
                     raise
@@ -93,25 +95,27 @@ class Failover:
                 await asyncio.sleep(self._pause)
             elif answer.status in _DOWN:
                 self._mark_down(f"HTTP {why}")
-        exchange.fell_back(kind)
-        _LOGGER.info("%s: %s is asked instead of %s: %s", exchange.what, self.second.url, self._first.url, why)
+        counters.fell_back(kind)
+        _LOGGER.info("%s: %s is asked instead of %s: %s", counters.what, self.second.url, self._first.url, why)
         return None
 
-    async def send_second(self, exchange: Exchange, target: bytes, sent: Headers, content: bytes) -> UpstreamResponse:
+    async def send_second(
+        self, counters: RequestCounters, target: bytes, sent: Headers, content: bytes
+    ) -> UpstreamResponse:
         """Send a request to the second upstream; its answer names it in a header.
 
         Raises:
             RefusedError: if it cannot be reached either.
         """
-        if exchange.outcome == "unreachable":
-            exchange.outcome = "passed"  # whatever became of the request at the first one
+        if counters.outcome == "unreachable":
+            counters.outcome = "passed"  # whatever became of the request at the first one
         changed = {b"host": self.second.host}
         if (key := self._key) is not None:
             changed |= {name: form % key.encode() for name, form in _KEYS.items()}
             target = _KEY_IN_QUERY.sub(lambda _: quote(key, safe="").encode(), target)
         headers = [(name, changed.get(name, value)) for name, value in sent]
         try:
-            answer = await self.second.send(exchange, "POST", target, headers, content)
+            answer = await self.second.send(counters, "POST", target, headers, content)
         except RefusedError as error:
             if error.message != STOPPED:
                 error.message += f"; it was asked because {self._first.url} had failed"

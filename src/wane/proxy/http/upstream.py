@@ -11,11 +11,11 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from wane.core.errors import ConfigError
+from wane.proxy.head import LONGEST_HEAD, Headers, RefusedError, first, size, to_client, to_upstream
 from wane.proxy.http.client import Client
-from wane.proxy.http.head import LONGEST_HEAD, Headers, RefusedError, first, size, to_client, to_upstream
 from wane.proxy.http.network import Network
-from wane.proxy.server.traffic import Exchange, UpstreamFault
 from wane.proxy.settings import Timeouts, UpstreamUrl
+from wane.proxy.traffic import RequestCounters, UpstreamFault
 
 _KEPT: Final = 256  # idle connections kept for reuse
 _IDLE: Final = 50.0  # seconds for which they are kept; load balancers close them after a minute
@@ -200,7 +200,7 @@ class Upstream:
 
     async def send(
         self,
-        exchange: Exchange,
+        counters: RequestCounters,
         method: str,
         target: bytes,
         headers: Headers,
@@ -209,7 +209,7 @@ class Upstream:
         """Send a request, and return the answer once its head has arrived.
 
         Args:
-            exchange: counts failures.
+            counters: counts failures.
             method: the HTTP method.
             target: path and query, as the client sent them.
             headers: all headers, including `Host`; the length of a body in one piece is added.
@@ -222,8 +222,8 @@ class Upstream:
         """
         if isinstance(content, bytes):
             headers = [*headers, (b"content-length", b"%d" % len(content))]
-            if exchange.sending is not None:
-                await exchange.sending(content, self.address(target))
+            if counters.sending is not None:
+                await counters.sending(content, self.address(target))
         extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.target(target)}
         request = httpx2.Request(method, self._url, headers=headers, stream=_Body(content), extensions=extensions)
         try:
@@ -234,18 +234,18 @@ class Upstream:
                 raise httpx2.RemoteProtocolError("not an HTTP status")
         except httpx2.HTTPError as error:
             kind, status, message = next(fault[1:] for fault in _FAULTS if isinstance(error, fault[0]))
-            exchange.upstream_error(kind)
-            exchange.outcome = "unreachable"
+            counters.upstream_error(kind)
+            counters.outcome = "unreachable"
             raise RefusedError(status, message.format(self.origin), unsent=isinstance(error, _UNSENT)) from error
         if (length := size(response.headers.raw)) > LONGEST_HEAD:
             await response.aclose()
-            exchange.upstream_error("malformed")
-            exchange.outcome = "broken"
+            counters.upstream_error("malformed")
+            counters.outcome = "broken"
             raise RefusedError(502, f"{self.origin} answered with {length:,} bytes of headers")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Stoppable(response.stream, self)
         if response.status_code >= 400:
-            exchange.upstream_error(response.status_code)
+            counters.upstream_error(response.status_code)
         return UpstreamResponse(response)
 
     @contextmanager
@@ -324,7 +324,7 @@ async def pass_on(
         elif first(request.headers, b"transfer-encoding") is not None:
             sent.append((b"transfer-encoding", b"chunked"))
     content = client.pieces() if body is None else body
-    async with await upstream.send(client.exchange, request.method, request.target, sent, content) as answer:
+    async with await upstream.send(client.counters, request.method, request.target, sent, content) as answer:
         client.watch()
         await relay(client, answer, extra)
 
@@ -354,8 +354,8 @@ async def relay(
             if watch is not None:
                 watch(piece)
     except httpx2.HTTPError as error:
-        client.exchange.upstream_error("timeout" if isinstance(error, httpx2.TimeoutException) else "reset")
-        client.exchange.outcome = "broken"
+        client.counters.upstream_error("timeout" if isinstance(error, httpx2.TimeoutException) else "reset")
+        client.counters.outcome = "broken"
         raise BrokenOffError from error
     await client.end()
 

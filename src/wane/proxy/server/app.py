@@ -7,21 +7,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from wane.proxy.http import head
+from wane.proxy import head
+from wane.proxy.head import Guard, RefusedError, RequestHead, Scope, check, head_of
 from wane.proxy.http.client import Client, ClientGoneError, Receive, Send, read_body, read_object
 from wane.proxy.http.failover import Failover
-from wane.proxy.http.head import Guard, RefusedError, RequestHead, Scope, check, head_of
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import ManagedRequest, report
-from wane.proxy.server.spending import Allowance, allowance_of
-from wane.proxy.server.traffic import Traffic
 from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import compacts
 from wane.proxy.settings import ReportedUsage, ServerSettings
+from wane.proxy.spending.allowances import Allowance, allowance_of
 from wane.proxy.store.base import StoreError
 from wane.proxy.team.members import Member
 from wane.proxy.team.roster import Roster
+from wane.proxy.traffic import Traffic
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
@@ -135,16 +135,16 @@ class ProxyApp:
             await self.status(inner, receive, send)
             return
         api = None if refusal else api_of(self.wires, request.method, request.path)
-        with self.traffic.request(api.wire.name if api else "other", what) as exchange:
-            exchange.owner = "" if member is None else member.name
-            client = Client(receive, send, self.settings.timeouts, request, exchange)
+        with self.traffic.request(api.wire.name if api else "other", what) as counters:
+            counters.owner = "" if member is None else member.name
+            client = Client(receive, send, self.settings.timeouts, request, counters)
             try:
                 await self._answer(api, refusal, client, member)
             finally:
                 client.close()
-                if self.upstream.stopped and exchange.outcome == "passed":
-                    exchange.outcome = "broken"
-                exchange.log(client.status)
+                if self.upstream.stopped and counters.outcome == "passed":
+                    counters.outcome = "broken"
+                counters.log(client.status)
 
     async def _answer_health(self, request: RequestHead, receive: Receive, send: Send) -> None:
         """Answer a health check of a supervisor or load balancer, which has no token and learns nothing else."""
@@ -156,8 +156,8 @@ class ProxyApp:
                 await self.sessions.store.check()
             except StoreError:
                 problem = "sessions cannot be stored"
-        with self.traffic.request("other") as exchange:
-            client = Client(receive, send, self.settings.timeouts, request, exchange)
+        with self.traffic.request("other") as counters:
+            client = Client(receive, send, self.settings.timeouts, request, counters)
             content = f"{problem or 'ok'}\n".encode()
             await client.answer(503 if problem else 200, [(b"content-type", b"text/plain")], content)
 
@@ -165,7 +165,7 @@ class ProxyApp:
         self, api: Api | None, refusal: RefusedError | None, client: Client, member: Member | None
     ) -> None:
         """Answer a request, whatever happens."""
-        exchange = client.exchange
+        counters = client.counters
         roster = self.roster
         try:
             if refusal is not None:
@@ -186,20 +186,20 @@ class ProxyApp:
                 await self._ask_model(api, client, allowances)
         except RefusedError as error:
             await self._refuse(client, error)
-            if roster is not None and exchange.outcome == "refused":
-                who = "?" if error.status == 401 else exchange.owner
+            if roster is not None and counters.outcome == "refused":
+                who = "?" if error.status == 401 else counters.owner
                 await roster.note_refused(who, error.status, error.message)
         except BrokenOffError:
             pass  # the reply is incomplete, so the server closes the connection
         except ClientGoneError:
-            exchange.outcome = "client_gone"
+            counters.outcome = "client_gone"
         except asyncio.CancelledError:
-            exchange.outcome = "client_gone" if client.gone else "broken"
+            counters.outcome = "client_gone" if client.gone else "broken"
             if self.upstream.stopped and not client.gone:
                 await self._refuse(client, RefusedError(503, STOPPED, close=True))
         except Exception as error:
             report(client, self.upstream, error)
-            exchange.outcome = "broken"
+            counters.outcome = "broken"
             await self._refuse(client, RefusedError(500, f"a defect in Wane: {type(error).__name__}"))
 
     async def _ask_model(self, api: Api, client: Client, allowances: Sequence[Allowance]) -> None:
@@ -229,11 +229,11 @@ class ProxyApp:
 
     async def _refuse(self, client: Client, refusal: RefusedError) -> None:
         """Answer with an error of the proxy's own, in the error format of the client's API."""
-        exchange, request = client.exchange, client.request
-        if self.upstream.stopped and exchange.outcome in ("passed", "managed"):
-            exchange.outcome = "broken"
-        elif exchange.outcome == "passed":
-            exchange.outcome = "refused"
+        counters, request = client.counters, client.request
+        if self.upstream.stopped and counters.outcome in ("passed", "managed"):
+            counters.outcome = "broken"
+        elif counters.outcome == "passed":
+            counters.outcome = "refused"
         if client.started:
             return
         wire = wire_for_errors(self.wires, request.path, request.headers)
@@ -245,7 +245,7 @@ class ProxyApp:
         try:
             await client.answer(refusal.status, extra, wire.error(refusal.status, refusal.message))
         except (ClientGoneError, asyncio.CancelledError):
-            exchange.outcome = "client_gone"
+            counters.outcome = "client_gone"
 
 
 def api_of(wires: Wires, method: str, path: str) -> Api | None:

@@ -11,16 +11,15 @@ from typing import Final, NoReturn
 import httpx2
 
 from wane.core.errors import WaneError
-from wane.proxy import jsons
-from wane.proxy.http import head
+from wane.proxy import head, jsons
+from wane.proxy.head import RefusedError
 from wane.proxy.http.client import LARGE, Client, ClientGoneError, dumped
 from wane.proxy.http.failover import Failover
-from wane.proxy.http.head import RefusedError
 from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, relay, streams_in
-from wane.proxy.server.spending import Allowance, ReplyReader, paying
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.sessions.turn import SessionTurn
+from wane.proxy.spending.allowances import Allowance, ReplyReader, paying
 from wane.proxy.store.base import uninterrupted
 from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Wire
 from wane.refusals import SHRINKS, message_of
@@ -83,7 +82,7 @@ class ManagedRequest(ModelRequest):
 
     def __post_init__(self) -> None:
         self.request = self.client.request
-        self.exchange = self.client.exchange
+        self.counters = self.client.counters
         self._head: tuple[int, head.Headers] = (200, [])
         self._warning = ""
         # A smaller request to send instead of one that was refused in the middle of its reply.
@@ -116,22 +115,22 @@ class ManagedRequest(ModelRequest):
                 raise RefusedError(400, refusal)
             size = len(self.raw)
             if counts:
-                counted = await uninterrupted(self.sessions.peek(self.wire, self.body, self.exchange.owner))
+                counted = await uninterrupted(self.sessions.peek(self.wire, self.body, self.counters.owner))
                 content = await self._dumped(counted, size, counts=True)
-                self.exchange.outcome = "managed"
+                self.counters.outcome = "managed"
                 await self._relay(content, [])
                 return
             sender = sender_of(self.request.headers, self.body)
-            owner = self.exchange.owner
+            owner = self.counters.owner
             work = self.sessions.turn(self.wire, self.body, size=size, sender=sender, owner=owner)
             self._turn = turn = await uninterrupted(work)
             turn.large = size > LARGE
-            self.exchange.sending = lambda body, url: uninterrupted(turn.sent(body, url))
+            self.counters.sending = lambda body, url: uninterrupted(turn.sent(body, url))
             self._reply = self.wire.reply(self.body, turn.own, sums=self.sums)
             self._more = self.wire.headers(turn.body)
             content = await self._dumped(turn.body, size)
             self._warning = turn.facts.warning
-            self.exchange.prepared(turn.facts)
+            self.counters.prepared(turn.facts)
             await self._rounds(content)
         except (RefusedError, BrokenOffError, ClientGoneError):
             raise
@@ -144,11 +143,11 @@ class ManagedRequest(ModelRequest):
     async def _shortened(self) -> bytes:
         """Return the client's body, with the view in place of its history if it continues a managed session."""
         try:
-            body = await self.sessions.shortened(self.wire, self.body, self.exchange.owner)
+            body = await self.sessions.shortened(self.wire, self.body, self.counters.owner)
             if body is not None:
                 return await self._dumped(body, len(self.raw))
         except Exception as error:
-            _LOGGER.debug("%s: passed on as it is: %s", self.exchange.what, brief(error))
+            _LOGGER.debug("%s: passed on as it is: %s", self.counters.what, brief(error))
         return self.raw
 
     async def _relay(self, content: bytes, extra: head.Headers) -> None:
@@ -162,7 +161,7 @@ class ManagedRequest(ModelRequest):
             sent = head.to_upstream(self.request.headers, self.upstream.host, drop=dropped)
             async with await self._send(sent, content) as answer:
                 if is_changed and not answer.ok:
-                    self.exchange.outcome = "provider_error"
+                    self.counters.outcome = "provider_error"
                 if not answer.ok or not self.allowances:
                     payment.free()
                     await relay(self.client, answer, extra)
@@ -186,17 +185,17 @@ class ManagedRequest(ModelRequest):
                 break
             content = await self._dumped(following, len(content))
         last = self._reply.finish()
-        self.exchange.outcome = "managed"
+        self.counters.outcome = "managed"
         await self._end(last)
 
     async def _round(self, content: bytes) -> Round | None:
         """Send one request and relay the reply; return None if the client's reply is complete with it."""
-        self.exchange.rounds += 1
+        self.counters.rounds += 1
         try:
             async with paying(self.allowances, self.body, len(content)) as payment, await self._ask(content) as answer:
                 if not answer.ok:
                     payment.free()
-                    self.exchange.outcome = "provider_error"
+                    self.counters.outcome = "provider_error"
                     if self.client.started:
                         await self._end(self._reply.fail(answer.status, await answer.peek(_LONGEST_ERROR)))
                     else:
@@ -204,7 +203,7 @@ class ManagedRequest(ModelRequest):
                     return None
                 if answer.encoding not in _READABLE:
                     raise self._unusable("answered in an encoding that was not asked for")
-                if self.exchange.rounds == 1:
+                if self.counters.rounds == 1:
                     self._head = answer.status, answer.headers
                 await self._feed(answer)
                 round_ = await self._end_round(len(content))
@@ -285,14 +284,14 @@ class ManagedRequest(ModelRequest):
         # reply.
         is_bound = any(self.body.get(name) for name in _STORED) or (self.client.started and not self._is_elsewhere)
         if failover is None or is_bound:
-            return await self.upstream.send(self.exchange, "POST", target, sent, content)
+            return await self.upstream.send(self.counters, "POST", target, sent, content)
         if not self._is_elsewhere:
-            answer = await failover.send(self.exchange, target, sent, content)
+            answer = await failover.send(self.counters, target, sent, content)
             if answer is not None:
                 return answer
             self._answering = failover.second
         content = content if elsewhere is None else elsewhere(content)
-        return await failover.send_second(self.exchange, target, sent, content)
+        return await failover.send_second(self.counters, target, sent, content)
 
     @property
     def _is_elsewhere(self) -> bool:
@@ -315,7 +314,7 @@ class ManagedRequest(ModelRequest):
 
     def _set_form(self, streams: bool | None) -> None:
         """Accept any form of the first round, streamed or whole; later rounds must have the same."""
-        if self.exchange.rounds > 1:
+        if self.counters.rounds > 1:
             if streams is not self._streams:
                 raise self._unusable("continued with a reply in another form")
         elif streams is not None and streams is not self._streams:
@@ -324,7 +323,7 @@ class ManagedRequest(ModelRequest):
 
     async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
         """Handle a round's reply that broke off, or cannot be decoded."""
-        if isinstance(error, httpx2.DecodingError) and self.exchange.rounds > 1:
+        if isinstance(error, httpx2.DecodingError) and self.counters.rounds > 1:
             raise self._unusable("sent a reply that cannot be decoded") from error
         refusal = self._cut_off(late=isinstance(error, httpx2.TimeoutException))
         if not self.client.started:
@@ -338,7 +337,7 @@ class ManagedRequest(ModelRequest):
             round_ = self._reply.end()
         except BrokenReplyError as error:
             # OpenAI's Responses begin with HTTP 200, and say only then that the request is too long.
-            if error.reported and self.exchange.rounds == 1 and not self.client.started:
+            if error.reported and self.counters.rounds == 1 and not self.client.started:
                 smaller = await uninterrupted(self._turn.too_long(str(error)))
                 if smaller is not None:
                     self._reply = self.wire.reply(
@@ -346,38 +345,38 @@ class ManagedRequest(ModelRequest):
                     )
                     self._warning = self._turn.facts.warning
                     self._more = self.wire.headers(smaller)
-                    self.exchange.rounds = 0
+                    self.counters.rounds = 0
                     self._smaller = await self._dumped(smaller, size)
                     return None
             refusal = self._cut_off() if error.cut else self._unusable("sent a reply that is not understood")
             why = f"{refusal.message}: {error}"
-            _LOGGER.warning("%s: %s", self.exchange.what, why)
-            if not error.reported and (self.exchange.rounds > 1 or self._reply.hides):
+            _LOGGER.warning("%s: %s", self.counters.what, why)
+            if not error.reported and (self.counters.rounds > 1 or self._reply.hides):
                 raise refusal from error
             # It is passed on unchanged: the client may understand it.
             self._warning = self._warning or why
             await self._end(self._reply.held_back())
             return None
-        self.exchange.round(round_, str(self.body.get("model", "")))
+        self.counters.round(round_, str(self.body.get("model", "")))
         return round_
 
     def _cut_off(self, *, late: bool = False) -> RefusedError:
         """Return the error for a reply that stopped before its end, or did not continue in time."""
-        self.exchange.upstream_error("timeout" if late else "reset")
-        self.exchange.outcome = "broken"
+        self.counters.upstream_error("timeout" if late else "reset")
+        self.counters.outcome = "broken"
         return RefusedError(504 if late else 502, f"the reply from {self._answering.url.origin} broke off")
 
     def _unusable(self, what: str) -> RefusedError:
         """Return the error for a reply that cannot be used."""
-        self.exchange.upstream_error("malformed")
-        self.exchange.outcome = "broken"
+        self.counters.upstream_error("malformed")
+        self.counters.outcome = "broken"
         return RefusedError(502, f"{self._answering.url.origin} {what}")
 
     async def _answered(self, round_: Round) -> Body | None:
         try:
             upstream = str(self._answering.url) if self._is_elsewhere else ""
             following = await uninterrupted(self._turn.answered(round_, upstream))
-            self.exchange.paid_again(self._turn.rewritten)
+            self.counters.paid_again(self._turn.rewritten)
             return following
         except Exception as error:
             if self.strict or round_.alone:
@@ -396,7 +395,7 @@ class ManagedRequest(ModelRequest):
         if content_type is not None:
             headers.append((b"content-type", content_type))
         facts = self._turn.facts
-        used = facts.used + self.exchange.used
+        used = facts.used + self.counters.used
         headers += [
             (head.SESSION, head.text(facts.session)),
             (head.VIEW, b"%d" % facts.view),
@@ -422,7 +421,7 @@ class ManagedRequest(ModelRequest):
         report(self.client, self.upstream, error)
         message = f"Wane could not manage this request: {brief(error)}"
         if self.client.started:
-            self.exchange.outcome = "broken"
+            self.counters.outcome = "broken"
             try:
                 last = self._reply.fail(500, self.wire.error(500, message))
             except Exception:
@@ -431,7 +430,7 @@ class ManagedRequest(ModelRequest):
             return
         if self.strict:
             raise RefusedError(500, message)
-        self.exchange.failed_open()
+        self.counters.failed_open()
         await self._relay(self.raw, [(head.WARNING, head.text(f"not managed: {brief(error)}"))])
 
 
@@ -439,7 +438,7 @@ def report(client: Client, upstream: Upstream, error: BaseException) -> None:
     """Log a failure of Wane with a client's request, without its keys; a defect with its traceback."""
     detail = str(error) if isinstance(error, WaneError) else "".join(traceback.format_exception(error)).rstrip()
     secrets = [*client.request.secrets, *head.secrets_of(upstream.url.prefix)]
-    _LOGGER.warning("%s: %s", client.exchange.what, head.scrub(detail, secrets))
+    _LOGGER.warning("%s: %s", client.counters.what, head.scrub(detail, secrets))
 
 
 def brief(error: BaseException) -> str:

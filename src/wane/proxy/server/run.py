@@ -20,21 +20,21 @@ import uvicorn
 
 from wane.conversation.context import ContextSettings
 from wane.core.errors import WaneError
+from wane.proxy.head import LONGEST_HEAD
 from wane.proxy.http.client import protocol
 from wane.proxy.http.failover import Failover
-from wane.proxy.http.head import LONGEST_HEAD
 from wane.proxy.http.llama import shows_tools
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.app import ProxyApp, Wires, known_wires
 from wane.proxy.server.status import Predict, figures_of, status_app
-from wane.proxy.server.telemetry import Telemetry, exporting
-from wane.proxy.server.traffic import Traffic
 from wane.proxy.server.workers import Workers
 from wane.proxy.sessions.index import IDLE, SessionIndex
 from wane.proxy.settings import Address, ServerSettings
 from wane.proxy.store import open_store
 from wane.proxy.store.base import KEEP, Store, StoreError
 from wane.proxy.team.roster import Roster
+from wane.proxy.telemetry import Telemetry, exporting
+from wane.proxy.traffic import Traffic
 from wane.strategies.base import traits
 
 _LOGGER: Final = logging.getLogger("wane.proxy")

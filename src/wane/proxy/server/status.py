@@ -28,7 +28,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import wane
 from wane.proxy import jsons
-from wane.proxy.server.traffic import Traffic
 from wane.proxy.server.workers import (
     Figures,
     Workers,
@@ -42,6 +41,7 @@ from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.team.roster import Roster
+from wane.proxy.traffic import Traffic
 
 MOST_SESSIONS: Final = 500
 """The most sessions in the JSON and on the page, which are the most recently used ones; the total is there too."""

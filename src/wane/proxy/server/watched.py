@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wane.proxy.http import head
+from wane.proxy import head
 from wane.proxy.http.client import LARGE, read_object
 from wane.proxy.http.upstream import relay
 from wane.proxy.server.managed import ENCODINGS, ModelRequest, report
-from wane.proxy.server.spending import ReplyReader, paying
 from wane.proxy.sessions.sender import sender_of
+from wane.proxy.spending.allowances import ReplyReader, paying
 from wane.proxy.store.base import uninterrupted
 from wane.proxy.wire.base import Body, Round
 
@@ -46,7 +46,7 @@ class WatchedRequest(ModelRequest):
         client.watch()
         sent = head.to_upstream(client.request.headers, self.upstream.host, drop=ENCODINGS)
         async with paying(self.allowances, body or {}, len(self.raw)) as payment:
-            async with await self.upstream.send(client.exchange, "POST", target, sent, self.raw) as answer:
+            async with await self.upstream.send(client.counters, "POST", target, sent, self.raw) as answer:
                 await relay(client, answer, watch=pieces.append)
             if counts or not answer.ok:
                 payment.free()
@@ -59,7 +59,7 @@ class WatchedRequest(ModelRequest):
     async def _recorded(self, body: Body | None, headers: head.Headers, pieces: Sequence[bytes]) -> Round | None:
         """Record the request and its reply; return the reply, or None if it cannot be read."""
         request = self.client.request
-        exchange = self.client.exchange
+        counters = self.client.counters
         if body is None:
             data = await read_object(self.raw, request.headers, self.max_body)
             body = self.wire.received(data, request.path, request.query)
@@ -72,14 +72,14 @@ class WatchedRequest(ModelRequest):
         async with self.order:
             sender = sender_of(request.headers, body)
             size = len(self.raw)
-            turn = await self.sessions.turn(self.wire, body, size=size, sender=sender, owner=exchange.owner)
+            turn = await self.sessions.turn(self.wire, body, size=size, sender=sender, owner=counters.owner)
             turn.latest_body = body
             turn.large = size > LARGE
-            exchange.watched(turn.facts)
-            exchange.rounds = 1
+            counters.watched(turn.facts)
+            counters.rounds = 1
             await turn.sent(self.raw, self.upstream.address(request.target))
             if round_ is not None:
                 await turn.answered(round_)
-                exchange.round(round_, str(body.get("model", "")))
-                exchange.paid_again(turn.rewritten)
+                counters.round(round_, str(body.get("model", "")))
+                counters.paid_again(turn.rewritten)
         return round_

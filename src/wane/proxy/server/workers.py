@@ -14,14 +14,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from wane.proxy import jsons
-from wane.proxy.server.traffic import as_text
-from wane.proxy.store.base import Store, StoreError
+from wane.proxy.store.base import WORKERS, Store, StoreError
+from wane.proxy.traffic import as_text
 from wane.rewrites import merged_totals
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-
-WORKERS: Final = "worker"
-"""Kind of the documents with a process's figures each."""
 
 EVERY: Final = 2.0
 """Seconds between two checks whether the figures have changed and should be published."""

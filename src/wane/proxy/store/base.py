@@ -26,6 +26,9 @@ DELETED: Final = "deleted"
 CHECKED: Final = "checked"
 """Kind of the document that a check of a database writes."""
 
+WORKERS: Final = "worker"
+"""Kind of the documents with a process's figures each."""
+
 _ROOT: Final = re.compile(r"[0-9a-f]{24}")
 _SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
 

@@ -16,8 +16,8 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Final
 
-from wane.proxy.http.head import RefusedError
-from wane.proxy.server.spending import Allowance
+from wane.proxy.head import RefusedError
+from wane.proxy.spending.allowances import Allowance
 from wane.proxy.store.base import Store, StoreError
 from wane.proxy.team.audit import AuditLog
 from wane.proxy.team.members import OPERATOR, Member, Team

@@ -13,10 +13,10 @@ from typing import Final
 
 from wane.money import dollars
 from wane.prices import bill_of
-from wane.proxy.http.head import Headers, RefusedError
+from wane.proxy.head import Headers, RefusedError
 from wane.proxy.http.upstream import streams_in
-from wane.proxy.server.reservations import most
 from wane.proxy.settings import COST_PERIODS, CostPeriod
+from wane.proxy.spending.reservations import most
 from wane.proxy.store.base import MemoryStore, Store, StoreError, uninterrupted
 from wane.proxy.store.ledger import LEDGER, Ledger
 from wane.proxy.wire.base import Body, Reply, Round, Wire

@@ -47,7 +47,7 @@ class Telemetry:
 
         Args:
             facts: figures of its view.
-            outcome: how it ended (`Exchange.outcome`).
+            outcome: how it ended (`RequestCounters.outcome`).
             begun: when its body was complete, in nanoseconds since 1970.
             seconds: how long it took from then on.
             rounds: how many requests were sent to the provider's model.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from wane.prices import CacheUse, Prices, at_tier, prices_of, tier_in
-from wane.proxy.http.head import RefusedError
+from wane.proxy.head import RefusedError
 from wane.proxy.wire.base import Body
 
 _MILLION: Final = 1_000_000

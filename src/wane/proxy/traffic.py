@@ -1,8 +1,8 @@
 """The proxy's counters for Prometheus, and its access log.
 
-The server opens an `Exchange` for each request and reports to it; nothing is counted elsewhere. Labels have few values:
-the API, the outcome, an HTTP status. No session, model, tool or text is a label. The log has one line for each request,
-without any content.
+The server opens `RequestCounters` for each request and reports to them; nothing is counted elsewhere. Labels have few
+values: the API, the outcome, an HTTP status. No session, model, tool or text is a label. The log has one line for each
+request, without any content.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wane.proxy.sessions.figures import Facts
 from wane.proxy.wire.base import Round
 
 if TYPE_CHECKING:
-    from wane.proxy.server.telemetry import Telemetry
+    from wane.proxy.telemetry import Telemetry
 
 Outcome = Literal[
     "managed",  # the client got a whole reply to a view that Wane decided
@@ -93,9 +93,9 @@ class Traffic:
         self.view = self._histogram("wane_view_tokens", "Tokens of the view of a managed request.", _TOKENS)
         self.history = self._histogram("wane_history_tokens", "Tokens of the whole history, evicted or not.", _TOKENS)
 
-    def request(self, api: str, what: str = "") -> Exchange:
+    def request(self, api: str, what: str = "") -> RequestCounters:
         """Start counting a request by the name of its wire, and its method and path for the log (`what`)."""
-        return Exchange(self, api if api in APIS else "other", what)
+        return RequestCounters(self, api if api in APIS else "other", what)
 
     def metrics(self) -> bytes:
         """Return all metrics in Prometheus' text format (version 0.0.4).
@@ -130,7 +130,7 @@ class Traffic:
         return Histogram(name, text, ("api",), buckets=buckets, registry=self.registry)
 
 
-class Exchange:
+class RequestCounters:
     """The counters of one request, from its first byte to the end of its reply; a context manager.
 
     Attributes:

@@ -1,0 +1,1 @@
+"""The cost of requests, and its limits."""
