@@ -25,7 +25,7 @@ FLOORS: dict[str, set[str]] = {
     "money": set(),
     "replacing": set(),
     "refusals": set(),
-    "prices": {"core"},
+    "prices": {"core", "replacing"},
     "budgets": {"core"},
     "tuned": {"budgets", "core", "replacing"},
     "caches": set(),
