@@ -70,7 +70,7 @@ class Run:
                 taken += 1
             fitted = engine.fit()
             assert isinstance(fitted, Fitted)
-            engine.sent()
+            engine.mark_sent()
             run.requests += 1
             run.passes += fitted.ran
             run.tokens += engine.tokens

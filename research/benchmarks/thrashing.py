@@ -41,7 +41,7 @@ class Run:
                 taken += 1
             fitted = engine.fit()
             assert isinstance(fitted, Fitted)
-            engine.sent()
+            engine.mark_sent()
             passes += fitted.ran
             states.append(engine.thrashing)
         return cls(material.session.name, states, passes, engine.room)

@@ -278,7 +278,7 @@ def follow(material: Material, budget: int, counts: Recorded) -> None:
             taken = max(taken, stop)
             if stop == call.first:
                 engine.fit()
-                engine.sent()
+                engine.mark_sent()
         window, active = engine.window, engine.window.active
         for result in files.reads_needed(call):
             key = (active.number if active is not None else -1, result)

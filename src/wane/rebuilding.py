@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from wane.conversation.alignment import Adapter
+from wane.conversation.adapter import Adapter
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
-from wane.conversation.recorded import follow
-from wane.conversation.timeline import Setup, Timeline
+from wane.conversation.history import MessageHistory
+from wane.conversation.recorded import follow_records
 from wane.core import ContextWindow, Counter, Episode, Item, Pinned, chars
 from wane.core.errors import ConfigError, JournalError
 from wane.formats import Part, StoredFormat, Transcript
@@ -91,20 +91,20 @@ def rebuild(
     last = settings_after(records)
     configs = [record for record in records if isinstance(record, ConfigRecord)]
     try:
-        line = _empty(last, configs[0] if configs else last, format, counter)
+        history = _empty(last, configs[0] if configs else last, format, counter)
     except ConfigError as error:
         raise JournalError(f"the session does not replay: {error}") from error
     items, shortfalls = list[tuple[Item, Part]](), list[Pinned | None]()
-    engine = line.engine
-    for record, taken_items in follow(line, records):
+    engine = history.engine
+    for record, taken_items in follow_records(history, records):
         items += [(item.item, item.part) for item in taken_items]
-        if not engine.evicts and repeats(_decides(line.history.settings.strategy), "cwl"):
+        if not engine.evicts and repeats(_decides(history.settings.strategy), "cwl"):
             _repeat_in(engine.window, record)
         if isinstance(record, PassRecord):
             shortfalls.append(None if record.satisfied else engine.window.pinned)
     if not engine.evicts:
         engine.redo(None)  # what follows from the history alone has no record, such as folding
-    return Rebuilt(last.strategy or None, engine, line.transcript, tuple(items), tuple(shortfalls))
+    return Rebuilt(last.strategy or None, engine, history.transcript, tuple(items), tuple(shortfalls))
 
 
 def _decides(strategy: str) -> str:
@@ -128,8 +128,8 @@ def _empty(
     first: ConfigRecord,
     format: StoredFormat[Any],  # noqa: A002 - the field's word
     counter: Counter,
-) -> Timeline[Any]:
-    """Return a timeline under the last strategy of a session, with the session's first settings."""
+) -> MessageHistory[Any]:
+    """Return an empty history under the last strategy of a session, with the session's first settings."""
     settings = ContextSettings(
         first.budget,
         policy=first.policy,
@@ -140,4 +140,4 @@ def _empty(
         counter=counter,
         window=first.window,
     )
-    return Timeline(Setup(format, Adapter(), settings, []))
+    return MessageHistory(format, Adapter(), settings)

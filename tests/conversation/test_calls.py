@@ -133,7 +133,7 @@ def test_an_own_call_whose_answer_is_interrupted_is_answered_later(monkeypatch: 
     conversation = Conversation(recall=True)
     conversation.extend([user("Go."), said(None, ("c1", "recall", {"search": "Go"}))])
     with monkeypatch.context() as patched:
-        patched.setattr("wane.conversation.common.answer", interrupted)
+        patched.setattr("wane.conversation.conversation.answer", interrupted)
         with pytest.raises(KeyboardInterrupt):
             conversation.request()
     assert "was found in 1 place" in conversation.request().messages[-1]["content"]

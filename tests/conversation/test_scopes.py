@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import replace
 from typing import Any
 
@@ -237,8 +238,9 @@ def test_what_cannot_be_opened_is_refused() -> None:
                 episode.describe(text)  # type: ignore[arg-type]
         with pytest.raises(HistoryError, match="only a task holds episodes"), conversation.episode("inner"):
             pass
+        elsewhere = Context()  # where no episode is entered
         with pytest.raises(HistoryError, match="depends on 'find'"):
-            conversation.branch()._common.check_scope(conversation.episode("fix", "act", ["find"]).scope)
+            elsewhere.run(conversation.episode("fix", "act", ["find"]).__enter__)
     with pytest.raises(HistoryError, match="has an episode 'find' already"), conversation.episode("find"):
         pass
     with pytest.raises(HistoryError, match="depends on 'lost'"), conversation.episode("fix", "act", ["lost"]):

@@ -32,7 +32,7 @@ class Work:
     def read(self, path: str, tokens: int, times: int = 1) -> Thrashing | None:
         for _ in range(times):
             assert isinstance(self.engine.fit(), Fitted)
-            self.engine.sent()
+            self.engine.mark_sent()
             self.number += 1
             self._add(Kind.CALL, 5, call_id=f"c{self.number}", tool="read", arguments=json.dumps({"path": path}))
             self._add(Kind.RESULT, tokens, call_id=f"c{self.number}")

@@ -1,12 +1,11 @@
 """Conversations: messages in, requests out, in any format and under any strategy. Sans I/O."""
 
-from wane.conversation.alignment import Adapter, Aligner, Alignment, Change
+from wane.conversation.adapter import Adapter, Prepared
+from wane.conversation.alignment import Aligner, Alignment, Change
 from wane.conversation.calls import Call, calls_of
 from wane.conversation.context import ContextArguments, ContextSettings
-from wane.conversation.conversation import Conversation
+from wane.conversation.conversation import Conversation, Host, Log
 from wane.conversation.conversations import Conversations, States
-from wane.conversation.hosted import Host
-from wane.conversation.recorded import Log
 from wane.conversation.request import Request, Tool
 
 __all__ = [
@@ -21,6 +20,7 @@ __all__ = [
     "Conversations",
     "Host",
     "Log",
+    "Prepared",
     "Request",
     "States",
     "Tool",

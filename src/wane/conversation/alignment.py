@@ -1,59 +1,14 @@
-"""A host's history: what its messages say about themselves, and how far it agrees with the known history."""
+"""A host's history: how far it agrees with the known one."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, NamedTuple, Protocol
 
-from wane.formats.base import Format, MessageT, Part, is_answer
-from wane.strategies.host import Scope
-
-
-class Adapter(Generic[MessageT]):
-    """Reads what messages say about themselves. This one reads nothing; a framework's adapter overrides its methods.
-
-    Attributes:
-        drops_orphans: whether results that answer no open call are left out, as the framework leaves them out of its
-            requests. Otherwise they are an error.
-        adds_fields: whether the framework adds fields of its own to messages of a provider's format. They stay where
-            they are; only a field of another format is an error.
-    """
-
-    drops_orphans = False
-    adds_fields = False
-
-    def key(self, message: MessageT) -> Hashable | None:  # noqa: ARG002 - for subclasses
-        """Return the message's own id, which does not depend on where it was read; None to compare the content."""
-        return None
-
-    def usage(self, message: MessageT) -> int:  # noqa: ARG002 - for subclasses
-        """Return the tokens of the request that a message answers, including cached ones; 0 if it does not say."""
-        return 0
-
-    def time(self, message: MessageT) -> float | None:  # noqa: ARG002 - for subclasses
-        """Return the time of a message, in seconds from any fixed moment; None if it does not say."""
-        return None
-
-    def cache_lifetime(self, message: MessageT) -> float | None:  # noqa: ARG002 - for subclasses
-        """Return the seconds that the cache of the model that made a message lives unused; None if unknown."""
-        return None
-
-    def fixed(self, message: MessageT) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return the text besides messages, such as instructions, of the request that ends with a message.
-
-        None means that it has not changed.
-        """
-        return None
-
-    def scopes(self, message: MessageT) -> Sequence[Scope] | None:  # noqa: ARG002 - for subclasses
-        """Return the host's scopes in which a model made a message; None if the message does not say."""
-        return None
-
-    def answers(self, message: MessageT, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - the parts are enough
-        """Return whether a model made a message."""
-        return is_answer(parts)
+from wane.conversation.adapter import Adapter, Prepared
+from wane.formats.base import Format, MessageT, Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +68,16 @@ class Aligner(Protocol[MessageT]):
         """Remember a history that was taken in, as it was aligned."""
         ...
 
-    def extend(self, messages: Sequence[MessageT]) -> None:
+    def extend(self, taken: Sequence[Prepared[MessageT]]) -> None:
         """Remember messages that were taken in after the known ones, without a comparison."""
         ...
+
+
+class Appended(NamedTuple, Generic[MessageT]):
+    """A message that was appended, as it was given, and whether it was left out of our history."""
+
+    prepared: Prepared[MessageT]
+    left_out: bool = False
 
 
 class HostHistory(Generic[MessageT]):
@@ -133,13 +95,17 @@ class HostHistory(Generic[MessageT]):
         """Compare another whole history with it; nothing changes."""
         return self._aligner.align(history)
 
-    def taken(self, count: int) -> int:
+    def count_taken(self, count: int) -> int:
         """Return how many of its first messages were taken in."""
         return count - bisect_left(self._left_out, count)
 
-    def renewed(self, alignment: Alignment[MessageT]) -> list[tuple[int, MessageT]]:
+    def number_renewed(self, alignment: Alignment[MessageT]) -> list[tuple[int, MessageT]]:
         """Return the renewed messages, each with its position among those that were taken in."""
-        return [(self.taken(number), message) for number, message in alignment.renewed if number not in self._left_out]
+        renewed: list[tuple[int, MessageT]] = []
+        for position, message in alignment.renewed:
+            if position not in self._left_out:
+                renewed.append((self.count_taken(position), message))
+        return renewed
 
     def accept(
         self, history: Sequence[MessageT], alignment: Alignment[MessageT], fresh: Sequence[object | None]
@@ -154,20 +120,19 @@ class HostHistory(Generic[MessageT]):
         self._aligner.accept(history, alignment)
         # Not by the length of the history: a message that grew in place counts once for each time.
         self._count = shared = alignment.kept + len(alignment.fresh) - len(fresh)
-        self._left_out = [number for number in self._left_out if number < shared]
-        for prepared in fresh:
-            self._note(left_out=prepared is None)
+        self._left_out = [position for position in self._left_out if position < shared]
+        self._count_messages(taken is None for taken in fresh)
 
-    def extend(self, messages: Sequence[MessageT], *, left_out: bool = False) -> None:
-        """Remember further messages without a comparison."""
-        self._aligner.extend(messages)
-        for _ in messages:
-            self._note(left_out=left_out)
+    def extend(self, appended: Sequence[Appended[MessageT]]) -> None:
+        """Remember messages that were appended, without a comparison."""
+        self._aligner.extend([message.prepared for message in appended])
+        self._count_messages(message.left_out for message in appended)
 
-    def _note(self, *, left_out: bool) -> None:
-        if left_out:
-            self._left_out.append(self._count)
-        self._count += 1
+    def _count_messages(self, left_out: Iterable[bool]) -> None:
+        for is_left_out in left_out:
+            if is_left_out:
+                self._left_out.append(self._count)
+            self._count += 1
 
 
 class ByMessage(Generic[MessageT]):
@@ -207,12 +172,14 @@ class ByMessage(Generic[MessageT]):
         for number, message in alignment.renewed:
             self._known[number] = message
         del self._known[alignment.kept :]
-        self.extend(alignment.fresh)
-
-    def extend(self, messages: Sequence[MessageT]) -> None:
-        """Remember messages that were taken in."""
-        self._known += messages
+        self._known += alignment.fresh
         self._last = self._content(self._known[-1]) if self._known else []
+
+    def extend(self, taken: Sequence[Prepared[MessageT]]) -> None:
+        """Remember messages that were taken in."""
+        if taken:
+            self._known += [prepared.message for prepared in taken]
+            self._last = content_of(taken[-1].parts)
 
     def _same(self, old: MessageT, new: MessageT, last: list[Any] | None) -> bool:
         """Whether a message is a known one; `last` is the content of the last known one when it was taken in."""
@@ -223,15 +190,12 @@ class ByMessage(Generic[MessageT]):
         return old is new or _equal(old, new) or self._content(old) == self._content(new)
 
     def _content(self, message: MessageT) -> list[Any]:
-        return content_of(self._format, message)
+        return content_of(self._format.parts(message))
 
 
-def content_of(format: Format[MessageT], message: MessageT) -> list[Any]:  # noqa: A002 - the field's word
+def content_of(parts: Iterable[Part]) -> list[Any]:
     """Return a message's content in a form that survives JSON; it identifies a message without an id."""
-    return [
-        (part.kind.value, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens)
-        for part in format.parts(message)
-    ]
+    return [(part.kind.value, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens) for part in parts]
 
 
 def _equal(left: object, right: object) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic
 
+from wane.conversation.adapter import Prepared
+from wane.conversation.history import MessageHistory
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Format, MessageT, Part, writes, writing
@@ -92,7 +94,7 @@ class Verdicts:
         self._ahead: list[str] = []  # arguments of its `delimiter` calls, if so
         self._ids: set[str] = set()  # ids of all its calls, if so
 
-    def taken(self, parts: Sequence[Part], texts: Iterable[str | None], open_calls: Collection[str]) -> None:
+    def take(self, parts: Sequence[Part], texts: Iterable[str | None], open_calls: Collection[str]) -> None:
         """Take in an answer that is in the history now.
 
         Args:
@@ -138,7 +140,7 @@ class Verdicts:
                 self._by_id[verdict.id] = verdict.text
         self._ids.update(call.id for call in new if call.id is not None)
 
-    def dropped(self) -> None:
+    def forget_foreseen(self) -> None:
         """Forget a foreseen answer, because it never arrived and another request is made."""
         if self._foreseen:
             self._forget_answer()
@@ -195,6 +197,9 @@ class WaitingCalls(Generic[MessageT]):
         self._format = format
         self._own: list[tuple[Call[MessageT], str | None]] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._own)
+
     @property
     def ids(self) -> list[str | None]:
         """The ids of the calls, in order."""
@@ -202,17 +207,23 @@ class WaitingCalls(Generic[MessageT]):
 
     def note(
         self,
-        message: MessageT,
-        parts: Sequence[Part],
+        answer: Prepared[MessageT],
         texts: Iterable[str | None],
         open_calls: Collection[str],
         own: Collection[str],
     ) -> None:
-        """Take in the own calls of an answer."""
-        for position, (part, text) in enumerate(zip(parts, texts, strict=True)):
+        """Take in the own calls of an answer.
+
+        Args:
+            answer: the answer.
+            texts: for each of its parts, the verdict's text if it is a `delimiter` call.
+            open_calls: ids of all calls without a result.
+            own: names of the own tools.
+        """
+        for position, (part, text) in enumerate(zip(answer.parts, texts, strict=True)):
             # A call answered within its message was run by the provider.
             if part.kind is Kind.CALL and part.tool in own and part.call_id in open_calls:
-                self._own.append((_call(self._format, message, position, part), text))
+                self._own.append((_call(self._format, answer.message, position, part), text))
 
     def take_over(self, calls: Iterable[Call[MessageT]], results: Iterable[Part]) -> None:
         """Take over own calls with their results from the history that this one branches off.
@@ -226,13 +237,13 @@ class WaitingCalls(Generic[MessageT]):
             texts.setdefault(part.call_id, part.text)
         self._own += [(call, texts[call.id]) for call in calls if call.id in texts]
 
-    def answered(self, parts: Sequence[Part]) -> None:
+    def forget_answered(self, parts: Sequence[Part]) -> None:
         """Forget own calls whose results the host gives."""
         ids = {part.call_id for part in parts if part.kind is Kind.RESULT}
         if ids:
             self._own = [(call, text) for call, text in self._own if call.id not in ids]
 
-    def own(self, open_calls: Collection[str]) -> Iterator[tuple[Call[MessageT], str | None]]:
+    def take_open(self, open_calls: Collection[str]) -> Iterator[tuple[Call[MessageT], str | None]]:
         """Yield the own calls without a result, in order, each once; with the verdict's text for a `delimiter` call."""
         while self._own:
             call, text = self._own[0]
@@ -241,27 +252,27 @@ class WaitingCalls(Generic[MessageT]):
             del self._own[0]  # not before it is answered
 
 
-def still_open(
-    format: Format[MessageT],  # noqa: A002 - the field's word
-    messages: Sequence[MessageT],
-    open_calls: Mapping[str, int],
-    first: int = 0,
-) -> list[Call[MessageT]]:
-    """Return the calls of a history that have no result yet, in order, except those that the provider runs."""
-    remaining = dict(open_calls)
+def find_open_calls(history: MessageHistory[MessageT], first: int = 0) -> list[Call[MessageT]]:
+    """Return the calls from a message on that have no result yet, in order, except those that the provider runs.
+
+    Args:
+        history: the history.
+        first: the message's number.
+    """
+    remaining = history.engine.window.open_calls
+    format_, messages = history.format, history.transcript.messages
     latest_first: list[Call[MessageT]] = []
     for number in range(len(messages) - 1, first - 1, -1):
         if not remaining:
             break
-        message = messages[number]
-        for position, part in reversed([*enumerate(format.parts(message))]):
+        for position, part in reversed([*enumerate(history.parts_of(number))]):
             # If an id is reused, the earlier call was answered first.
             if part.kind is Kind.CALL and part.call_id in remaining:
                 remaining[part.call_id] -= 1
                 if not remaining[part.call_id]:
                     del remaining[part.call_id]
-                if not writes(format) or format.awaits(message, position):
-                    latest_first.append(_call(format, message, position, part))
+                if not writes(format_) or format_.awaits(messages[number], position):
+                    latest_first.append(_call(format_, messages[number], position, part))
     return latest_first[::-1]
 
 

@@ -1,36 +1,54 @@
-"""One conversation kept within a budget: messages in, requests out. Sans I/O."""
+"""One conversation kept within a budget: messages in, requests out. Sans I/O.
+
+`Conversation` holds the messages' calls, the lock and the events, and one history (`history.py`), which has the records
+and the engine with its window. `Host` and `Log` are the same conversation as a framework and as a journal see it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import wraps
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, Unpack
 
 from wane.budgets import AutoBudget
-from wane.conversation.alignment import Adapter, Aligner, ByMessage
-from wane.conversation.calls import Call
-from wane.conversation.common import Common, serialised
+from wane.conversation.adapter import Adapter, Prepared
+from wane.conversation.alignment import Aligner, Appended, ByMessage, Change, HostHistory
+from wane.conversation.calls import Call, Verdicts, WaitingCalls, find_open_calls
 from wane.conversation.context import ContextArguments, ContextSettings
-from wane.conversation.events import Listener
-from wane.conversation.hosted import Host
-from wane.conversation.recorded import Log
-from wane.conversation.request import RECALL_ALONE, Request, Tool
-from wane.conversation.scopes import OpenEpisode, stamped
-from wane.conversation.state import export_conversation, restore_conversation
+from wane.conversation.events import Event, HistoryForked, HistoryReplaced, Listener
+from wane.conversation.forks import go_back, has_answer, switch_strategy
+from wane.conversation.history import MessageHistory, Taken
+from wane.conversation.recorded import follow_records, records_of
+from wane.conversation.request import RECALL_ALONE, Request, Tool, own_tools
+from wane.conversation.scopes import (
+    OpenEpisode,
+    check_scope,
+    live_scopes,
+    read_scopes,
+    scope_path,
+    write_description,
+    write_scopes,
+)
+from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.thrashing import Thrashing
-from wane.conversation.timeline import Setup
-from wane.core import ContextWindow, Episode, Room, exact_budget
+from wane.core import DELIMITER, RECALL, Added, ContextWindow, Episode, EpisodeType, Kind, Room, exact_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
-from wane.formats.base import Format, writing
+from wane.formats.base import Format, NativeFormat, writes, writing
 from wane.formats.endings import Ending, check_reason, stop_reason
 from wane.formats.usage import request_tokens
+from wane.journal.receipts import Receipts
+from wane.journal.records import ConfigRecord, Record
+from wane.recall import answer
 from wane.refusals import TOO_LONG, fitting_budget, message_of
 from wane.strategies.base import SummaryNeeded, traits
 from wane.strategies.fold import FOLDING
+from wane.strategies.host import Scope
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -40,6 +58,29 @@ else:
     from typing import TypeVar
 
     M = TypeVar("M")
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _Shared(Protocol):
+    """A conversation, or a front of one: threads may share it."""
+
+    _lock: RLock
+
+
+_S = TypeVar("_S", bound=_Shared)
+
+
+def _with_lock(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+    """Make the calls of a conversation's methods wait for each other across threads."""
+
+    @wraps(method)
+    def call(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return call
 
 
 _FIXED: Final = frozenset({"annotate", "counter", "recall", "remind_at", "subagents", "tasks"})
@@ -105,18 +146,34 @@ class Conversation(Generic[M]):
         context = ContextSettings.of(settings, budget=budget, **others)
         if on_event is not None and not callable(on_event):
             raise ConfigError(f"on_event is {on_event!r}; it must be a function that takes an event, or None")
-        chosen = get_format(format) if isinstance(format, str) else format
-        setup = Setup(chosen, adapter or Adapter(), context, [])
-        listeners = [] if on_event is None else [on_event]
+        self.format: Format[M] = get_format(format) if isinstance(format, str) else format
+        self.listeners: list[Listener] = [] if on_event is None else [on_event]
         self.keep_opening = keep_opening
-        self._attach(Common(setup, aligner or (lambda: ByMessage(setup.format, setup.adapter)), listeners))
+        adapter = adapter or Adapter()
+        self._new_aligner = aligner or (lambda: ByMessage(self.format, adapter))
+        self._hosted = False  # whether a framework keeps the history
+        # The object whose scopes concern the conversation (`wane.conversation.scopes`); branches share it.
+        self._owner: object = object()
+        self._worker: Scope | None = None  # the scope of the agent that asks the model, if it has one
+        self._asked_in: tuple[Scope, ...] = ()  # the scopes in which the latest request was made
+        self._make_fronts()
+        self._begin(MessageHistory(self.format, adapter, context))
 
-    def _attach(self, common: Common[M]) -> None:
-        self._common = common
-        self.format = common.format
-        self.listeners = common.listeners
-        self.host = Host(common)
-        self.log = Log(common)
+    def _make_fronts(self) -> None:
+        self._lock = RLock()
+        self.host = Host(self)
+        self.log = Log(self)
+
+    def _begin(self, history: MessageHistory[M]) -> None:
+        """Go on with a history, and forget everything about another one."""
+        self._history = history
+        self._known = HostHistory(self._new_aligner())  # the host's history as it was last given
+        self._appended: list[Appended[M]] = []  # what was appended since; few hosts ever give a whole history
+        self._verdicts = Verdicts()
+        self._digest = Digest(self.format, history.adapter)
+        self._waiting = WaitingCalls(self.format)  # own calls that wait for their results
+        self._own_tools = own_tools(history.context)
+        self._own_names = {tool.name for tool in self._own_tools}
 
     def __repr__(self) -> str:
         active = self.window.active
@@ -131,9 +188,9 @@ class Conversation(Generic[M]):
     @property
     def settings(self) -> ContextSettings:
         """How the context is managed; use `change` to change it."""
-        return self._common.settings
+        return self._history.context
 
-    @serialised
+    @_with_lock
     def change(self, *, budget: int | str | None = None, **others: Unpack[ContextArguments]) -> None:
         """Change settings for the requests to come: all of them, or none if one cannot be changed.
 
@@ -151,17 +208,24 @@ class Conversation(Generic[M]):
             raise ConfigError(
                 f"{', '.join(fixed)} cannot be changed in a conversation: make a new one and `restore` this one's state"
             )
-        self._common.change(ContextSettings.of(self.settings, budget=budget, **others))
+        before, after = self.settings, ContextSettings.of(self.settings, budget=budget, **others)
+        # A new index lists what left before, too.
+        begins_index = after.policy.index_share and not before.policy.index_share
+        if after.strategy != before.strategy or (begins_index and writes(self.format)):
+            self._history = switch_strategy(self._history, after)
+        self._history.change_context(after)
+        self._own_tools = own_tools(after)
+        self._own_names = {tool.name for tool in self._own_tools}
 
     @property
     def auto_budget(self) -> AutoBudget | None:
         """The budget that was chosen for `budget="auto"`, with its reason; None before the first request."""
-        return self._common.setup.chosen
+        return self._history.chosen
 
     @property
     def own_tools(self) -> tuple[Tool, ...]:
         """The tools whose calls the conversation answers."""
-        return self._common.own_tools
+        return self._own_tools
 
     @property
     def tools(self) -> list[Any]:
@@ -170,16 +234,16 @@ class Conversation(Generic[M]):
         Raises:
             ConfigError: for a format that writes no tools; see `own_tools`.
         """
-        if not self.own_tools:
+        if not self._own_tools:
             return []
         format_ = writing(self.format, "a tool")
-        return [format_.tool(tool.name, tool.description, tool.schema) for tool in self.own_tools]
+        return [format_.tool(tool.name, tool.description, tool.schema) for tool in self._own_tools]
 
     @property
     def instructions(self) -> str:
         """Text about these tools for the system prompt; empty if there are none."""
         settings = self.settings
-        if not self.own_tools:
+        if not self._own_tools:
             return ""
         if not settings.delimits:
             return RECALL_ALONE
@@ -189,16 +253,16 @@ class Conversation(Generic[M]):
     # Messages in
 
     @property
-    @serialised
+    @_with_lock
     def messages(self) -> list[M]:
         """The whole history, evicted or not."""
-        self._common.answer_own()
-        return list(self._common.line.transcript.messages)
+        self._answer_own_calls()
+        return list(self._history.transcript.messages)
 
     @property
     def length(self) -> int:
         """Number of messages in the history."""
-        return len(self._common.line.transcript.messages)
+        return len(self._history.transcript.messages)
 
     @property
     def ended(self) -> bool:
@@ -207,15 +271,15 @@ class Conversation(Generic[M]):
         Calls that the provider ran do not count. It is false behind an answer that the provider wants back to go on
         with, such as one that stopped with `pause_turn`: append the whole answer, so that its stop reason is known.
         """
-        return self._common.line.history.ended
+        return self._history.ended
 
     @property
-    @serialised
+    @_with_lock
     def calls(self) -> list[Call[M]]:
         """The calls of the history that the host must run and that have no result yet, in order."""
-        return self._common.open_calls()
+        return self._open_calls()
 
-    @serialised
+    @_with_lock
     def append(self, message: M | Sequence[Any], *, input_tokens: int = 0, at: float | None = None) -> list[Call[M]]:
         """Take in the next message of the history.
 
@@ -242,20 +306,23 @@ class Conversation(Generic[M]):
             ConfigError: for tokens or a time that is not a number.
         """
         _check_numbers(input_tokens=input_tokens, at=at)
-        first, history = self.length, self._common.line.history
-        entries = message if isinstance(message, (list, tuple)) else [message]
-        reason, ending = stop_reason(message if len(entries) != 1 else entries[0])
-        if ending is Ending.VOID:
-            check_reason(reason, ending, empty=self._common.is_empty(entries))
-        tokens = request_tokens(entries[0], input_tokens or 0) if len(entries) == 1 else input_tokens or 0
-        self._common.append(entries, None, tokens, at)
+        first, entries = self.length, message if isinstance(message, (list, tuple)) else [message]
+        prepared = self._history.prepare(self._name_results(self._history.read(entries)))
+        ending, tokens = None, 0
+        # Only an answer has a stop reason and usage; an empty one has no parts.
+        if not prepared or any(entry.answers or not entry.parts for entry in prepared):
+            reason, ending = stop_reason(message if len(entries) != 1 else entries[0])
+            if ending is Ending.VOID:
+                check_reason(reason, ending, empty=not any(entry.parts for entry in prepared))
+            tokens = request_tokens(entries[0], input_tokens or 0) if len(entries) == 1 else input_tokens or 0
+        self._append(prepared, None, tokens, at)
         if not message and self.asked:
-            history.ended = True  # an answer without items
+            self._history.ended = True  # an answer without items
         if ending is Ending.CONTINUES:
-            history.ended = False
-        return self._common.open_calls(first)
+            self._history.ended = False
+        return self._open_calls(first)
 
-    @serialised
+    @_with_lock
     def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
         """Take in several messages, such as a saved history, as if they were appended one by one.
 
@@ -267,10 +334,10 @@ class Conversation(Generic[M]):
                 nothing is changed.
             HistoryError: for a message that no provider would accept there, likewise.
         """
-        self._common.append(messages, 0)
+        self._append(self._history.prepare(self._name_results(self._history.read(messages)), first=0), 0)
         return self.calls
 
-    @serialised
+    @_with_lock
     def branch(self, count: int | None = None) -> Conversation[M]:
         """Return a new conversation with the first messages of this one, and the evictions made for them.
 
@@ -280,14 +347,23 @@ class Conversation(Generic[M]):
         Raises:
             ConfigError: for a number of messages that this conversation does not have.
         """
-        self._common.answer_own()
+        self._answer_own_calls()
         number: object = count
         if number is not None and not (isinstance(number, int) and 0 <= number <= self.length):
             raise ConfigError(
                 f"a branch cannot have {number!r} messages; give a number from 0 to {self.length}, or None for all"
             )
         branch = copy(self)
-        branch._attach(self._common.branched(count))
+        branch.listeners = [*self.listeners]
+        branch._worker = None
+        branch._make_fronts()
+        messages = self._history.transcript.messages
+        stop = len(messages) if count is None else count
+        history, shared = go_back(self._history, stop, events=[])
+        branch._begin(history)
+        branch._known.extend([Appended(entry) for entry in history.prepare(history.transcript.messages)])
+        branch._append(history.prepare(branch._name_results(messages[shared:stop])))
+        branch._take_over_results(messages[stop:])
         return branch
 
     # Marks of the program (R18)
@@ -314,29 +390,59 @@ class Conversation(Generic[M]):
         return self._open(name, "task")
 
     def _open(self, name: str, type: str, dependencies: Iterable[str] = ()) -> OpenEpisode:  # noqa: A002
-        common = self._common
-        if common.line.engine.host is None:
+        if self._history.engine.host is None:
             raise ConfigError(
                 f"annotate is {self.settings.annotate!r}: the program opens no episodes. Use annotate='host'"
             )
-        return OpenEpisode(common.owner, name, type, dependencies, common.check_scope, common.describe)
+        return OpenEpisode(self._owner, name, type, dependencies, self._check_scope, self._describe)
+
+    def _scopes_here(self) -> tuple[Scope, ...]:
+        """Return the scopes in which the program is now, if it marks episodes."""
+        if self._history.engine.host is None:
+            return ()
+        scopes = scope_path(self._owner)
+        in_episode = scopes and scopes[-1].type is not EpisodeType.TASK
+        if in_episode or self._worker is None:
+            return scopes
+        return (*scopes, self._worker)
+
+    def _check_scope(self, scope: Scope) -> None:
+        assert self._history.engine.host is not None
+        check_scope(scope, self._owner, self._history.engine.host, self.window)
+
+    @_with_lock
+    def _describe(self, scope: Scope, text: str) -> None:
+        """Append a notice that holds the description of an open episode.
+
+        Raises:
+            HistoryError: outside its scope, before the model's first answer, and while a call has no result.
+        """
+        marker = self._history.engine.host
+        assert marker is not None
+        if self._scopes_here()[-1:] != (scope,) or self.window.latest < 0 or self._open_calls():
+            raise HistoryError(
+                f"{scope.name!r} cannot be described now: do so in its own scope, when its calls have their results"
+            )
+        marker.describing = True
+        notice = writing(self.format, "a description").turn(write_description(scope.name, text))
+        self._append(self._history.prepare([notice]))
 
     # Requests out
 
     @property
     def window(self) -> ContextWindow:
         """The window: episodes, view, and what holds tokens. Read-only."""
-        return self._common.line.engine.window
+        return self._history.engine.window
 
     @property
     def tokens(self) -> int:
         """Tokens of the next request if nothing is evicted."""
-        return self._common.line.engine.tokens_with(self.overhead)
+        return self._history.engine.tokens_with(self.overhead)
 
     @property
     def room(self) -> Room | None:
         """The room that the budget leaves for the work; None if no budget is kept."""
-        engine = self._common.line.engine
+        engine = self._history.engine
         room = engine.room
         if room is None or not self.settings.manage:
             return None
@@ -346,26 +452,26 @@ class Conversation(Generic[M]):
     @property
     def thrashing(self) -> Thrashing | None:
         """The signs that the window evicts what the work needs; None if there are none, or no budget is kept."""
-        return self._common.line.engine.thrashing if self.settings.manage else None
+        return self._history.engine.thrashing if self.settings.manage else None
 
     @property
     def overhead(self) -> int:
         """Tokens that every request carries besides its messages: the system prompt, tool definitions."""
-        return self._common.line.overhead
+        return self._history.overhead
 
     @overhead.setter
     def overhead(self, overhead: int | str) -> None:
         tokens: object = self.settings.counter(overhead) if isinstance(overhead, str) else overhead
         if not isinstance(tokens, int) or tokens < 0:
             raise ConfigError(f"overhead is {overhead!r}; it must be a number of tokens, at least 0, or text to count")
-        self._common.line.host_overhead = tokens
+        self._history.host_overhead = tokens
 
     @property
     def asked(self) -> bool:
         """Whether a request was made with the present history, so that an answer may be on its way."""
-        return self._common.line.shown is not None
+        return self._history.shown is not None
 
-    @serialised
+    @_with_lock
     def request(self, *, at: float | None = None, cold: bool | None = None) -> Request[M]:
         """Run a pass if one is due, and return what to send next. A second call before a new message changes nothing.
 
@@ -382,46 +488,46 @@ class Conversation(Generic[M]):
             ConfigError: for a time that is not a number.
         """
         _check_numbers(at=at)
-        self._common.answer_own()
-        self._common.asked_in = self._common.here()
-        if not self._common.hosted and (calls := self.calls):
+        self._answer_own_calls()
+        self._asked_in = self._scopes_here()
+        if not self._hosted and (calls := self._open_calls()):
             waiting = ", ".join(f"{call.name} ({call.id})" for call in calls)
             raise HistoryError(f"calls without a result: {waiting}. Append `call.result(output)` for each first")
-        self._common.verdicts.dropped()
-        line = self._common.line
+        self._verdicts.forget_foreseen()
+        history = self._history
         if at is not None:
-            line.asked_at = at
-        outcome = line.request(cold=cold)
-        self._common.tell()
+            history.asked_at = at
+        outcome = history.request(cold=cold)
+        self._tell()
         if isinstance(outcome, SummaryNeeded):
             format_ = writing(self.format, f"the strategy {self.settings.strategy!r}")
-            view, numbers = line.view.read(outcome.view)
+            view, numbers = history.view.read(outcome.view)
             messages = self.host.wire(view, outcome.instructions)
             view.append(format_.turn(outcome.instructions))
             numbers.append(None)
-            return Request(messages, view, numbers, self.tokens, number=line.requests, for_summary=True)
-        view, numbers = line.view.of(outcome.view, keep_opening=self.keep_opening)
+            return Request(messages, view, numbers, self.tokens, number=history.requests, for_summary=True)
+        view, numbers = history.view.of(outcome.view, keep_opening=self.keep_opening)
         return Request(
             self.host.wire(view, outcome.reminder),
             view,
             numbers,
-            outcome.tokens + line.engine.added_by(outcome.reminder),
+            outcome.tokens + history.engine.added_by(outcome.reminder),
             outcome.report,
             outcome.reminder,
-            line.requests,
+            history.requests,
         )
 
-    @serialised
+    @_with_lock
     def summarised(self, text: str) -> Request[M]:
         """Take in the summary that a request asked for, and return the next request, which may ask for another one.
 
         Raises:
             HistoryError: if no request has asked for one.
         """
-        self._common.line.summarised(text)
+        self._history.take_summary(text)
         return self.request()
 
-    @serialised
+    @_with_lock
     def observe(self, input_tokens: int, *, request: Request[M] | None = None) -> None:
         """Take in the provider's count of a request's tokens, including cached ones; later counts build on it.
 
@@ -433,11 +539,12 @@ class Conversation(Generic[M]):
             ConfigError: for tokens that are not a number.
         """
         _check_numbers(input_tokens=input_tokens)
-        if request is None or request.number == self._common.line.requests:
-            self._common.line.observe(input_tokens or 0)
-            self._common.tell()
+        if request is None or request.number == self._history.requests:
+            if input_tokens and input_tokens > 0:
+                self._history.observe_tokens(input_tokens)
+            self._tell()
 
-    @serialised
+    @_with_lock
     def refused(self, error: object) -> bool:
         """Take in a provider's refusal of the latest request as too long; return whether the next one is smaller.
 
@@ -470,22 +577,22 @@ class Conversation(Generic[M]):
     # What can be looked up
 
     @property
-    @serialised
+    @_with_lock
     def view(self) -> list[M]:
         """The messages of the next request if nothing more is evicted."""
-        return self._common.line.view.read(self._common.line.engine.view)[0]
+        return self._history.view.read(self._history.engine.view)[0]
 
     @property
     def episodes(self) -> Sequence[Episode]:
         """All episodes and tasks so far, including removed ones, in order of start."""
-        return self._common.line.engine.episodes
+        return self._history.engine.episodes
 
     @property
     def evicted(self) -> int:
         """Tokens of the history that are not in view."""
-        return self._common.line.engine.evicted
+        return self._history.engine.evicted
 
-    @serialised
+    @_with_lock
     def recall(self, name: str, offset: int = 0) -> str:
         """Return a page of an episode's exact content, evicted or not; of a task, what came of it and what it holds.
 
@@ -496,9 +603,9 @@ class Conversation(Generic[M]):
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        return self._common.line.archive.read(name, offset)
+        return self._history.archive.read(name, offset)
 
-    @serialised
+    @_with_lock
     def search(self, pattern: str, offset: int = 0) -> str:
         """Return exact excerpts around a pattern in the history, evicted or not, each with its place.
 
@@ -517,27 +624,27 @@ class Conversation(Generic[M]):
             raise ConfigError("the pattern of a search is empty; give it a text or a regular expression")
         if not isinstance(skipped, int) or skipped < 0:
             raise ConfigError(f"the offset of a search is {offset!r}; it must be a whole number, at least 0")
-        return self._common.line.archive.find(pattern, offset)
+        return self._history.archive.find(pattern, offset)
 
     # State
 
-    @serialised
+    @_with_lock
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs besides the history, as JSON data.
 
         Its size depends only on the view, not on what has left it. If the strategy does not evict by episode, the size
         is less than 1 KB, plus summaries and the places of texts that replace items.
         """
-        self._common.answer_own()
-        state = export_conversation(self._common.line, self._common.digest, self._common.verdicts)
+        self._answer_own_calls()
+        history = self._history
+        state = export_conversation(history, self._digest, self._verdicts)
         if self.host.stamp is not None:
             # An answer that comes only with the next request may come to another process.
             state["asked_in"] = self.host.stamp
-        history = self._common.line.history
         state["continues"] = history.answered_last and not history.ended and not history.engine.window.open_calls
         return state
 
-    @serialised
+    @_with_lock
     def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
         """Continue another conversation, of this process or another, with the settings of this one.
 
@@ -552,18 +659,391 @@ class Conversation(Generic[M]):
             FormatError: for a message of another format.
             HistoryError: for data that is not a state, is damaged, or has another version.
         """
-        restored = restore_conversation(self._common.setup, state, history)
+        restored = restore_conversation(self._history, state, history)
         if restored is None:
             return False
-        line, digest, verdicts, messages = restored
-        self._common.begin(line)
-        self._common.known.extend(messages)
-        self._common.digest = digest
-        self._common.verdicts = verdicts
-        self._common.asked_in = stamped(state.get("asked_in")) or ()
+        restored_history, digest, verdicts = restored
+        self._begin(restored_history)
+        messages = restored_history.transcript.messages
+        self._known.extend([Appended(entry) for entry in restored_history.prepare(messages)])
+        self._digest = digest
+        self._verdicts = verdicts
+        self._asked_in = read_scopes(state.get("asked_in")) or ()
         if state.get("continues"):  # by its stop reason, which no message has
-            line.history.ended = False
+            restored_history.ended = False
         return True
+
+    # Messages in: each is taken apart once, and its parts are handed on
+
+    def _append(
+        self, prepared: Sequence[Prepared[M]], first: int | None = None, tokens: int = 0, at: float | None = None
+    ) -> None:
+        """Take in messages of the host; all are checked before anything changes.
+
+        Args:
+            prepared: the messages.
+            first: the first one's number for errors; None if they need not say which message is meant.
+            tokens: tokens of the request that they answer.
+            at: their time.
+        """
+        history = self._history
+        history.check_content(prepared, first=first)
+        paired = history.pair_results(prepared, own=self._own_names, waiting=self._waiting.ids, first=first)
+        history.check_order(paired, first=first)
+        try:
+            for entry, message in zip(prepared, paired, strict=True):
+                if message is None:
+                    self._appended.append(Appended(entry, left_out=True))
+                    continue
+                if self._waiting:
+                    self._waiting.forget_answered(message.parts)
+                    if any(part.kind is not Kind.RESULT for part in message.parts):
+                        self._answer_own_calls()
+                self._appended.append(Appended(entry))
+                texts = self._take(message, tokens, at)
+                if message.answers and self._own_names:
+                    self._waiting.note(message, texts, self.window.open_calls, self._own_names)
+        finally:
+            self._tell()
+
+    def _take(self, prepared: Prepared[M], tokens: int = 0, at: float | None = None) -> list[str | None]:
+        """Take in a message, and return the verdicts on its calls, by part."""
+        history = self._history
+        marker = history.engine.host
+        if marker is not None:
+            scopes = history.adapter.scopes(prepared.message)
+            marker.told = scopes is not None
+            if scopes is None:
+                # A framework gives an answer only with the next request, which may be made in another scope.
+                scopes = self._asked_in if self._hosted and prepared.answers else self._scopes_here()
+            marker.path = scopes
+            marker.live = live_scopes()
+        return self._note_verdicts(prepared, history.append(prepared, tokens=tokens, at=at))
+
+    def _note_verdicts(self, prepared: Prepared[M], added: Sequence[Added]) -> list[str | None]:
+        """Note the verdicts on the calls of a message that was taken in; return their texts, by part."""
+        if not prepared.answers:
+            return []
+        texts: list[str | None] = []
+        for outcome in added:
+            verdict = outcome.verdict
+            texts.append(None if verdict is None else verdict.answer(recall=self.settings.recall))
+        self._verdicts.take(prepared.parts, texts, self.window.open_calls)
+        return texts
+
+    def _answer_own_calls(self) -> None:
+        """Append the results of own calls that have none."""
+        if not self._waiting:
+            return
+        for call, verdict in self._waiting.take_open(self.window.open_calls):
+            result = call.result(verdict or answer(call.raw, self._history.archive))
+            prepared = self._history.prepare([result])
+            (paired,) = self._history.pair_results(prepared)
+            assert paired is not None
+            self._appended.append(Appended(prepared[0]))
+            self._take(paired)
+
+    def _known_history(self) -> HostHistory[M]:
+        """Return the host's history as far as it is known, with what was appended since it was last compared."""
+        if self._appended:
+            self._known.extend(self._appended)
+            self._appended = []
+        return self._known
+
+    def _open_calls(self, first: int = 0) -> list[Call[M]]:
+        """Return the host's calls without a result, from the message numbered `first` on."""
+        open_calls = self.window.open_calls
+        if not open_calls:
+            return []
+        waiting = self._waiting.ids
+        calls = find_open_calls(self._history, first)
+        return [call for call in calls if call.name not in self._own_names and call.id not in waiting]
+
+    def _name_results(self, messages: Sequence[M]) -> Sequence[M]:
+        """Return the messages as the format writes them after the open calls: results that name their calls."""
+        open_calls = self.window.open_calls
+        if not open_calls or not isinstance(self.format, NativeFormat):
+            return messages
+        calls = find_open_calls(self._history)
+        return self.format.answering(messages, [(call.id, call.name) for call in calls])
+
+    def _take_over_results(self, later: Sequence[M]) -> None:
+        """Give own calls without a result the results that they have in later messages."""
+        calls = find_open_calls(self._history)
+        own_calls = [call for call in calls if call.name in self._own_names]
+        if own_calls:
+            parts = [part for message in later for part in self.format.parts(message)]
+            self._waiting.take_over(own_calls, [part for part in parts if part.kind is Kind.RESULT])
+
+    def _tell(self) -> None:
+        """Send the events to the listeners. If a listener fails, the next call sends that event again to all."""
+        events: list[Event] = self._history.events
+        while events:
+            for listener in self.listeners:
+                listener(events[0])
+            del events[0]
+
+
+class Host(Generic[M]):
+    """Takes in the history that a framework keeps, and answers own calls that the framework runs as tools.
+
+    Get it from `Conversation.host`.
+    """
+
+    def __init__(self, conversation: Conversation[M]) -> None:
+        self._conversation = conversation
+        self._lock = conversation._lock
+
+    @property
+    def owner(self) -> object:
+        """The object whose scopes concern the conversation (`wane.conversation.scopes`)."""
+        return self._conversation._owner
+
+    @owner.setter
+    def owner(self, owner: object) -> None:
+        self._conversation._owner = owner
+
+    @property
+    def persons(self) -> set[str]:
+        """Ids of calls whose results a person gave (R21), as the framework says; add an id before its result comes in.
+
+        Conversations may share the set.
+        """
+        return self._conversation._history.persons
+
+    @persons.setter
+    def persons(self, call_ids: set[str]) -> None:
+        self._conversation._history.persons = call_ids
+
+    @property
+    def marks(self) -> bool:
+        """Whether the program marks episodes (R18)."""
+        return self._conversation._history.engine.host is not None
+
+    @property
+    def worker(self) -> Scope | None:
+        """The episode or task of the agent that asks the model; it lasts until another agent asks (R18)."""
+        return self._conversation._worker
+
+    @worker.setter
+    def worker(self, scope: Scope | None) -> None:
+        self._conversation._worker = scope
+
+    @property
+    def stamp(self) -> list[dict[str, Any]] | None:
+        """The scopes of the latest request as JSON data, for its answer to carry; None if the program marks nothing.
+
+        An adapter whose framework merges histories puts it in the answer, and reads it by `Adapter.scopes`.
+        """
+        return write_scopes(self._conversation._asked_in) if self.marks else None
+
+    def read(self, data: Sequence[Any]) -> Sequence[M]:
+        """Return the messages of the host's data, which for `openai_responses` may be a flat list of items."""
+        return self._conversation._history.read(data)
+
+    @_with_lock
+    def ingest(self, history: Sequence[Any]) -> Change:
+        """Take in what is new in a whole history.
+
+        The history may continue the known one, or an earlier message of it (a fork, a changed message), and then
+        evictions up to that message persist. It may also be another history. The conversation does not answer its own
+        calls here: the framework runs the tools, and they call `answer`.
+
+        Raises:
+            FormatError: for a message of another format; nothing is changed then.
+            HistoryError: for a message that no provider would accept; nothing is changed then.
+        """
+        conversation = self._conversation
+        known, before = conversation._known_history(), conversation._history
+        messages = before.read(history)
+        conversation._hosted = True
+        alignment = known.align(messages)
+        length = conversation.length
+        shared, fresh = known.count_taken(alignment.kept), alignment.fresh
+        line = before
+        if shared < length:
+            line, shared = go_back(before, shared)
+            fresh = fresh if shared else messages
+        first = len(messages) - len(fresh)
+        prepared = line.prepare(fresh, first=first)
+        line.check_content(prepared, first=first)
+        paired = line.pair_results(prepared, first=first)
+        for number, renewed in known.number_renewed(alignment):
+            if number < shared:
+                line.renew(number, renewed)
+        known.accept(messages, alignment, paired)
+        if line is not before:
+            conversation._history = line
+            conversation._waiting = WaitingCalls(conversation.format)
+            conversation._digest.forget()
+            line.events.append(HistoryForked(shared) if shared else HistoryReplaced())
+        for message in paired:
+            if message is not None:
+                conversation._take(message)
+        conversation._tell()
+        return Change(shared, length - shared, len(fresh))
+
+    @_with_lock
+    def shares(self, history: Sequence[Any]) -> int:
+        """Return how many first messages a history shares with the conversation's; 0 if no answer is among them."""
+        known, own = self._conversation._known_history(), self._conversation._history
+        shared = known.count_taken(known.align(own.read(history)).kept)
+        return shared if has_answer(own, shared) else 0
+
+    @_with_lock
+    def digests(self, history: Sequence[Any]) -> list[str]:
+        """Return the digests (`state()["digest"]`) of the beginnings of a history that continues the conversation's.
+
+        Returns:
+            One digest for each message after the known ones, that of the longest beginning first.
+        """
+        own = self._conversation._history
+        messages, known = own.read(history), own.transcript.messages
+        self._conversation._digest.of(known, len(known))  # computed once for all known messages
+        digest = copy(self._conversation._digest)
+        digests = [digest.of(messages, count) for count in range(len(known) + 1, len(messages) + 1)]
+        return digests[::-1]
+
+    @property
+    def alternating(self) -> bool:
+        """Whether turns of the user and answers without calls take turns in the whole history (R12b)."""
+        return self._conversation._history.transcript.alternating
+
+    def wire(self, view: Sequence[M], reminder: str | None = None, *, alternating: bool | None = None) -> list[Any]:
+        """Return the messages of a request in the provider's form.
+
+        Args:
+            view: the messages, of the format.
+            reminder: a note to the model at their end.
+            alternating: whether roles take turns in all that a request without eviction would hold, which they then
+                do here (R12b); None to go by the history.
+        """
+        format_ = self._conversation.format
+        if not writes(format_):
+            return list(view)
+        if alternating is None:
+            alternating = self.alternating
+        messages = format_.join_roles(view) if alternating else list(view)
+        if reminder is not None:
+            messages = format_.with_note(messages, reminder, alternating=alternating)
+        return format_.wire(messages)
+
+    # Own calls
+
+    @_with_lock
+    def made(self, call: Call[Any]) -> bool:
+        """Whether a call belongs to the latest answer, foreseen or in the history, by its id."""
+        conversation = self._conversation
+        return call.id is not None and (
+            conversation._verdicts.knows(call.id) or call.id in conversation.window.open_calls
+        )
+
+    @_with_lock
+    def foresee(self, calls: Sequence[Call[Any]]) -> None:
+        """Judge the own calls of an answer that is not in the history yet, as they will be judged there.
+
+        Args:
+            calls: all calls of the answer, in order: `Call(name, arguments, id)`. The answer may come in several parts,
+                with a call of this method for each.
+        """
+        conversation = self._conversation
+
+        def judge(arguments: Sequence[str]) -> list[str]:
+            recalls = conversation.settings.recall
+            return [verdict.answer(recall=recalls) for verdict in conversation.window.foresee(arguments)]
+
+        conversation._verdicts.foresee(calls, judge)
+
+    @_with_lock
+    def answer(self, call: Call[Any]) -> str:
+        """Return the result of an own call of the latest answer, foreseen or in the history. A bad call raises nothing.
+
+        The verdict on a `delimiter` call is found by the call's id; without an id, by its arguments, or else as the
+        next one in order. By arguments or order, each verdict is given only once, also across threads.
+
+        Args:
+            call: its name, its arguments as text or as the framework parsed them, and its id if known.
+        """
+        if call.name == RECALL:
+            return answer(call.raw, self._conversation._history.archive)
+        if call.name != DELIMITER:
+            return f"Error: {call.name!r} is not a tool of this conversation; the program that offers it must run it."
+        return self._conversation._verdicts.find(call)
+
+
+class Log(Generic[M]):
+    """Gives what happened as records for a journal, and goes on from them. Get it from `Conversation.log`."""
+
+    def __init__(self, conversation: Conversation[M]) -> None:
+        self._conversation = conversation
+        self._lock = conversation._lock
+        self._receipts = Receipts()
+        self._followed: list[Record] = []  # the log whose first `_seen` records the receipts have taken in
+        self._seen = 0
+
+    @property
+    def config(self) -> ConfigRecord:
+        """The settings in force, as a record."""
+        return self._conversation.settings.record(self._conversation._history.engine.overhead)
+
+    @_with_lock
+    def records(self, first: int = 0) -> list[Record]:
+        """Return what has happened as records: another conversation can `follow` them.
+
+        Args:
+            first: number of records to leave out, because they were saved before. After a fork they begin anew.
+
+        Raises:
+            ConfigError: if messages of the format cannot be written as JSON.
+        """
+        return records_of(self._conversation._history, first)
+
+    @_with_lock
+    def sent(self, body: bytes, url: str = "") -> None:
+        """Record a request that is about to be sent, so that the journal can prove what the model saw.
+
+        Args:
+            body: the exact bytes of its body, as an event hook of your HTTP client sees them.
+            url: its address; leave out a query, which may hold a key.
+
+        Raises:
+            ConfigError: if messages of the format cannot be written as JSON.
+        """
+        log = self._conversation._history.log
+        if log is not self._followed:  # after a fork the records begin anew
+            self._receipts = Receipts()
+            self._followed = log
+            self._seen = 0
+        self._receipts.follow(records_of(self._conversation._history, self._seen))
+        self._seen = len(log)
+        log.append(self._receipts.of(body, url))
+
+    @_with_lock
+    def follow(self, records: Iterable[Record]) -> None:
+        """Go on from the records of a session, such as a journal's, as if the session had never ended (R14).
+
+        No pass runs, nothing is inferred again, and there are no events. What another strategy did is not repeated.
+        After that the conversation's own settings are in force. Call it once, on a new conversation.
+
+        Args:
+            records: the records, in order (`wane.journal`), with messages of the conversation's format.
+
+        Raises:
+            ConfigError: if messages of the format cannot be read from JSON.
+            FormatError: if a message is not in the format.
+            JournalError: if the records contradict each other; the error names the line. Do not use the conversation
+                after that.
+        """
+        conversation = self._conversation
+
+        def note(message: Prepared[M], paired: Prepared[M] | None, items: Sequence[Taken]) -> None:
+            conversation._appended.append(Appended(message, left_out=paired is None))
+            if paired is not None:
+                conversation._note_verdicts(paired, [item.added for item in items])
+
+        for _ in follow_records(conversation._history, records, note):
+            pass
+        conversation._history.apply_context()
 
 
 def _check_numbers(**values: object) -> None:

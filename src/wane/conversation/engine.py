@@ -217,7 +217,7 @@ class Engine:
         self._other.budget, self._other.overhead = self._limits()
         return self._shown(self._other.fit(cold=cold))
 
-    def summarised(self, text: str) -> Fitted | SummaryNeeded:
+    def take_summary(self, text: str) -> Fitted | SummaryNeeded:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
         if self._other is None:
             raise unasked(self.name)
@@ -225,10 +225,10 @@ class Engine:
 
     def hold(self) -> Fitted:
         """Return the next request's view without evicting anything."""
-        self.sent()
+        self.mark_sent()
         return Fitted(self.view)
 
-    def sent(self) -> None:
+    def mark_sent(self) -> None:
         """Note that a request was sent with the present view: the next report is about it."""
         self._accounting.mark_sent()
 
@@ -262,7 +262,7 @@ class Engine:
         """The note at the end of the request that goes out now; usually None."""
         return self._reminder.text
 
-    def reminded(self, text: str | None = None) -> None:
+    def repeat_reminder(self, text: str | None = None) -> None:
         """Repeat the reminder of a recorded request; None if it had none."""
         if text is None:
             self._reminder.requested(full=self._full)
@@ -299,7 +299,7 @@ class Engine:
             if isinstance(done, Mapping):
                 self._other.redo(done)
             self._show(self._other.current())
-        self.sent()
+        self.mark_sent()
 
     def export(self) -> dict[str, Any]:
         """Return the state without the window, as JSON data."""
@@ -350,7 +350,7 @@ class Engine:
     def _shown(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         if isinstance(outcome, Fitted):
             self._show(outcome.view)
-            self.sent()
+            self.mark_sent()
         return outcome
 
     def _show(self, view: Sequence[Slot]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic
 
+from wane.conversation.context import ContextSettings
 from wane.core import DELIMITER, RECALL, FitReport
 from wane.core.delimiter import DESCRIPTION, SCHEMA, TASKS_DESCRIPTION, TASKS_SCHEMA
 from wane.formats.base import MessageT
@@ -62,3 +63,15 @@ RECALL_ALONE: Final = (
     "To see exactly what has left, `recall` it by a search rather than redo it."
 )
 """Instructions for a model that can recall but does not mark its work."""
+
+
+def own_tools(settings: ContextSettings) -> tuple[Tool, ...]:
+    """Return the tools whose calls a conversation answers itself."""
+    if not settings.manage:
+        return ()
+    tools: list[Tool] = []
+    if settings.delimits:
+        tools.append(TASKS_TOOL if settings.tasks else DELIMITER_TOOL)
+    if settings.recall or settings.searches:
+        tools.append(RECALL_TOOL)
+    return tuple(tools)

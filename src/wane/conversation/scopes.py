@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
 
-from wane.core import EpisodeType
+from wane.core import ContextWindow, EpisodeType
 from wane.core.errors import ConfigError, HistoryError
-from wane.strategies.host import Scope
+from wane.formats.notices import is_persons, stated_in
+from wane.strategies.host import CLOSING, OPENING, HostMarker, Scope
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -57,7 +58,7 @@ class OpenScope:
         if self._token is not None:
             raise HistoryError(f"the scope {self.scope.name!r} was entered before; make a new one")
         self.outer = _INNERMOST.get()
-        around = path(self.owner)
+        around = scope_path(self.owner)
         if around and around[-1].type is not EpisodeType.TASK:
             raise HistoryError(
                 f"{self.scope.name!r} begins in the episode {around[-1].name!r}, but only a task holds episodes; make "
@@ -170,7 +171,7 @@ def _names(name: str, dependencies: object) -> tuple[str, ...]:
     raise ConfigError(f"the dependencies of {name!r} are {dependencies!r}; they must be a list of names")
 
 
-def path(owner: object) -> tuple[Scope, ...]:
+def scope_path(owner: object) -> tuple[Scope, ...]:
     """Return the owner's scopes that this code is in, the outer ones first."""
     scopes = list[Scope]()
     innermost = _INNERMOST.get()
@@ -182,12 +183,42 @@ def path(owner: object) -> tuple[Scope, ...]:
     return tuple(reversed(scopes))
 
 
-def live() -> Mapping[str, Scope]:
+def live_scopes() -> Mapping[str, Scope]:
     """Return the scopes of this process that have not ended, by id."""
     return _LIVE
 
 
-def stamp(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
+def check_scope(scope: Scope, owner: object, marker: HostMarker, window: ContextWindow) -> None:
+    """Refuse a scope that cannot be opened now.
+
+    Raises:
+        HistoryError: for a name that was used, and for a dependency that is no exploration or has not ended.
+    """
+    if scope.name in marker.used or any(scope.name == outer.name for outer in scope_path(owner)):
+        raise HistoryError(f"the conversation has an episode {scope.name!r} already; give this one another name")
+    explored = set(marker.explored)
+    for episode in window.open_marks:
+        # An episode closes only ahead of the model's next item, but has ended with its scope.
+        if episode.type is EpisodeType.EXPL and marker.open_scope(str(episode.name)) not in _LIVE:
+            explored.add(str(episode.name))
+    for dependency in scope.dependencies:
+        if dependency not in explored:
+            raise HistoryError(
+                f"{scope.name!r} depends on {dependency!r}, which is no exploration of this conversation that has ended"
+            )
+
+
+def write_description(name: str, description: str) -> str:
+    """Return a notice that holds the description of an episode."""
+    content = description.replace(CLOSING, "[/system-reminder]")
+    text = f"{OPENING}{content}{CLOSING}"
+    # A description must not make it a user's turn or a standing notice (R15).
+    if is_persons(text) or stated_in(text):
+        return f"{OPENING}{name}: {content}{CLOSING}"
+    return text
+
+
+def write_scopes(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
     """Return scopes as JSON data, for a message's data about itself."""
     rows: list[dict[str, Any]] = []
     for scope in scopes:
@@ -196,8 +227,8 @@ def stamp(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
     return rows
 
 
-def stamped(data: object) -> tuple[Scope, ...] | None:
-    """Return the scopes that `stamp` wrote; None for other data."""
+def read_scopes(data: object) -> tuple[Scope, ...] | None:
+    """Return the scopes that `write_scopes` wrote; None for other data."""
     if not isinstance(data, list):
         return None
     try:

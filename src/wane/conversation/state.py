@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Final, Generic
 
-from wane.conversation.alignment import Adapter, content_of
+from wane.conversation.adapter import Adapter
+from wane.conversation.alignment import content_of
 from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine
-from wane.conversation.timeline import Setup, Shown, Timeline
+from wane.conversation.history import MessageHistory, Shown
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError
 from wane.formats.base import Format, MessageT
@@ -47,113 +49,120 @@ class Digest(Generic[MessageT]):
 
     def _key(self, message: MessageT) -> bytes:
         key: Hashable | None = self._adapter.key(message)
-        content = json.dumps(content_of(self._format, message), ensure_ascii=False, default=str)
+        content = json.dumps(content_of(self._format.parts(message)), ensure_ascii=False, default=str)
         return f"{'' if key is None else key}:{content}".encode("utf-8", "surrogatepass")
 
 
-def export_conversation(line: Timeline[MessageT], digest: Digest[MessageT], verdicts: Verdicts) -> dict[str, Any]:
+def export_conversation(
+    history: MessageHistory[MessageT], digest: Digest[MessageT], verdicts: Verdicts
+) -> dict[str, Any]:
     """Return the state of a conversation."""
-    messages = line.transcript.messages
+    messages = history.transcript.messages
     return {
-        **_identity(line.setup),
+        **_identify(history),
         "messages": len(messages),
         "digest": digest.of(messages, len(messages)),
         "verdicts": verdicts.export(),
-        **export_timeline(line),
+        **_export_history(history),
     }
 
 
 def restore_conversation(
-    setup: Setup[MessageT], state: Mapping[str, Any], history: Sequence[Any]
-) -> tuple[Timeline[MessageT], Digest[MessageT], Verdicts, Sequence[MessageT]] | None:
+    history: MessageHistory[MessageT], state: Mapping[str, Any], data: Sequence[Any]
+) -> tuple[MessageHistory[MessageT], Digest[MessageT], Verdicts] | None:
     """Restore an exported conversation.
 
+    Args:
+        history: a history of the same host; it stays as it is.
+        state: the state.
+        data: the host's history.
+
     Returns:
-        Its timeline, digest, verdicts and messages; None for the state of another history or strategy.
+        Its history, digest and verdicts; None for the state of another history or strategy.
 
     Raises:
         FormatError: for a message of another format.
         HistoryError: for data that is not a state, is damaged, or has another version.
     """
-    messages = setup.read(history)
+    messages = history.read(data)
     try:
         if state["version"] != VERSION:
             raise HistoryError(f"it has version {state['version']}, and this Wane reads version {VERSION}")
-        if any(state[key] != value for key, value in _identity(setup).items()):
+        if any(state[key] != value for key, value in _identify(history).items()):
             return None
         count = state["messages"]
         messages_then = messages[:count]
-        digest: Digest[MessageT] = Digest(setup.format, setup.adapter)
+        digest: Digest[MessageT] = Digest(history.format, history.adapter)
         if len(messages_then) < count or digest.of(messages_then, count) != state["digest"]:
             return None
-        line = restore_timeline(setup, state, messages_then)
+        restored = _restore_history(history, state, list(messages_then))
         verdicts = Verdicts()
         verdicts.restore(state["verdicts"])
     except _DAMAGED as error:
         reason = error if isinstance(error, HistoryError) else repr(error)
         raise HistoryError(f"the state cannot be read: {reason}") from error
-    return line, digest, verdicts, messages_then
+    return restored, digest, verdicts
 
 
-def _identity(setup: Setup[Any]) -> dict[str, Any]:
+def _identify(history: MessageHistory[Any]) -> dict[str, Any]:
     """Return the data that a state must have in common with the conversation that restores it."""
-    settings = setup.settings
+    context = history.context
     return {
         "version": VERSION,
-        "format": setup.format.name,
-        "strategy": settings.strategy,
-        "annotate": settings.annotate,
-        "tasks": settings.tasks,
+        "format": history.format.name,
+        "strategy": context.strategy,
+        "annotate": context.annotate,
+        "tasks": context.tasks,
     }
 
 
-def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
-    """Return the state of a timeline, without what follows from the history."""
-    request = line.shown
-    marks = None if line.engine.host is None else encode(tuple(line.history.marks))
+def _export_history(history: MessageHistory[Any]) -> dict[str, Any]:
+    """Return the state of a history, without what follows from its messages."""
+    request = history.shown
+    marks = None if history.engine.host is None else encode(tuple(history.marks))
     return {
-        "engine": export_engine(line.engine),
-        "fixed": line.host_overhead,
-        "told": line.message_overhead,
+        "engine": export_engine(history.engine),
+        "fixed": history.host_overhead,
+        "told": history.message_overhead,
         "marks": marks,
-        "asked": line.asked_at,
-        "answered": line.answered_at,
+        "asked": history.asked_at,
+        "answered": history.answered_at,
         "shown": None if request is None else {"reminder": request.reminder},
     }
 
 
-def restore_timeline(
-    setup: Setup[MessageT], state: Mapping[str, Any], messages: Iterable[MessageT]
-) -> Timeline[MessageT]:
-    """Return the timeline that `export_timeline` exported.
+def _restore_history(
+    template: MessageHistory[MessageT], state: Mapping[str, Any], messages: Sequence[MessageT]
+) -> MessageHistory[MessageT]:
+    """Return the history that `_export_history` exported, with the host and the settings of another one.
 
     Raises:
         HistoryError: if it does not fit the messages.
     """
-    messages = list(messages)
-    if setup.settings.auto:
-        setup.change(budget=state["engine"]["budget"])
-    line = Timeline(setup, state["engine"]["inference_budget"])
+    context = template.context
+    if context.auto:
+        context = replace(context, budget=state["engine"]["budget"])
+    history = template.make_empty(context, limits=state["engine"]["inference_budget"])
     marks = None
     if state["marks"] is not None:
         placed = tuple(decode(PlacedMark, entry) for entry in state["marks"])
         marks = MessageRecord({}, placed).marks_at
-    for prepared in line.prepare(messages):
+    for prepared in history.pair_results(history.prepare(messages)):
         if prepared is not None:
-            line.enter(prepared, marks=marks)
-    restore_engine(line.engine, state["engine"])
-    line.host_overhead = int(state["fixed"])
-    line.message_overhead = int(state["told"])
-    line.asked_at = state["asked"]
-    line.answered_at = state["answered"]
-    line.base = len(line.transcript.messages)
-    line.origin = lambda again: restore_timeline(again, state, messages)
-    line.view.changed()
+            history.take(prepared, marks=marks)
+    restore_engine(history.engine, state["engine"])
+    history.host_overhead = int(state["fixed"])
+    history.message_overhead = int(state["told"])
+    history.asked_at = state["asked"]
+    history.answered_at = state["answered"]
+    history.base = len(history.transcript.messages)
+    history.origin = lambda again: _restore_history(again, state, messages)
+    history.view.forget()
     if state["shown"] is not None:
-        line.requests += 1
-        line.history.sent()
-        line.shown = Shown(line.engine.view, line.engine.tokens, reminder=state["shown"]["reminder"])
-    return line
+        history.requests += 1
+        history.mark_requested()
+        history.shown = Shown(history.engine.view, history.engine.tokens, reminder=state["shown"]["reminder"])
+    return history
 
 
 def export_engine(engine: Engine) -> dict[str, Any]:

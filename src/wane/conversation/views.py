@@ -23,8 +23,8 @@ class ViewMessages(Generic[MessageT]):
         self._built_to = 0
         self._stale = False
 
-    def changed(self) -> None:
-        """Note that something left the view, or a message was replaced."""
+    def forget(self) -> None:
+        """Build the messages anew for the next view: something left it, or a message was replaced."""
         self._stale = True
 
     def of(self, view: Sequence[Slot], *, keep_opening: bool = False) -> tuple[list[MessageT], list[int | None]]:

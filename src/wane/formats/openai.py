@@ -114,8 +114,13 @@ class OpenAIFormat(PlainFormat):
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
-        said = filter(self.is_sent, messages)
-        return [mend_own_calls(message) for message in said]
+        sent: list[Any] = []
+        for message in messages:
+            if message.get("role") != "assistant":
+                sent.append(message)
+            elif says_something(message):
+                sent.append(mend_own_calls(message))
+        return sent
 
     def speaker(self, message: Message) -> str | None:
         return speaker_by_role(message["role"], has_calls=bool(message.get("tool_calls")))
@@ -188,7 +193,8 @@ def _of_sdk(entry: Any) -> Any:
 
 def says_something(message: Message) -> bool:
     """Whether an assistant's message has content that a provider accepts; reasoning alone is not enough."""
-    return any(message.get(key) for key in ("content", "tool_calls", "refusal", "audio"))
+    get = message.get
+    return bool(get("content") or get("tool_calls") or get("refusal") or get("audio"))
 
 
 def _turn_parts(message: Message) -> list[Located[tuple[int, ...]]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
 from wane.core import OWN_TOOLS
@@ -156,8 +157,8 @@ def mend_calls(calls: list[Any]) -> list[Any]:
 
 
 def _mend_call(call: Any) -> Any:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    if not isinstance(function, Mapping) or not must_mend(function.get("name"), function.get("arguments")):
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or function.get("name") not in OWN_TOOLS or is_object(function.get("arguments")):
         return call
     return {**call, "function": {**function, "arguments": "{}"}}
 
@@ -177,9 +178,10 @@ def _mend_item(item: Any) -> Any:
 
 def _mend_each(entries: list[Any], mend: Callable[[Any], Any]) -> list[Any]:
     """Return entries, each mended; the same list if none needed it."""
-    mended = [mend(entry) for entry in entries]
-    same = all(before is after for before, after in zip(entries, mended, strict=True))
-    return entries if same else mended
+    for entry in entries:
+        if mend(entry) is not entry:
+            return [mend(entry) for entry in entries]
+    return entries
 
 
 def must_mend(tool: object, arguments: object) -> bool:
@@ -200,7 +202,12 @@ def is_object(arguments: object) -> bool:
     """Whether arguments are a JSON object, as data or as text."""
     if not isinstance(arguments, str):
         return isinstance(arguments, Mapping)
+    return _is_object_text(arguments)
+
+
+@lru_cache(maxsize=1024)  # each request has all own calls of the view again
+def _is_object_text(text: str) -> bool:
     try:
-        return isinstance(json.loads(arguments), dict)
+        return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False

@@ -21,7 +21,7 @@ from uuid import uuid4
 from weakref import finalize
 
 from wane.conversation import Adapter, Call, Conversation, Tool
-from wane.conversation.scopes import new_scope, path
+from wane.conversation.scopes import new_scope, scope_path
 from wane.core import DEFAULT_BUDGET, EpisodeType, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part
@@ -194,7 +194,7 @@ class ContextLifecycle(BasePlugin, HostMarks):
     def _step(self, context: CallbackContext) -> AbstractContextManager[object]:
         """The scope of the node of a `Workflow` that runs, unless the program is in an episode of its own."""
         # The path of a node has the workflow ahead of it.
-        in_episode = any(scope.type is not EpisodeType.TASK for scope in path(self))
+        in_episode = any(scope.type is not EpisodeType.TASK for scope in scope_path(self))
         if self._steps is None or "/" not in context.node_path or in_episode:
             return nullcontext()
         return self._scope(context.agent_name, self._steps, id=f"{context.invocation_id}:{context.node_path}")

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack
 from uuid import uuid4
 
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
-from wane.conversation.scopes import stamped
+from wane.conversation.scopes import read_scopes
 from wane.core import DEFAULT_BUDGET, Kind
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
@@ -82,7 +82,7 @@ class _Adapter(Adapter[BaseMessage]):
         return usage["input_tokens"] if usage else 0
 
     def scopes(self, message: BaseMessage) -> Sequence[Scope] | None:
-        return stamped(message.response_metadata.get("wane"))
+        return read_scopes(message.response_metadata.get("wane"))
 
 
 class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):

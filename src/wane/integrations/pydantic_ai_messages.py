@@ -27,9 +27,9 @@ from pydantic_ai.messages import (
 )
 
 from wane.caches import rules_for
-from wane.conversation import Adapter, Aligner, Alignment, Conversation, Request
+from wane.conversation import Adapter, Aligner, Alignment, Conversation, Prepared, Request
 from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
-from wane.conversation.scopes import stamped
+from wane.conversation.scopes import read_scopes
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
@@ -87,7 +87,7 @@ class PydanticAIAdapter(Adapter[ModelMessage]):
 
     def scopes(self, message: ModelMessage) -> Sequence[Scope] | None:
         """Return the scopes that a response carries."""
-        return stamped((message.metadata or {}).get(STAMP)) if isinstance(message, ModelResponse) else None
+        return read_scopes((message.metadata or {}).get(STAMP)) if isinstance(message, ModelResponse) else None
 
     def answers(self, message: ModelMessage, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - the type is enough
         """Return whether it is a response, even an empty one."""
@@ -136,8 +136,9 @@ class TurnAligner(Aligner[ModelMessage]):
         self._known += _sized(alignment.fresh)
         self._seen, self._open = list(history), _open_sizes(history)
 
-    def extend(self, messages: Sequence[ModelMessage]) -> None:
+    def extend(self, taken: Sequence[Prepared[ModelMessage]]) -> None:
         """Remember messages that were taken in."""
+        messages = [prepared.message for prepared in taken]
         self._known += _sized(messages)
         self._seen += messages
         self._open = _open_sizes(self._seen)

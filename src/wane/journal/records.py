@@ -112,7 +112,18 @@ class MessageRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class PassRecord(Record):
+class RequestFact(Record):
+    """What is known of a request: a history that has such a record has made the request (`conversation/history.py`).
+
+    Attributes:
+        items: number of items in the history at the request.
+    """
+
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord(RequestFact):
     """A pass of the policy that evicted something, or tried to (R10, R13).
 
     Attributes:
@@ -129,7 +140,6 @@ class PassRecord(Record):
 
     kind: ClassVar[str] = "pass"
 
-    items: int
     budget: int
     tokens_before: int
     tokens_after: int
@@ -166,7 +176,7 @@ class PassRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class StrategyRecord(Record):
+class StrategyRecord(RequestFact):
     """What a strategy that does not evict by episode did ahead of a request; resuming does it again (R14).
 
     Attributes:
@@ -177,7 +187,6 @@ class StrategyRecord(Record):
 
     kind: ClassVar[str] = "strategy"
 
-    items: int
     strategy: str
     done: Mapping[str, Any]
 
@@ -215,7 +224,7 @@ class UsageParts:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageRecord(Record):
+class UsageRecord(RequestFact):
     """The provider's report of one model call. Append it before the message that answered the call.
 
     Attributes:
@@ -235,7 +244,6 @@ class UsageRecord(Record):
 
     kind: ClassVar[str] = "usage"
 
-    items: int
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int = 0
@@ -292,12 +300,11 @@ class ConfigRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ReminderRecord(Record):
+class ReminderRecord(RequestFact):
     """A note to the model at the end of one request. It is not in the history, which had `items` items then."""
 
     kind: ClassVar[str] = "reminder"
 
-    items: int
     text: str
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from wane.account import parts_of, usage_of
 from wane.budgets import AutoBudget, choose_budget
+from wane.conversation.adapter import Prepared
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.history import History
@@ -220,7 +221,7 @@ class Session:
         messages = self.rounds.expand(number, arrival.message)
         for message in messages:
             parts = arrival.parts if message is arrival.message else self.wire.format.parts(message)
-            self.history.take(parts, answers=is_answer(parts), content=message)
+            self.history.take(Prepared(message, parts, is_answer(parts)))
         entry = Entry(arrival.digest, arrival.shape, len(messages), self.engine.history - before)
         self.entries.append(entry)
         return entry, self.history.drain()
@@ -338,7 +339,7 @@ class Session:
         """Take in the usage of a request, which has no input if the provider reported none; return the record of it."""
         anchors = self._take_usage(usage, model)
         if anchors:
-            self.engine.sent()
+            self.engine.mark_sent()
         self.history.observe(_usage_record(usage, model, self.engine.item_count, anchors=anchors))
         return self.history.drain()
 
@@ -462,8 +463,9 @@ class Session:
     def _follow_message(self, record: MessageRecord) -> None:
         if not self._due:
             raise JournalError("a message was recorded that no note on the client's messages mentions")
-        parts = self.wire.format.parts(dict(record.message))
-        self.history.follow(record, parts, answers=is_answer(parts))
+        message = dict(record.message)
+        parts = self.wire.format.parts(message)
+        self.history.follow(record, Prepared(message, parts, is_answer(parts)))
         self._followed += 1
         if self._followed == self._due[0].messages:
             self._followed = 0
