@@ -42,6 +42,35 @@ class Cause(StrEnum):
         """What it means, and what to do about it."""
         return _ADVICE[self]
 
+    @property
+    def label(self) -> str:
+        """What people read for it."""
+        return _WORDS[self][0]
+
+    @property
+    def hint(self) -> str:
+        """In one short sentence, what to do about it."""
+        return _WORDS[self][1]
+
+
+_WORDS: Final = {
+    Cause.IDLE: ("A pause longer than the cache lives", "Answer sooner, or use a cache that lives longer."),
+    Cause.MODEL: ("Another model was chosen", "Each model has a cache of its own: change models between sessions."),
+    Cause.TOOLS: ("The tools changed", "Connect MCP servers before the session begins."),
+    Cause.SYSTEM: ("The system prompt changed", "Switch off what writes a time, an id or a status into it."),
+    Cause.SETTINGS: ("A setting changed", "Keep effort and thinking as they are for a whole session."),
+    Cause.HEAD: ("The beginning was not read", "The recording does not show why; behind `wane run` it would."),
+    Cause.MESSAGES: ("The client changed earlier messages", "A newer version of the client may not."),
+    Cause.BRANCH: ("You went back to an earlier message", "What was before it is still read, if it was cached there."),
+    Cause.COMPACTION: ("The client compacted", "Wane sets finished work aside instead, and seldom."),
+    Cause.EVICTION: ("Content was set aside", "A lower low water makes it rarer."),
+    Cause.BREAKPOINTS: ("A mark of the cache was missing", "The client sets these marks (`cache_control`)."),
+    Cause.REASONING: ("Earlier reasoning was left out", "The provider does that when you speak."),
+    Cause.ROUTING: ("The provider asked another machine", "Nothing to do."),
+    Cause.UPSTREAM: ("Another provider answered", "The first one was down."),
+    Cause.UNEXPLAINED: ("Not known", "The recording does not show it; behind `wane run` it would."),
+}
+"""What people read of each cause, and what they can do about it."""
 
 _ADVICE: Final = {
     Cause.IDLE: "the cache had expired. A longer lifetime costs more for each write; a pass or a compaction right "

@@ -158,7 +158,7 @@ def test_an_agent_has_its_input_output_and_exit_code(
     )
     assert (done.returncode, done.stdout) == (7, "Hello. 20000 -p -- x y\nTrue None\n")
     page, figures, session = done.stderr.splitlines()
-    assert re.fullmatch(r"wane: this run's page, until claude ends: http://127\.0\.0\.1:\d+/wane/", page)
+    assert re.fullmatch(r"wane: this run's page, until claude ends: http://127\.0\.0\.1:\d+/wane/#key=[\w-]{16}", page)
     assert figures.startswith("wane: 1 request; the view held ")
     assert figures.endswith(" of 20,000 tokens at most, 0 were evicted; cost unknown (no price is known for m)")
     told = re.fullmatch(r"wane: session (\w+): (wane show \1) prints it, (wane view \1) shows it as a page", session)

@@ -19,7 +19,8 @@ from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.replay import Pricing, comparable_costs
 from wane.lab.replaying.spent import Recorded, account_of
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.report.headline import Simulated, facts_of, headline_of
+from wane.lab.report.headline import facts_of, headline_of
+from wane.lab.report.simulating import Simulated
 from wane.lab.session import Compaction, Eviction, ModelCall, Usage
 from wane.lab.verdict import Baseline, Baselines, savings, verdict
 from wane.money import dollars, share

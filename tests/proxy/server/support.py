@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from wane.proxy.server.app import known_wires
 from wane.proxy.server.run import Running, serving
+from wane.proxy.server.status import SessionPages
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, Timeouts, UpstreamUrl
 from wane.proxy.store import open_store
@@ -129,6 +130,7 @@ async def proxy(
     wires: Mapping[str, Wire] | None = None,
     timeouts: Mapping[str, float] | None = None,
     telemetry: Any = None,
+    pages: SessionPages | None = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
     """A proxy before a provider; with an index of sessions in memory unless another is given."""
@@ -136,7 +138,7 @@ async def proxy(
     quick = {"grace": 0.3, **(timeouts or {})}
     chosen = ServerSettings(UpstreamUrl.parse(upstream), listen, timeouts=Timeouts(**quick), **settings)
     index = index or SessionIndex(open_store(None))
-    async with serving(chosen, index, {**known_wires(), **(wires or {})}, telemetry=telemetry) as running:
+    async with serving(chosen, index, {**known_wires(), **(wires or {})}, telemetry=telemetry, pages=pages) as running:
         yield running
 
 

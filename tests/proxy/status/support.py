@@ -76,7 +76,7 @@ def session(
     for number_of_view in range(40):
         at = last - timedelta(seconds=9 * (40 - number_of_view))
         evicted = 40_000 if number_of_view in (27, 28) else 0
-        views.append(ViewStatus(at, 9_000 + (number_of_view * 2_300) % 61_000, evicted))
+        views.append(ViewStatus(at, 9_000 + (number_of_view * 2_300) % 61_000, evicted, 9_000 + number_of_view * 2_300))
     used = TokenUsage(1_200_000 * number, 90_000, 1_000_000 * number, 60_000)
     return SessionStatus(
         about,
@@ -95,15 +95,17 @@ def session(
     )
 
 
-def app_of(index: SessionIndex, traffic: Traffic | None = None, upstream: str = "https://api.anthropic.com") -> ASGIApp:
+def app_of(
+    index: SessionIndex, traffic: Traffic | None = None, upstream: str = "https://api.anthropic.com", **options: Any
+) -> ASGIApp:
     started = NOW - timedelta(minutes=93)
-    return status_app(index, traffic or Traffic(), UpstreamUrl.parse(upstream), started, lambda: NOW)
+    return status_app(index, traffic or Traffic(), UpstreamUrl.parse(upstream), started, lambda: NOW, **options)
 
 
 @contextmanager
-def serving(index: ToldIndex, traffic: Traffic | None = None, port: int = 0) -> Iterator[str]:
+def serving(index: ToldIndex, traffic: Traffic | None = None, port: int = 0, **options: Any) -> Iterator[str]:
     """Serve the page of an index on loopback; gives its URL."""
-    app = Starlette(routes=[Mount("/wane", app_of(index, traffic))])
+    app = Starlette(routes=[Mount("/wane", app_of(index, traffic, **options))])
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -16,6 +16,7 @@ import pytest
 from tests.lab.browser import Browser, needs_chromium
 from tests.proxy.status.support import ToldIndex, serving, session
 from wane.core import Room
+from wane.proxy.server.status import SessionPages
 
 pytestmark = needs_chromium
 
@@ -74,16 +75,16 @@ def test_sessions_are_shown_with_what_there_is_to_know(browser: Browser) -> None
     told = session(6, title="Make it fast")
     with serving(ToldIndex([told])) as url:
         visit(browser, url)
-        assert browser.text("h2") == "Make it fast"
-        assert texts(browser, ".meta bdi") == ["claude-sonnet-5", "anthropic", "42 requests", "00000006"]
-        assert browser.text(".seen") == "4 s ago"
-        assert browser.text(".figures").startswith("37.4k of 80k in view")
-        assert browser.text(".said") == "62k of 99.4k evicted, 1 episode as a whole"
-        browser.click("details:not(#again) summary")
-        until(browser, "document.querySelectorAll('.episodes tbody tr').length === 6")
-        assert browser.text(".episodes tbody tr:last-child").startswith("episode-5exploration")
+        assert browser.text(".session h2") == "Make it fast"
+        assert texts(browser, ".meta bdi") == ["claude-sonnet-5", "42 requests"]
+        assert (browser.text(".state"), browser.text(".id code")) == ("working", "00000006")
+        assert browser.text(".said") == "62k of 99.4k set aside, 1 piece of work as a whole. Room for 42.6k more."
+        assert texts(browser, ".money dd") == ["$4.50", "$0.00", "$10.50", "$10.50 saved"]
+        browser.click(".holding summary")
+        until(browser, "document.querySelectorAll('.episodes tbody tr').length === 9")
+        assert browser.text(".episodes tbody tr:last-child").startswith("episode-5reading")
         label = browser.run("document.querySelector('.bar').getAttribute('aria-label')")
-        first = "system prompt and tools 2,100; user turns 2,000; notices 600; exploration "
+        first = "system prompt and tools 2,100; your messages 2,000; notices of your agent 600; reading "
         assert label.startswith(f"37,398 of 80,000 tokens: {first}")
         assert label.endswith("going on 10,700; free 42,602")
         assert not browser.errors
@@ -110,16 +111,60 @@ def test_a_bar_is_to_scale(browser: Browser) -> None:
         assert (within[0], over[0]) == (80_000, 100_000)
         limits = "[...document.querySelectorAll('.limit')].map(it => it.hidden ? '' : it.style.left).sort()"
         assert browser.run(limits) == ["", "80%"]
-        assert "20k over the budget" in texts(browser, ".over .room")
+        assert any("20k over the budget." in said for said in texts(browser, ".over .said"))
 
 
 def test_a_part_tells_what_it_is_under_the_pointer(browser: Browser) -> None:
     with serving(ToldIndex([session(6)])) as url:
         visit(browser, url)
+        browser.click(".holding summary")
+        browser.run("document.querySelector('.bar').scrollIntoView({block: 'center'})")
         box = browser.run("(({left, top}) => [left, top])(document.querySelector('.bar').getBoundingClientRect())")
-        point(browser, box[0] + 5, box[1] + 5, "!document.getElementById('tip').hidden")
-        assert browser.text("#tip") == "system prompt and tools2,100"
-        point(browser, 1, 1, "document.getElementById('tip').hidden")
+        point(browser, box[0] + 5, box[1] + 5, "!document.querySelector('.tip.part').hidden")
+        assert browser.text(".tip.part") == "system prompt and tools2,100"
+        point(browser, 1, 1, "document.querySelector('.tip.part').hidden")
+
+
+def test_the_chart_reads_its_requests_to_those_who_cannot_see_it(browser: Browser) -> None:
+    with serving(ToldIndex([session(6)])) as url:
+        visit(browser, url)
+        label = browser.run("document.querySelector('.session .chart').getAttribute('aria-label')")
+        assert label.startswith("The last 40 requests: the whole history is now 98,700 tokens, the last request held ")
+        assert "work was set aside twice" in label
+        browser.run("document.querySelector('.session .chart').focus()")
+        browser.press("End")
+        assert browser.text("#said").startswith("Request 42, ")
+        assert browser.text("#said").endswith(", whole history 98,700, sent 37,700")
+        browser.press("ArrowLeft")
+        assert browser.text("#said").startswith("Request 41, ")
+
+
+def test_tiles_add_up_what_stands_on_the_cards(browser: Browser) -> None:
+    with serving(ToldIndex([session(6), session(3)])) as url:
+        visit(browser, url)
+        assert texts(browser, "#tiles .value") == ["$6.75", "$0.00", "$15.75", "$15.75 saved"]
+        nets = sorted(texts(browser, ".money .net dd"))
+        assert nets == ["$10.50 saved", "$5.25 saved"]
+
+
+def test_a_session_opens_with_the_key_alone(browser: Browser) -> None:
+    """Who has no key gets the command instead, which reads files that only their owner can read."""
+    told = session(6, session=f"{'0' * 24}-{'ab' * 8}")
+    pages = SessionPages("the-key", lambda header, records: "")
+    with serving(ToldIndex([told]), pages=pages) as url:
+        visit(browser, url)
+        assert texts(browser, ".open a") == []
+        assert browser.text(".open code") == "wane view abababababab"
+        browser.run("location.hash = 'key=the-key'")
+        browser.run("location.reload()")
+        until(browser, "document.querySelector('.open a')?.href.endsWith('?key=the-key')")
+
+
+def test_under_wane_run_it_gives_no_advice_that_was_followed(browser: Browser) -> None:
+    with serving(ToldIndex(), agent="claude") as url:
+        visit(browser, url)
+        assert browser.text("#empty h1") == "Waiting for the first request of claude"
+        assert "BASE_URL" not in browser.text("#empty")
 
 
 def test_nothing_in_a_session_can_act(browser: Browser) -> None:
@@ -127,8 +172,8 @@ def test_nothing_in_a_session_can_act(browser: Browser) -> None:
     shown = tuple(replace(it, name=HOSTILE, type=HOSTILE, state=HOSTILE) for it in told.episodes)
     with serving(ToldIndex([replace(told, episodes=shown)])) as url:
         visit(browser, url)
-        browser.click("details:not(#again) summary")
-        assert browser.text("h2") == HOSTILE
+        browser.click(".holding summary")
+        assert browser.text(".session h2") == HOSTILE
         assert browser.run("document.querySelectorAll('img, script:not(body > script)').length") == 0
         assert browser.run("window.hurt === undefined")
         assert not browser.errors
@@ -144,7 +189,7 @@ def test_the_page_stays_live_and_leaves_what_stands_still(browser: Browser) -> N
         browser.run("window.second = document.querySelectorAll('.session')[1]; second.querySelector('summary').click()")
         index.sessions = [replace(index.sessions[0], requests=99), index.sessions[1], session(3, title="Third")]
         until(browser, "document.querySelectorAll('.session').length === 3")
-        assert texts(browser, "h2") == ["First", "Second", "Third"]
+        assert texts(browser, ".session h2") == ["First", "Second", "Third"]
         assert "99 requests" in texts(browser, ".meta")[0]
         assert browser.run(
             "second === document.querySelectorAll('.session')[1] && second.querySelector('details').open"
@@ -162,7 +207,7 @@ def test_the_page_says_when_the_proxy_is_gone_and_finds_it_again(browser: Browse
     until(browser, "!document.getElementById('lost').hidden")
     assert browser.text("#lost").startswith("The proxy does not answer. What is below is as of ")
     assert browser.text("#pulse") == "lost"
-    assert texts(browser, "h2") == ["Fix the tests"]
+    assert texts(browser, ".session h2") == ["Fix the tests"]
     with serving(index, port=port):
         until(browser, "document.getElementById('lost').hidden")
         assert browser.text("#pulse") == "live"
@@ -173,15 +218,15 @@ def test_without_sessions_it_says_how_to_begin(browser: Browser) -> None:
         visit(browser, url)
         origin = url.removesuffix("/wane/")
         assert browser.text("#empty h1") == "No sessions yet"
-        assert f"ANTHROPIC_BASE_URL={origin}\n" in browser.text("#empty pre")
-        assert f"OPENAI_BASE_URL={origin}/v1" in browser.text("#empty pre")
+        assert texts(browser, "#empty pre")[0] == f"export ANTHROPIC_BASE_URL={origin}"
+        assert texts(browser, "#empty pre")[1] == f"export OPENAI_BASE_URL={origin}/v1"
 
 
 def test_many_sessions_can_be_searched(browser: Browser) -> None:
     index = ToldIndex([session(number, title=f"Task {number}", episodes=60) for number in range(200)])
     with serving(index) as url:
         visit(browser, url)
-        assert browser.text("#heading") == "200 sessions"
+        assert browser.text("#heading").startswith("200 sessions since ")
         assert browser.run("document.querySelectorAll('.session').length") == 200
         find = "{{ const it = document.getElementById('find'); it.value = {}; it.dispatchEvent(new Event('input')) }}"
         browser.run(find.format("'task 19'"))
@@ -199,7 +244,7 @@ def test_it_fits_a_phone_and_the_night(browser: Browser, width: int, dark: bool)
         ToldIndex([session(2, title=long, model=long), session(3, episodes=200, view=130_000, note=long)])
     ) as url:
         visit(browser, url)
-        browser.click("details:not(#again) summary")
+        browser.click(".holding summary")
         assert browser.run("document.documentElement.scrollWidth") <= width
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(20, 21, 24)" if dark else "rgb(250, 249, 247)")

@@ -22,7 +22,7 @@ from wane.lab.discover import find_sessions
 from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, Sums, days_until, summarise
 from wane.lab.readers import find_files
-from wane.lab.report.overview import CAUSES, NAMES, overview_dict, write_overview
+from wane.lab.report.overview import NAMES, overview_dict, write_overview
 from wane.lab.verdict import amounts, savings
 from wane.money import dollars, share
 
@@ -125,7 +125,7 @@ def _print(overview: Overview, budget: int) -> None:
         causes = sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars)
         broken = []
         for cause, one in causes[:_ROWS]:
-            broken.append([CAUSES[cause][0], f"{one.times:,}", dollars(one.dollars) if one.priced else "not known"])
+            broken.append([cause.label, f"{one.times:,}", dollars(one.dollars) if one.priced else "not known"])
         print_figures(["cause", "times", "cost"], broken)
     print_lines(_lost_lines(overview))
     print_lines(["", *_saving_lines(overview, budget)], style="bold")

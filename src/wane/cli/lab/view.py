@@ -7,7 +7,6 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from wane.account import NOTHING, Account
@@ -20,18 +19,16 @@ from wane.cli.lab.reading import located, newest_here
 from wane.cli.terminal.text import counted, printable, say
 from wane.cli.values import AUTO_BUDGET
 from wane.core.errors import JournalError
-from wane.journal import ConfigRecord, model_calls, read, settings_after
+from wane.journal import read
 from wane.journal.records import UNKNOWN_PARENT
 from wane.lab.advice import advised_budget, with_advised_budgets
 from wane.lab.readers import gather
-from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import account_of
 from wane.lab.replaying.studying import Studied, study
-from wane.lab.report.headline import Fact, Simulated, headline_of
+from wane.lab.report.headline import headline_of
+from wane.lab.report.simulating import Fact, budget_and_facts, simulate_sessions
 from wane.lab.rereads import rereads
-from wane.lab.room import tight_lines, tight_sessions
-from wane.strategies.base import Settings, traits
 from wane.tuned import read_tuned
 
 
@@ -62,7 +59,7 @@ def run_view(options: ViewOptions) -> int:
         page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
     facts += _of_agents(studied)
     facts.append(("Budget auto", f"{advised.tokens:,} tokens, {advised.reason}"))
-    simulated = _simulated(studied, options.budget or advised.tokens)
+    simulated = simulate_sessions(studied, options.budget or advised.tokens)
     write_view(page, materials, simulated=simulated, budget=recorded_budget, facts=facts, contents=not options.redact)
     if simulated:
         headline = headline_of(materials[0], simulated[0])
@@ -104,43 +101,13 @@ def _usage_text(account: Account) -> str:
     return f"{counted(account.calls, 'model call')}, {counted(account.input_tokens, 'token')} of input, {cost}"
 
 
-def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
-    """Replay sessions under `cwl`, or under `none` if Wane managed them already."""
-    simulated = []
-    for prepared in studied:
-        settings = prepared.under(Settings(budget=budget))
-        baseline = replay = Job(0, "none", settings, prepared.pricing, trace=True).run(prepared.subject)
-        passes = prepared.recording.session.evictions
-        if prepared.recording.session.managed:
-            # A session that Wane managed has its own budget, and what it kept is recorded.
-            own = replace(settings, budget=passes[-1].budget or settings.budget)
-            tight = tight_sessions([prepared], own, None)
-        else:
-            replay = Job(0, "cwl", settings, prepared.pricing, trace=True).run(prepared.subject)
-            tight = tight_sessions([prepared], settings, InProcess())
-        simulated.append(Simulated(replay, baseline, prepared.pricing, "".join(tight_lines(tight, 1))))
-    return simulated
-
-
-def _from_journal(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
-    """Return what else a journal records: the last budget, and figures."""
+def _from_journal(path: Path) -> tuple[int | None, list[Fact]]:
+    """Return what else a journal records."""
     try:
-        records = read(path).records
+        return budget_and_facts(read(path).records)
     except JournalError:
         # A damaged journal cannot be resumed, but it can be viewed.
         return None, []
-    budget, facts = None, []
-    if any(isinstance(record, ConfigRecord) for record in records):
-        settings = settings_after(records)
-        facts.append(("Budget", f"{settings.budget:,} tokens"))
-        if traits(settings.strategy).bounded:
-            budget = settings.budget
-    if models := list(dict.fromkeys(call.model for call in model_calls(records) if call.model)):
-        facts.append(("Model", ", ".join(models)))
-    account = Account.of(records)
-    if account.calls:
-        facts.append(("Cost", account.describe()))
-    return budget, facts
 
 
 def _opened_in_browser(page: Path) -> bool:

@@ -20,7 +20,7 @@ from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.log import log_to
-from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
+from wane.cli.proxy.options import TOKEN_VARIABLE, key_in_address, proxy_options
 from wane.cli.sessions.stores import directory_of
 from wane.cli.terminal.signals import END, INTERRUPT, caught, handled
 from wane.cli.terminal.text import counted, printable, say
@@ -218,7 +218,7 @@ def _introduce(options: ProxyOptions) -> None:
     if server.max_cost is not None:
         lines.append(f"  limit     {dollars(server.max_cost)} {COST_PERIODS[server.cost_period]}")
     lines += [
-        f"  status    {own}/wane/",
+        f"  status    {own}/wane/{key_in_address(options)}",
         "",
         "Set in the client, with its token from wane proxy tokens add:" if server.team else "Set in the client:",
         f"  ANTHROPIC_BASE_URL={base}",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from wane.cli.values import NO_SHARE, by_tool
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, WaneError
+from wane.journal import Header, Record
 from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
 from wane.proxy.store.base import Store
 from wane.strategies.base import Settings, traits
@@ -62,8 +64,24 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
     optional = {name: value for name, value in optional.items() if value is not None}
     # The server takes seconds to load, so mistakes in the options have been reported before that.
     from wane.proxy.server.run import ProxyOptions
+    from wane.proxy.server.status import SessionPages
 
+    if store is not None:
+        optional["pages"] = SessionPages(secrets.token_urlsafe(12), show_session)
     return ProxyOptions(server, settings, store, **optional)
+
+
+def show_session(header: Header, records: Sequence[Record]) -> str:
+    """Return the page of a session; see `SessionPages`."""
+    from wane.lab.report import page_of_journal
+
+    return page_of_journal(header, records, PRICE)
+
+
+def key_in_address(options: ProxyOptions) -> str:
+    """Return the part of the live page's address that opens sessions from it; empty if the proxy stores none."""
+    # What follows the `#` stays in the browser, so no log has it.
+    return "" if options.pages is None else f"#key={options.pages.key}"
 
 
 def _server_settings(command: ProxyCommandOptions, upstream: str, environ: Mapping[str, str]) -> ServerSettings:

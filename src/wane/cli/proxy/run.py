@@ -15,7 +15,7 @@ from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions
 from wane.cli.proxy.log import RunLog
-from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
+from wane.cli.proxy.options import TOKEN_VARIABLE, key_in_address, proxy_options
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
@@ -81,14 +81,14 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
         RunLog(run_options.log, run_options.log_level) as log,
         # Only the user can read this directory.
         tempfile.TemporaryDirectory(prefix="wane-run-") as private,
-        in_thread(options) as proxy,
+        in_thread(replace(options, agent=agent.program)) as proxy,
     ):
         start = agent.start(command, proxy.url, options.server.upstream, Path(private))
         log.note(f"{agent.program} asks {proxy.url}, which asks {options.server.upstream}; see {proxy.url}/wane/")
         if not run_options.quiet:
             if start.note:
                 say(start.note)
-            say(f"this run's page, until {agent.program} ends: {proxy.url}/wane/")
+            say(f"this run's page, until {agent.program} ends: {proxy.url}/wane/{key_in_address(options)}")
         environ = {**command.environ, **around_proxies(command.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
         environ.pop(TOKEN_VARIABLE, None)
         code = run_child((path, *start.before, *command.arguments), environ)

@@ -11,15 +11,13 @@ from wane.lab.counting import Material
 from wane.lab.loss import Index, Loss, LossTotals
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
-from wane.lab.replaying.replay import Pricing, Replay
+from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import RECORDED, left_out
 from wane.lab.replaying.studying import Studied
+from wane.lab.report.simulating import Fact, Simulated
 from wane.lab.verdict import Baselines, capital, in_view, needs, prices_used, verdict
 from wane.money import dollars, share
 from wane.savings import described_effect
-
-Fact = tuple[str, str]
-"""A label and its figure."""
 
 
 def facts_of(material: Material) -> list[Fact]:
@@ -74,23 +72,6 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
         ("Prices", prices_used((prepared.recording.session, prepared.pricing) for prepared in studied)),
         ("Cache rules", ", ".join(dict.fromkeys(prepared.pricing.rules.name for prepared in studied))),
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """The replays of a session, for comparison with the recording.
-
-    Attributes:
-        replay: the replay under `cwl`, with its trace; under `none` for a session that Wane itself managed.
-        baseline: the replay under `none`.
-        pricing: prices and cache rules of both.
-        tight: a warning if the budget leaves the session too little room; else empty.
-    """
-
-    replay: Replay
-    baseline: Replay
-    pricing: Pricing
-    tight: str = ""
 
 
 @dataclass(frozen=True, slots=True)

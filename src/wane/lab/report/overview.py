@@ -10,29 +10,9 @@ from wane.lab.discover import AGENTS
 from wane.lab.overview.figures import LostMessage
 from wane.lab.overview.summary import Overview, SessionSummary
 from wane.lab.report.page import OVERVIEW, render, to_json, write_page
-from wane.rewrites import Cause
 
 NAMES: Final = {**AGENTS, "journal": "Wane"}
 """What people call the agents, by the format of their sessions."""
-
-CAUSES: Final = {
-    Cause.IDLE: ("A pause longer than the cache lives", "Answer sooner, or use a cache that lives longer."),
-    Cause.MODEL: ("Another model was chosen", "Each model has a cache of its own: change models between sessions."),
-    Cause.TOOLS: ("The tools changed", "Connect MCP servers before the session begins."),
-    Cause.SYSTEM: ("The system prompt changed", "Switch off what writes a time, an id or a status into it."),
-    Cause.SETTINGS: ("A setting changed", "Keep effort and thinking as they are for a whole session."),
-    Cause.HEAD: ("The beginning was not read", "The recording does not show why; behind `wane run` it would."),
-    Cause.MESSAGES: ("The client changed earlier messages", "A newer version of the client may not."),
-    Cause.BRANCH: ("You went back to an earlier message", "What was before it is still read, if it was cached there."),
-    Cause.COMPACTION: ("The client compacted", "Wane sets finished work aside instead, and seldom."),
-    Cause.EVICTION: ("Content was set aside", "A lower low water makes it rarer."),
-    Cause.BREAKPOINTS: ("A mark of the cache was missing", "The client sets these marks (`cache_control`)."),
-    Cause.REASONING: ("Earlier reasoning was left out", "The provider does that when you speak."),
-    Cause.ROUTING: ("The provider asked another machine", "Nothing to do."),
-    Cause.UPSTREAM: ("Another provider answered", "The first one was down."),
-    Cause.UNEXPLAINED: ("Not known", "The recording does not show it; behind `wane run` it would."),
-}
-"""What people read of each cause, and what they can do about it."""
 
 _LISTED: Final = 200
 """Sessions on a page, at most: the dearest."""
@@ -69,9 +49,8 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         days.append([day.isoformat(), [parts[agent].dollars if agent in parts else 0 for agent in agents]])
     causes = []
     for cause, broken in sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars):
-        label, advice = CAUSES[cause]
-        row = {"cause": cause, "label": label, "advice": advice, "times": broken.times, "priced": broken.priced}
-        causes.append({**row, "dollars": broken.dollars})
+        row = {"cause": cause, "label": cause.label, "advice": cause.hint, "times": broken.times}
+        causes.append({**row, "priced": broken.priced, "dollars": broken.dollars})
     ranges = {agent: overview.with_wane(agent) for agent in agents}
     known = []
     for agent in agents:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
+from wane.pages import KIT, LOOK, Dress
 from wane.replacing import replace_file
 
 _PAGE: Final = files("wane.lab.report") / "page"
 
-STYLES: Final = (_PAGE / "look.css", _PAGE / "report.css")
+STYLES: Final = (LOOK, _PAGE / "report.css")
 """The styles of pages about sessions, in order."""
 
-SHARED: Final = tuple(_PAGE / f"{name}.js" for name in ("kit", "theme", "base", "plot", "saving"))
+SHARED: Final = (*KIT, *(_PAGE / f"{name}.js" for name in ("base", "plot", "saving")))
 """Scripts that pages about sessions share, in order."""
 
 _LOOKING: Final = ("looking", "table", "views", "episodes", "state", "items", "scrubber", "sweep", "main")
@@ -28,8 +27,8 @@ _SCRIPTS: Final = (*SHARED, *(_PAGE / f"{name}.js" for name in _LOOKING))
 
 
 OVERVIEW: Final = (
-    (_PAGE / "kit.js", _PAGE / "theme.js", _PAGE / "overview.js"),
-    (_PAGE / "look.css", _PAGE / "overview.css"),
+    (*KIT, _PAGE / "overview.js"),
+    (LOOK, _PAGE / "overview.css"),
     "overview",
 )
 """Scripts, styles and template of the page of `wane report`: `render` takes them."""
@@ -48,20 +47,9 @@ def render(
 
     Its content policy allows only these; the page fetches nothing.
     """
-    style = "\n".join(map(_read, styles))
-    body = "\n".join(map(_read, scripts))
-    script = f'"use strict";\n(() => {{\n{body}}})();\n'
-    values = {
-        # Names may hold lone surrogates, which UTF-8 cannot encode.
-        "title": escape(title).encode(errors="replace").decode(),
-        "style": style,
-        "style-hash": _hash(style),
-        "script": script,
-        "script-hash": _hash(script),
-        "data": data,
-    }
-    # In one pass, so that nothing is replaced inside the values.
-    return re.sub(r"\{\{([a-z-]+)\}\}", lambda match: values[match[1]], _read(_PAGE / f"{template}.html"))
+    # Names may hold lone surrogates, which UTF-8 cannot encode.
+    values = {"title": escape(title).encode(errors="replace").decode(), "data": data}
+    return Dress.of(styles, scripts).fill(_PAGE / f"{template}.html", values)
 
 
 def frame_size() -> int:
@@ -80,15 +68,6 @@ def write_page(path: Path, page: str) -> None:
     except OSError as error:
         # If the disk is full, the error does not name the file.
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _read(file: Traversable) -> str:
-    return file.read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """Return the hash by which a content policy allows an inline element."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 TEXT_LIMIT: Final = 2_000

@@ -8,16 +8,21 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
+from wane.core import DEFAULT_BUDGET
+from wane.core.errors import ConfigError
+from wane.journal import Header, Record
 from wane.lab.columns import COLUMNS, Column, columns_dict
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
+from wane.lab.readers import Recording, journal
 from wane.lab.replaying.compare import BASELINE, Comparison, prices_of
-from wane.lab.replaying.replay import Replay
+from wane.lab.replaying.replay import Pricing, Replay
 from wane.lab.replaying.spent import RECORDED, Recorded
-from wane.lab.replaying.studying import annotator_of, budgets_told
-from wane.lab.report.headline import Fact, Simulated, facts_of, facts_of_all, headline_of
+from wane.lab.replaying.studying import annotator_of, budgets_told, study
+from wane.lab.report.headline import facts_of, facts_of_all
 from wane.lab.report.page import SIZE_LIMIT, Texts, frame_size, render, texts_within, to_json, write_page
 from wane.lab.report.sessions import LEVELS, Outline, episodes_of, outline_of, recorded_run, run_of, session_of
+from wane.lab.report.simulating import Fact, Simulated, budget_and_facts, simulate_sessions
 from wane.lab.report.tiles import tiles_of
 from wane.lab.room import tight_lines
 from wane.lab.sweep import Sweep
@@ -127,7 +132,7 @@ def write_report(
             comparison.baselines().recorded,
         ),
     }
-    page.write(Path(path), size_limit)
+    write_page(Path(path), page.to_html(size_limit))
 
 
 def write_view(
@@ -139,20 +144,33 @@ def write_view(
     facts: Iterable[Fact] = (),
     contents: bool = True,
 ) -> None:
-    """Write the story of recorded sessions as a page: the view of each call, and the content that the agent removed.
+    """Write the story of recorded sessions to an HTML file; `view_page` says what each argument means.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    page = view_page(materials, simulated=simulated, budget=budget, facts=facts, contents=contents)
+    write_page(Path(path), page)
+
+
+def view_page(
+    materials: Sequence[Material],
+    *,
+    simulated: Sequence[Simulated] = (),
+    budget: int | None = None,
+    facts: Iterable[Fact] = (),
+    contents: bool = True,
+) -> str:
+    """Return the story of recorded sessions as a page: the view of each call, and the content that the agent removed.
 
     If the sessions were replayed, the page also shows the views of another strategy.
 
     Args:
-        path: path of the HTML file.
         materials: the sessions, counted; the first is shown first.
         simulated: the sessions replayed, in the same order; none if they were not.
         budget: tokens that a view may hold, if there was a budget; None for that of the last pass.
-        facts: more figures for the head of the page, about the first session.
+        facts: more figures for the foot of the page, about the first session.
         contents: as in `write_report`.
-
-    Raises:
-        OSError: if it cannot be written.
     """
     page = _Page("view", contents)
     for material, simulation in zip_longest(materials, simulated):
@@ -169,7 +187,6 @@ def write_view(
         if simulation is not None:
             runs.append(_run(simulation.replay, material, outline, texts))
             told = {
-                "headline": asdict(headline_of(material, simulation)),
                 "tiles": [asdict(tile) for tile in tiles_of(material, simulation)],
                 "tight": simulation.tight,
             }
@@ -178,7 +195,29 @@ def write_view(
     first = materials[0].session
     title = Texts().private(first.title) or first.name
     page.data |= {"title": title if contents else "A session", "facts": list(facts), "budget": None}
-    page.write(Path(path), SIZE_LIMIT)
+    return page.to_html(SIZE_LIMIT)
+
+
+def page_of_journal(header: Header, records: Sequence[Record], price: str) -> str:
+    """Return the story of a session of Wane's own as a page, from its records.
+
+    Args:
+        header: the header of its journal.
+        records: the records below it.
+        price: the model whose prices count where that of a call has none, as `PROVIDER:MODEL`.
+
+    Raises:
+        WaneError: if no model has answered yet, or a record is not understood.
+    """
+    session = journal.session_of(header, records)
+    if not session.answered:
+        raise ConfigError("no model has answered in this session yet")
+    studied = study([Recording(session, "")], Pricing.of(price), own_prices=True)
+    budget, facts = budget_and_facts(records)
+    materials = [prepared.subject.material for prepared in studied]
+    return view_page(
+        materials, simulated=simulate_sessions(studied, budget or DEFAULT_BUDGET), budget=budget, facts=facts
+    )
 
 
 def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
@@ -212,7 +251,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
         "budgets": list(sweep.budgets),
         "points": points,
     }
-    page.write(Path(path), SIZE_LIMIT)
+    write_page(Path(path), page.to_html(SIZE_LIMIT))
 
 
 def _run(replay: Replay, material: Material, outline: Outline, texts: Texts) -> dict[str, Any]:
@@ -247,9 +286,9 @@ class _Page:
         self._sessions.append(session)
         self._texts.append(texts)
 
-    def write(self, path: Path, size_limit: int) -> None:
-        """Write the page, with texts as long as there is room for."""
+    def to_html(self, size_limit: int) -> str:
+        """Return the page, with texts as long as there is room for."""
         self.data |= {"sessions": self._sessions, "left_out": self._left_out, "contents_of": None}
         used = frame_size() + len(to_json(self.data).encode()) + _SPARE
         self.data["contents_of"] = texts_within(self._texts, size_limit - used)
-        write_page(path, render(self.data["title"], to_json(self.data)))
+        return render(self.data["title"], to_json(self.data))

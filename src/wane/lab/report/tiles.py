@@ -13,7 +13,8 @@ from wane.lab.loss import LossTotals
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing
-from wane.lab.report.headline import Simulated, recorded_loss
+from wane.lab.report.headline import recorded_loss
+from wane.lab.report.simulating import Simulated
 from wane.lab.verdict import NOTABLE, Baselines, amounts, capital, prices_used, savings
 from wane.money import dollars, share
 

@@ -26,7 +26,7 @@ from wane.proxy.http.failover import Failover
 from wane.proxy.http.llama import shows_tools
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.app import ProxyApp, Wires, known_wires
-from wane.proxy.server.status import Predict, figures_of, status_app
+from wane.proxy.server.status import Predict, SessionPages, figures_of, status_app
 from wane.proxy.server.workers import Workers
 from wane.proxy.sessions.index import IDLE, SessionIndex
 from wane.proxy.settings import Address, ServerSettings
@@ -89,6 +89,8 @@ class ProxyOptions:
         agent_budget: tokens that the view of a sub-agent may hold; None for the budget of all other sessions.
         keep_requests: whether to store requests whole, and not only their digests.
         predict: with `shadow`, says what Wane would have done in the sessions with some ids.
+        pages: shows a stored session as a page; None if none is stored.
+        agent: what `wane run` started; empty for none.
     """
 
     server: ServerSettings
@@ -99,6 +101,8 @@ class ProxyOptions:
     agent_budget: int | None = None
     keep_requests: bool = True
     predict: Predict | None = None
+    pages: SessionPages | None = None
+    agent: str = ""
 
 
 class Running:
@@ -169,7 +173,14 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
     )
     with exporting(os.environ) as telemetry:
         async with serving(
-            options.server, sessions, known_wires(), sock=sock, telemetry=telemetry, predict=options.predict
+            options.server,
+            sessions,
+            known_wires(),
+            sock=sock,
+            telemetry=telemetry,
+            predict=options.predict,
+            pages=options.pages,
+            agent=options.agent,
         ) as proxy:
             yield proxy
 
@@ -217,6 +228,8 @@ async def serving(
     sock: socket.socket | None = None,
     telemetry: Telemetry | None = None,
     predict: Predict | None = None,
+    pages: SessionPages | None = None,
+    agent: str = "",
 ) -> AsyncIterator[Running]:
     """Serve sessions in this event loop, until the block ends; then close them.
 
@@ -249,7 +262,15 @@ async def serving(
                 lambda: (traffic.outcomes(), traffic.open_requests(), sessions.owners),
             )
         status: Any = status_app(
-            sessions, traffic, settings.upstream, started, predict=predict, roster=roster, workers=workers
+            sessions,
+            traffic,
+            settings.upstream,
+            started,
+            predict=predict,
+            roster=roster,
+            workers=workers,
+            pages=pages,
+            agent=agent,
         )
         app = ProxyApp(settings, sessions, wires, upstream, traffic, status, roster, failover)
         server = _Server(app, settings)

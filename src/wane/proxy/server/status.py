@@ -7,13 +7,11 @@ first message as a title.
 from __future__ import annotations
 
 import asyncio
-import re
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
+from hmac import compare_digest
 from importlib.resources import files
 from typing import Any, Final
 
@@ -27,6 +25,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import wane
+from wane.core.errors import WaneError
+from wane.journal import Header, Record
+from wane.pages import KIT, LOOK, Dress
 from wane.proxy import jsons
 from wane.proxy.server.workers import (
     Figures,
@@ -42,6 +43,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import UpstreamUrl
 from wane.proxy.team.roster import Roster
 from wane.proxy.traffic import Traffic
+from wane.rewrites import Cause
 
 MOST_SESSIONS: Final = 500
 """The most sessions in the JSON and on the page, which are the most recently used ones; the total is there too."""
@@ -54,6 +56,25 @@ _HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
+
+_SESSION_POLICY: Final = "connect-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""Beside the policy that a session's page brings itself, which names its style and script."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPages:
+    """Shows a session, contents included, as a page.
+
+    Attributes:
+        key: what must be known to see one, besides what every request needs: another user of this machine can reach the
+            proxy, but has not seen its address in the terminal. The members of a team need none for their own sessions.
+        render: returns the page of a session from its header and records; it may take seconds. It raises WaneError if
+            there is nothing to show.
+    """
+
+    key: str
+    render: Callable[[Header, Sequence[Record]], str]
+
 
 Predict = Callable[[Iterable[str]], list[str]]
 """Returns sentences on what Wane would have done in the sessions with some ids; it may take seconds."""
@@ -68,12 +89,16 @@ def status_app(
     predict: Predict | None = None,
     roster: Roster | None = None,
     workers: Workers | None = None,
+    pages: SessionPages | None = None,
+    agent: str = "",
 ) -> ASGIApp:
-    """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It does not authenticate.
+    """Return the app with `/`, `/status`, `/metrics` and `/session/ID`, to be mounted at `/wane`.
+
+    It does not authenticate, except that a session's contents need a key; see `SessionPages`.
 
     The state of a request's scope names the member of a team who sent it: they see their own sessions, and no metrics.
     This adds metrics of the sessions in memory and of the process to those of `traffic`. With `predict`, the proxy only
-    watches; with `workers`, other processes share its store.
+    watches; with `workers`, other processes share its store. `agent` is what `wane run` started; empty for none.
     """
     traffic.registry.register(_Sessions(sessions))
     ProcessCollector(registry=traffic.registry)
@@ -107,10 +132,14 @@ def status_app(
             "annotate": context.annotate,
             "budget": context.budget,
             "shadow": predict is not None,
+            "agent": agent,
+            "stored": pages is not None,
+            "opens": pages is not None and bool(member),
             "member": member,
             "requests": requests,
             "open": open_requests,
             "money": merged_money(visible),
+            "causes": {cause: cause.label for cause in Cause},
             "sessions_in_memory": in_memory,
             "sessions": with_agents(visible)[:MOST_SESSIONS],
         }
@@ -125,6 +154,27 @@ def status_app(
             lines = await asyncio.to_thread(predict, ids)
         return Response(jsons.dumps({"lines": lines}), media_type="application/json", headers=_HEADERS)
 
+    rendering = asyncio.Lock()
+
+    async def session_page(request: Request) -> Response:
+        # Whatever is wrong, the answer is the same: it does not tell which sessions there are.
+        unknown = Response("no such session, or its key is missing\n", 404, headers=_HEADERS)
+        member, key = _member(request), request.query_params.get("key", "")
+        if pages is None or not (member or compare_digest(key.encode(), pages.key.encode())):
+            return unknown
+        session = request.path_params["session"]
+        try:
+            header = await sessions.store.header(session)
+            if member not in ("", header.owner):
+                return unknown
+            records = await sessions.store.read(session)
+            # One at a time: each takes memory and a core.
+            async with rendering:
+                text = await asyncio.to_thread(pages.render, header, records)
+        except WaneError as error:
+            return Response(f"this session cannot be shown: {error}\n", 404, headers=_HEADERS)
+        return Response(text, media_type="text/html", headers={**_HEADERS, "content-security-policy": _SESSION_POLICY})
+
     async def metrics(request: Request) -> Response:
         if _member(request):
             return Response("metrics need the proxy's own token, WANE_PROXY_TOKEN\n", 403, headers=_HEADERS)
@@ -132,6 +182,7 @@ def status_app(
         return Response(text, media_type="text/plain; version=0.0.4", headers=_HEADERS)
 
     routes = [Route("/", page), Route("/status", status), Route("/shadow", shadow), Route("/metrics", metrics)]
+    routes.append(Route("/session/{session}", session_page))
     app = Starlette(routes=routes)
 
     async def slashed(scope: Scope, receive: Receive, send: Send) -> None:
@@ -180,7 +231,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "used": {name: getattr(session.used, name) for name in _USED},
         "calls": session.money.account.calls,
         "money": session.money.to_dict(),
-        "views": [[round(view.at.timestamp(), 3), view.view, view.evicted] for view in session.views],
+        "views": [[round(view.at.timestamp(), 3), view.view, view.evicted, view.history] for view in session.views],
         "budget": facts.budget,
         "view": facts.view,
         "history": facts.history,
@@ -220,27 +271,19 @@ class _Sessions(Collector):
         yield from (total, tight, agents)
 
 
-def _read(name: str) -> str:
-    return files("wane.proxy.server").joinpath("page", name).read_text(encoding="utf-8")
+_PAGE: Final = files("wane.proxy.server") / "page"
+_DRESS: Final = Dress.of(
+    (LOOK, _PAGE / "page.css"), (*KIT, *(_PAGE / f"{name}.js" for name in ("figures", "bar", "session", "live")))
+)
 
-
-def _hash(text: str) -> str:
-    """Return the hash by which a content policy allows an inline element."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-
-# The page's scripts, in order; together they are one.
-_SCRIPTS: Final = "\n".join(_read(f"{name}.js") for name in ("base", "bar", "session", "live"))
-_PARTS: Final = {"style": _read("page.css"), "script": f'"use strict";\n(() => {{\n{_SCRIPTS}}})();\n'}
-
-PAGE: Final = re.sub(r"\{\{([a-z]+)\}\}", lambda match: _PARTS[match[1]], _read("page.html")).encode()
+PAGE: Final = _DRESS.fill(_PAGE / "page.html").encode()
 """The page, as HTML in UTF-8."""
 
 POLICY: Final = "; ".join(
     [
         "default-src 'none'",
-        f"script-src {_hash(_PARTS['script'])}",
-        f"style-src {_hash(_PARTS['style'])}",
+        f"script-src {_DRESS.script_hash}",
+        f"style-src {_DRESS.style_hash}",
         "connect-src 'self'",
         "img-src data:",
         "base-uri 'none'",

@@ -103,11 +103,19 @@ class EpisodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """The view of a request that arrived at a time in UTC: its tokens, and the tokens that were evicted for it."""
+    """The view of a request.
+
+    Attributes:
+        at: when it arrived, in UTC.
+        view: its tokens.
+        evicted: tokens that were evicted for it.
+        history: tokens of the whole history then, evicted or not.
+    """
 
     at: datetime
     view: int
     evicted: int
+    history: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -356,7 +356,7 @@ def _note_facts(cached: CachedSession, view: RequestView, model: str, owner: str
         note=cached.warning or cached.remark or shortfall,
     )
     cached.remark = ""
-    cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now))
+    cached.views.append(ViewStatus(cached.last, facts.view, facts.evicted_now, facts.history))
     if before is None and session.chosen is not None:
         _LOGGER.info("session %s: %s", cached.id, session.chosen)
     thrashes = facts.thrashing is not None and (before is None or before.thrashing is None)

@@ -1,5 +1,6 @@
 // What the pages of sessions share: units, the looks of strategies, sections.
 
+const data = JSON.parse(document.getElementById("data").textContent);
 const main = document.getElementById("main");
 
 const digits = (count) => new Intl.NumberFormat("en-US", { minimumFractionDigits: count, maximumFractionDigits: count });

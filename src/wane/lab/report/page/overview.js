@@ -1,3 +1,4 @@
+const data = JSON.parse(document.getElementById("data").textContent);
 const UNKNOWN = "not known";
 const FILLS = ["var(--a)", "url(#p-b)", "url(#p-c)", "url(#p-d)", "url(#p-e)", "url(#p-f)"];
 const fillOf = (at) => FILLS[Math.min(at, FILLS.length - 1)];

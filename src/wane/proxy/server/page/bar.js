@@ -2,44 +2,47 @@
 
 const PALE = { active: 100, closed: 66, reasoning: 50, bulk: 38, artifact: 28, remove: 18 };
 const STATES = {
-  active: "going on",
-  closed: "closed",
-  reasoning: "reasoning gone",
-  bulk: "searches gone",
-  artifact: "outputs gone",
-  remove: "description left",
+  active: "all of it, going on",
+  closed: "all of it",
+  reasoning: "all but its reasoning",
+  bulk: "its results, without searches",
+  artifact: "the calls, without outputs",
+  remove: "a description",
 };
-const TYPES = { expl: "exploration", act: "act", task: "task" };
+const TYPES = { expl: "reading", act: "work", task: "task" };
+const KINDS = [["system", "system prompt and tools"], ["user", "your messages"], ["notice", "notices of your agent"], ["expl", "reading"], ["act", "work"], ["task", "task"], ["work", "outside pieces of work"], ["free", "free"]];
+const KIND_COLOURS = { system: "var(--other)", user: "var(--yours)", notice: "var(--notice)", expl: "var(--reading)", act: "var(--work)", task: "var(--task)", work: "var(--outside)", free: "var(--track)" };
 
 const kindOf = (episode) => (episode.name === null ? "work" : TYPES[episode.type] ? episode.type : "expl");
 const stateOf = (episode) => STATES[episode.state] || episode.state;
 const placeOf = (episode) => `${episode.task ? ` in task ‘${episode.task}’` : ""}${episode.abandoned ? " (abandoned)" : ""}`;
-const nameOf = (episode) => (episode.name === null ? "outside episodes" : `${TYPES[episode.type] || episode.type} ‘${episode.name}’${placeOf(episode)}`);
+const nameOf = (episode) => (episode.name === null ? "outside pieces of work" : `${TYPES[episode.type] || episode.type} ‘${episode.name}’${placeOf(episode)}`);
 
 function colourOf(episode) {
   const share = PALE[episode.state] || PALE.closed;
-  return `color-mix(in srgb, var(--${kindOf(episode)}) ${share}%, var(--surface))`;
+  return `color-mix(in srgb, ${KIND_COLOURS[kindOf(episode)]} ${share}%, var(--surface))`;
 }
 
 // What a view consists of, scaled to what it holds: its size may be the provider's, those of its parts are estimates.
 function partsOf(session) {
+  const fixed = (kind, label, tokens) => ({ kind, label, tokens, colour: KIND_COLOURS[kind], fixed: true });
   const parts = [
-    { label: "system prompt and tools", tokens: session.system, colour: "var(--other)" },
-    { label: "user turns", tokens: session.user, colour: "var(--user)" },
-    { label: "notices", tokens: session.notices, colour: "var(--notice)" },
+    fixed("system", "system prompt and tools", session.system),
+    fixed("user", "your messages", session.user),
+    fixed("notice", "notices of your agent", session.notices),
   ];
-  for (const it of session.episodes) parts.push({ label: `${nameOf(it)}, ${stateOf(it)}`, tokens: it.tokens - it.notices, colour: colourOf(it) });
+  for (const it of session.episodes) parts.push({ kind: kindOf(it), label: `${nameOf(it)}, ${stateOf(it)}`, tokens: it.tokens - it.notices, colour: colourOf(it) });
   const known = parts.reduce((sum, it) => sum + it.tokens, 0);
   // What a request carries besides its messages: tool definitions, and a system prompt that is none of them.
   parts[0].tokens += Math.max(0, session.view - known);
-  const scale = known > session.view ? session.view / known : 1;
+  const ratio = known > session.view ? session.view / known : 1;
   let at = 0;
   for (const it of parts) {
     it.from = at;
-    at += it.tokens * scale;
+    at += it.tokens * ratio;
     it.to = at;
   }
-  if (session.budget > at) parts.push({ label: "free", tokens: session.budget - session.view, from: at, to: session.budget, colour: "var(--track)" });
+  if (session.budget > at) parts.push({ kind: "free", label: "free", tokens: session.budget - session.view, from: at, to: session.budget, colour: "var(--track)" });
   return parts.filter((it) => it.to > it.from);
 }
 
@@ -66,30 +69,21 @@ function drawBar(bar, session) {
   limit.style.left = `${(100 * session.budget) / total}%`;
 }
 
-// All that was said, as a line of its own scale: what has left the view is a ghost at its beginning.
-function drawGhost(line, session) {
-  const whole = Math.max(session.history, session.evicted, 1);
-  line.hidden = session.evicted <= 0;
-  line.firstChild.style.width = `${((100 * session.evicted) / whole).toFixed(2)}%`;
-}
-
-function showTip(event) {
+// What a part of the bar is, under the pointer.
+const partTip = h("div", { class: "tip part", hidden: true });
+document.body.append(partTip);
+function showPart(event) {
   const bar = event.target.closest && event.target.closest(".bar");
-  const tip = byId("tip");
-  if (!bar || !bar.parts) {
-    tip.hidden = true;
-    return;
-  }
+  partTip.hidden = !bar || !bar.parts;
+  if (partTip.hidden) return;
   const box = bar.getBoundingClientRect();
   const at = ((event.clientX - box.left) / box.width) * bar.total;
   const part = bar.parts.find((it) => at >= it.from && at < it.to);
-  tip.hidden = !part;
+  partTip.hidden = !part;
   if (!part) return;
-  tip.replaceChildren(h("bdi", {}, part.label), h("b", {}, n0(part.tokens)));
-  const left = Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8);
-  tip.style.left = `${Math.max(8, left)}px`;
-  tip.style.top = `${box.bottom + 6}px`;
+  partTip.replaceChildren(h("bdi", {}, part.label), h("b", {}, n0(part.tokens)));
+  styled(partTip, { left: `${Math.max(8, Math.min(event.clientX + 12, innerWidth - partTip.offsetWidth - 8))}px`, top: `${box.bottom + 6}px` });
 }
-addEventListener("pointermove", showTip, { passive: true });
-addEventListener("pointerdown", showTip, { passive: true });
-addEventListener("scroll", () => { byId("tip").hidden = true; }, { passive: true });
+addEventListener("pointermove", showPart, { passive: true });
+addEventListener("pointerdown", showPart, { passive: true });
+addEventListener("scroll", () => { partTip.hidden = true; }, { passive: true });

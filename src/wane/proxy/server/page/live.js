@@ -3,36 +3,71 @@
 const EVERY = 2000; // milliseconds
 const PATIENCE = 5000;
 const BUSY = 300; // seconds
+const BUSY_SECONDS = 15;
 const cards = new Map();
 const page = { data: null, answered: null, version: null, timer: 0 };
 
+const keyLine = (...nodes) => svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, nodes);
+byId("key").append(
+  h("li", {}, keyLine(svg("rect", { width: 22, height: 12, class: "history-area" })), "whole history"),
+  h("li", {}, keyLine(svg("rect", { y: 4, width: 22, height: 8, class: "sent-area" }), svg("path", { d: "M0 4H22", class: "sent-line" })), "sent (thick line)"),
+  h("li", {}, keyLine(svg("path", { d: "M0 6H22", class: "budgetline" })), "budget"),
+  h("li", {}, keyLine(svg("path", { d: "M11 1v10", class: "aside" })), "work set aside"));
+
+const TILES = {
+  spent: ["Spent", "Input, cache reads, cache writes and output of each answered request, as the provider counted them, by the list price of its model."],
+  marks: ["Marks cost", "The calls that only marked work, the words of the marks in all others, and content that was fetched again. It stands here even if nothing was ever set aside."],
+  saved: ["Eviction saved", "For each call: what the whole history would have cost with the same cache, less what was sent. Writing the cache again after work was set aside is taken off."],
+  net: ["Net", "The two figures before, subtracted. The cards below add up to these tiles, to the cent."],
+};
+
+// Dollars of all sessions, apart by where they come from.
+function drawTiles(data) {
+  const box = byId("tiles"), names = Object.keys(TILES);
+  const priced = data.sessions.filter((it) => it.money && it.money.priced_calls), all = effectOf(data.sessions);
+  box.hidden = !priced.length;
+  if (!box.children.length) box.append(...names.flatMap((name) => tile({ id: `all-${name}`, what: TILES[name][0], value: "", then: false, bound: "", how: h("p", {}, TILES[name][1]) })));
+  const whole = priced.length === data.sessions.length && priced.every((it) => it.money.priced_calls === it.money.calls);
+  const of = priced.length < data.sessions.length ? ` Of ${n0(priced.length)} of ${many(data.sessions.length, "session")}; the others have no price.` : whole ? "" : " Some calls have no price.";
+  const values = { spent: `${whole ? "" : "≥ "}${usd(all.spent)}`, marks: usd(all.marks), saved: usd(all.saved), net: netText(all.net) };
+  const bounds = { spent: `Paid to the provider, by list price.${of}`, marks: "So that the agent notes where its work begins and ends. Estimated.", saved: "Against sending the whole history each time. Estimated.", net: "Eviction saved, less marks cost." };
+  for (const name of names) {
+    const node = byId(`all-${name}`);
+    node.hidden = data.shadow && name !== "spent";
+    setText(node.querySelector(".value"), values[name]);
+    setText(node.querySelector(".bound"), bounds[name]);
+  }
+}
+
+// Text that stays is left alone, so that a selection in it holds.
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
 function facts(data) {
   const ended = Object.values(data.requests).reduce((sum, count) => sum + count, 0);
+  const ours = data.strategy === "cwl" || data.strategy === "paper";
+  const strategy = data.strategy === "cwl" ? "Wane" : data.strategy;
   const rows = [
-    ["Upstream", data.upstream],
-    ["Strategy", data.strategy === "cwl" || data.strategy === "paper" ? `${data.strategy}, ${data.annotate === "model" ? "marked by the model" : "inferred"}` : data.strategy],
+    ["Provider", data.upstream],
+    ["What is set aside", ours ? `by ${strategy}, ${data.annotate === "model" ? "as the agent marks its work" : "as Wane reads the tool calls"}` : `by ${strategy}`],
     ["Budget", `${short(data.budget)} tokens`],
     data.member ? ["Name", data.member] : ["Requests", data.open ? `${n0(ended)}, ${n0(data.open)} open` : n0(ended)],
     ...(data.workers > 1 ? [["Processes", n0(data.workers)]] : []),
     ["Up for", span(between(data.started, data.now))],
   ];
-  if (data.money) {
-    const { marks, saved, net } = effect(data.money);
-    rows.push(["Spent by these sessions", spent(data.money)]);
-    if (!data.shadow) rows.push(["Marks cost, about", cents(marks)], ["Eviction saved, about", cents(saved)], ["Net, about", cents(net)]);
-  }
-  const failed = data.requests.failed_open || 0;
-  if (failed) rows.push(["Passed on unchanged, as Wane failed", n0(failed)]);
-  // Text of rows that stay is changed in place, so that a selection in them holds.
   const list = byId("facts");
   if (list.children.length !== rows.length) {
     list.replaceChildren(...rows.map(() => h("div", {}, h("dt", {}), h("dd", {}))));
   }
   rows.forEach(([label, value], index) => {
     const [dt, dd] = list.children[index].children;
-    if (dt.textContent !== label) dt.textContent = label;
-    if (dd.textContent !== value) dd.textContent = value;
+    setText(dt, label);
+    setText(dd, value);
   });
+  const failed = data.requests.failed_open || 0;
+  byId("failed").hidden = !failed;
+  setText(byId("failed"), `${many(failed, "request")} ${failed === 1 ? "was" : "were"} passed on unchanged, because Wane failed; the log says why.`);
 }
 
 // What was paid again although the provider had cached it, by cause; the largest first.
@@ -45,25 +80,42 @@ function again(data) {
   }
   const rows = [...causes].sort((a, b) => b[1].tokens - a[1].tokens);
   byId("again").hidden = !rows.length;
-  byId("causes").replaceChildren(...rows.map(([cause, sum]) => h("tr", {},
-    [cause, n0(sum.requests), short(sum.tokens), bound(sum)].map((text) => h("td", {}, text)))));
+  byId("causes").replaceChildren(...rows.map(([cause, sum]) => h("tr", {}, h("th", { scope: "row" }, data.causes[cause] || cause),
+    [n0(sum.requests), short(sum.tokens), bound(sum)].map((text) => h("td", { class: "n" }, text)))));
 }
 
 // Dollars of some requests: a lower bound if not all have a known price.
 function bound(sum) {
   if (!sum.priced) return "not known";
-  return `${sum.priced < sum.requests ? "at least " : ""}${dollars(sum.dollars)}`;
+  return `${sum.priced < sum.requests ? "≥ " : ""}${dollars(sum.dollars)}`;
 }
 
-function empty() {
+// What is left to do until there is a session: under `wane run` the agent is pointed here already.
+function empty(data) {
   const box = byId("empty");
   if (box.children.length) return;
+  if (data.agent) {
+    box.append(
+      h("h1", {}, `Waiting for the first request of ${data.agent}`),
+      h("p", { class: "lead" }, `All is set: ${data.agent} was started with Wane in front of it. Ask it something; its session appears here with the first request that brings tools.`),
+      h("h2", {}, "It has answered, and this page is still empty?"),
+      h("ol", {}, h("li", {}, "Is it logged in? Without a login it makes no model call."),
+        h("li", {}, "Is it the one that ", h("code", {}, `wane run ${data.agent}`), " started? Another, in an editor or a second terminal, does not go through Wane."),
+        h("li", {}, "Did it use a tool yet? A question without tools passes as it is.")),
+      h("p", { class: "small" }, `Budget ${short(data.budget)} tokens. Requests go to ${data.upstream} as before, and nowhere else.`));
+    return;
+  }
   // What stands before the page's own path is the proxy's, a token too.
   const base = new URL("..", location.href).href.replace(/\/$/, "");
+  const command = (label, text) => {
+    const pre = h("pre", {}, text);
+    return [h("h2", {}, label), h("div", { class: "command" }, pre, copyButton(`Copy the command for ${label}`, () => text, pre))];
+  };
   box.append(
     h("h1", {}, "No sessions yet"),
     h("p", { class: "lead" }, "Point your agent here: give it this address as its base URL. Its key stays as it is."),
-    h("pre", {}, `export ANTHROPIC_BASE_URL=${base}\nexport OPENAI_BASE_URL=${base}/v1`),
+    ...command("Claude Code, the Anthropic SDK", `export ANTHROPIC_BASE_URL=${base}`),
+    ...command("The OpenAI SDK, and what builds on it", `export OPENAI_BASE_URL=${base}/v1`),
     h("p", { class: "small" }, "A session appears with its first request that brings tools. Those that have been idle leave memory, and come back with their next request."));
 }
 
@@ -86,7 +138,7 @@ function list(data) {
   for (const session of inOrder(data)) {
     there.add(session.id);
     let card = cards.get(session.id);
-    if (!card) cards.set(session.id, (card = sessionCard()));
+    if (!card) cards.set(session.id, (card = sessionCard(session.id)));
     drawSession(card, session, data.now);
     card.node.hidden = !found(session);
     const next = before ? before.nextSibling : byId("list").firstChild;
@@ -117,16 +169,17 @@ function draw() {
   again(data);
   byId("shadow").hidden = !data.shadow || !data.sessions.length;
   const none = !data.sessions.length;
-  if (none) empty();
+  if (none) empty(data);
   byId("empty").hidden = !none;
-  byId("tools").hidden = none;
-  byId("heading").textContent = many(data.sessions_in_memory, "session");
+  byId("full").hidden = none;
+  const since = new Date(data.started).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  setText(byId("heading"), `${many(data.sessions_in_memory, "session")} since ${since}: what each would hold, what was sent, and what that cost or saved.`);
   byId("find").hidden = data.sessions.length < 5 && !byId("find").value;
+  drawTiles(data);
   list(data);
   more(data);
 }
 
-// What went wrong with the last question, or nothing.
 function say(problem) {
   const since = page.answered ? ` What is below is as of ${new Date(page.answered).toLocaleTimeString()}.` : "";
   const text = problem ? `${problem}${since} Asking again every ${EVERY / 1000} seconds.` : "";
@@ -134,8 +187,8 @@ function say(problem) {
   byId("lost").hidden = !problem;
   byId("main").classList.toggle("stale", Boolean(problem));
   byId("pulse").textContent = problem ? "lost" : "live";
-  byId("pulse").classList.toggle("live", !problem);
-  document.title = problem ? "⚠ Wane proxy" : "Wane proxy";
+  byId("pulse").classList.toggle("on", !problem);
+  document.title = problem ? "⚠ Your agents · Wane" : "Your agents, now · Wane";
 }
 
 async function ask() {
@@ -181,30 +234,8 @@ async function tick() {
   page.timer = setTimeout(tick, EVERY);
 }
 
-const THEMES = ["auto", "light", "dark"];
-
-function theme(name) {
-  document.documentElement.dataset.theme = THEMES.includes(name) ? name : "auto";
-  byId("theme").textContent = `Theme: ${document.documentElement.dataset.theme}`;
-}
-
-function remembered(value) {
-  // A browser may refuse a page its memory.
-  try {
-    if (value !== undefined) localStorage.setItem("wane-theme", value);
-    return localStorage.getItem("wane-theme");
-  } catch {
-    return null;
-  }
-}
-
-byId("theme").addEventListener("click", () => {
-  const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
-  remembered(next);
-  theme(next);
-});
 byId("predict").addEventListener("click", predict);
 byId("find").addEventListener("input", draw);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) tick(); });
-theme(remembered() || "auto");
+startTheme();
 tick();

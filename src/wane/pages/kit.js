@@ -1,6 +1,5 @@
 // What the scripts of all pages share: elements, numbers, scales, tiles and tables.
 
-const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 
