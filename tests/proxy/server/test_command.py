@@ -201,7 +201,8 @@ async def test_a_team_is_told_to_use_the_tokens_of_its_names(tmp_path: Path) -> 
     async with provider(says) as up, wane_proxy(up.url, *options, WANE_PROXY_TOKEN=TOKEN) as it:
         assert "Set in the client, with its token from wane proxy tokens add:\n" in it.lines
         assert f"  ANTHROPIC_BASE_URL=http://{it.address}/~TOKEN\n" in it.lines
-        assert any(line.startswith(f"  status    http://{it.address}/~$WANE_PROXY_TOKEN/wane/#key=") for line in it.lines)
+        status = f"  status    http://{it.address}/~$WANE_PROXY_TOKEN/wane/#key="
+        assert any(line.startswith(status) for line in it.lines)
 
 
 @pytest.mark.full
