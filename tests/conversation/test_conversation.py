@@ -816,3 +816,22 @@ def test_an_episode_that_was_never_started_is_not_recalled_nor_what_is_outside_o
     assert conversation.recall("e1").startswith('Episode "e1", whole:\n\n')
     for offset in (-1, 10**9):
         assert "is outside it" in conversation.recall("e1", offset)
+
+
+def test_a_request_writes_only_what_is_new() -> None:
+    class Counting(OpenAIFormat):
+        written = 0
+
+        def sendable(self, message: dict[str, Any]) -> dict[str, Any] | None:
+            self.written += 1
+            return super().sendable(message)
+
+    counting = Counting()
+    conversation = Conversation(counting, budget=80_000)
+    for number in range(40):
+        conversation.append({"role": "user", "content": f"Question {number}"})
+        before = counting.written
+        request = conversation.request()
+        assert counting.written - before <= 2
+        assert request.messages == conversation.messages
+        conversation.append({"role": "assistant", "content": f"Answer {number}"})

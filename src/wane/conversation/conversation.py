@@ -35,11 +35,12 @@ from wane.conversation.scopes import (
 )
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.thrashing import Thrashing
+from wane.conversation.views import SentMessages
 from wane.core import DELIMITER, RECALL, Added, ContextWindow, Episode, EpisodeType, Kind, Room, exact_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
-from wane.formats.base import Format, NativeFormat, writes, writing
+from wane.formats.base import Format, is_native, writes, writing
 from wane.formats.endings import Ending, check_reason, stop_reason
 from wane.formats.usage import request_tokens
 from wane.journal.receipts import Receipts
@@ -171,6 +172,7 @@ class Conversation(Generic[M]):
         self._appended: list[Appended[M]] = []  # what was appended since; few hosts ever give a whole history
         self._verdicts = Verdicts()
         self._digest = Digest(self.format, history.adapter)
+        self._sent = SentMessages(self.format)
         self._waiting = WaitingCalls(self.format)  # own calls that wait for their results
         self._own_tools = own_tools(history.context)
         self._own_names = {tool.name for tool in self._own_tools}
@@ -662,10 +664,9 @@ class Conversation(Generic[M]):
         restored = restore_conversation(self._history, state, history)
         if restored is None:
             return False
-        restored_history, digest, verdicts = restored
+        restored_history, digest, verdicts, prepared = restored
         self._begin(restored_history)
-        messages = restored_history.transcript.messages
-        self._known.extend([Appended(entry) for entry in restored_history.prepare(messages)])
+        self._known.extend([Appended(message) for message in prepared])
         self._digest = digest
         self._verdicts = verdicts
         self._asked_in = read_scopes(state.get("asked_in")) or ()
@@ -762,7 +763,7 @@ class Conversation(Generic[M]):
     def _name_results(self, messages: Sequence[M]) -> Sequence[M]:
         """Return the messages as the format writes them after the open calls: results that name their calls."""
         open_calls = self.window.open_calls
-        if not open_calls or not isinstance(self.format, NativeFormat):
+        if not open_calls or not is_native(self.format):
             return messages
         calls = find_open_calls(self._history)
         return self.format.answering(messages, [(call.id, call.name) for call in calls])
@@ -875,6 +876,7 @@ class Host(Generic[M]):
         if line is not before:
             conversation._history = line
             conversation._waiting = WaitingCalls(conversation.format)
+            conversation._sent = SentMessages(conversation.format)
             conversation._digest.forget()
             line.events.append(HistoryForked(shared) if shared else HistoryReplaced())
         for message in paired:
@@ -918,15 +920,9 @@ class Host(Generic[M]):
             alternating: whether roles take turns in all that a request without eviction would hold, which they then
                 do here (R12b); None to go by the history.
         """
-        format_ = self._conversation.format
-        if not writes(format_):
-            return list(view)
         if alternating is None:
             alternating = self.alternating
-        messages = format_.join_roles(view) if alternating else list(view)
-        if reminder is not None:
-            messages = format_.with_note(messages, reminder, alternating=alternating)
-        return format_.wire(messages)
+        return self._conversation._sent.write(view, reminder, joins=alternating)
 
     # Own calls
 

@@ -60,17 +60,7 @@ from wane.conversation.events import (
 from wane.conversation.views import ViewMessages, visible_items
 from wane.core import Added, FitReport, Item, Kind, Mark
 from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError
-from wane.formats.base import (
-    Format,
-    MessageT,
-    NativeFormat,
-    Outline,
-    Part,
-    Transcript,
-    check_message,
-    is_answer,
-    writes,
-)
+from wane.formats.base import Format, MessageT, Outline, Part, Transcript, check_message, is_answer, is_native, writes
 from wane.journal.records import (
     ConfigRecord,
     MessageRecord,
@@ -542,7 +532,7 @@ class MessageHistory(History, Generic[MessageT]):
                 own_waiting = [call_id for call_id in own_waiting if call_id not in given]
                 if any(part.kind is not Kind.RESULT for part in message.parts):
                     for call_id in own_waiting:
-                        open_calls[call_id] = max(0, open_calls[call_id] - 1)
+                        _close_call(call_id, open_calls)
                     own_waiting = []
             paired = self._without_orphans(message, open_calls)
             if paired is None:
@@ -550,10 +540,7 @@ class MessageHistory(History, Generic[MessageT]):
             if paired.answers:
                 calls = [part.call_id for part in paired.parts if part.tool in own]
                 own_waiting += [call_id for call_id in calls if open_calls[call_id]]
-            if not open_calls:
-                return paired
-            unanswered = tuple(call_id for call_id, count in open_calls.items() if count > 0)
-            return replace(paired, unanswered=unanswered)
+            return replace(paired, unanswered=tuple(open_calls)) if open_calls else paired
 
         return _apply_to_each(prepared, pair, first)
 
@@ -573,7 +560,7 @@ class MessageHistory(History, Generic[MessageT]):
                         f"a result answers the call {part.call_id!r}, but no open call before it has that id: it is an "
                         "orphan, or the call was answered already"
                     )
-                open_calls[part.call_id] -= 1
+                _close_call(part.call_id, open_calls)
             paired.append(position)
         if len(paired) == len(prepared.parts):
             return prepared
@@ -593,7 +580,7 @@ class MessageHistory(History, Generic[MessageT]):
             HistoryError: for an answer with two calls of one id, whose results could not be told apart, and for a turn
                 of the user or the system that stands between a call and its result. It names the calls.
         """
-        results_first = isinstance(self.format, NativeFormat) and self.format.results_first
+        results_first = is_native(self.format) and self.format.results_first
 
         def check(message: Prepared[MessageT] | None) -> None:
             if message is None:
@@ -802,6 +789,14 @@ def _without_unwritten_index(
     if not context.policy.index_share or writes(format):
         return context
     return replace(context, policy=replace(context.policy, index_share=0.0))
+
+
+def _close_call(call_id: str | None, open_calls: Tally[str | None]) -> None:
+    """Take one call of an id from the open ones."""
+    if open_calls[call_id] > 1:
+        open_calls[call_id] -= 1
+    else:
+        open_calls.pop(call_id, None)
 
 
 def _apply_to_each(values: Iterable[T], step: Callable[[T], R], first: int | None) -> list[R]:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Final, Generic
 
-from wane.conversation.adapter import Adapter
+from wane.conversation.adapter import Adapter, Prepared
 from wane.conversation.alignment import content_of
 from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine
 from wane.conversation.history import MessageHistory, Shown
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError
-from wane.formats.base import Format, MessageT
+from wane.formats.base import Format, MessageT, Part
 from wane.journal.codec import decode, encode
 from wane.journal.records import MessageRecord, PlacedMark
 
@@ -39,18 +39,26 @@ class Digest(Generic[MessageT]):
         if count < self._count:
             self.forget()
         for message in messages[self._count : count]:
-            self._value = blake2b(self._value + self._key(message), digest_size=16).digest()
-        self._count = count
+            self._add(message, self._format.parts(message))
+        return self._value.hex()
+
+    def of_prepared(self, messages: Sequence[Prepared[MessageT]]) -> str:
+        """Return the digest of messages that have been taken apart."""
+        self.forget()
+        for prepared in messages:
+            self._add(prepared.message, prepared.parts)
         return self._value.hex()
 
     def forget(self) -> None:
         """Start again with the first message."""
         self._count, self._value = 0, b""
 
-    def _key(self, message: MessageT) -> bytes:
+    def _add(self, message: MessageT, parts: Sequence[Part]) -> None:
         key: Hashable | None = self._adapter.key(message)
-        content = json.dumps(content_of(self._format.parts(message)), ensure_ascii=False, default=str)
-        return f"{'' if key is None else key}:{content}".encode("utf-8", "surrogatepass")
+        content = json.dumps(content_of(parts), ensure_ascii=False, default=str)
+        data = f"{'' if key is None else key}:{content}".encode("utf-8", "surrogatepass")
+        self._value = blake2b(self._value + data, digest_size=16).digest()
+        self._count += 1
 
 
 def export_conversation(
@@ -69,7 +77,7 @@ def export_conversation(
 
 def restore_conversation(
     history: MessageHistory[MessageT], state: Mapping[str, Any], data: Sequence[Any]
-) -> tuple[MessageHistory[MessageT], Digest[MessageT], Verdicts] | None:
+) -> tuple[MessageHistory[MessageT], Digest[MessageT], Verdicts, list[Prepared[MessageT]]] | None:
     """Restore an exported conversation.
 
     Args:
@@ -78,7 +86,7 @@ def restore_conversation(
         data: the host's history.
 
     Returns:
-        Its history, digest and verdicts; None for the state of another history or strategy.
+        Its history, digest, verdicts and messages; None for the state of another history or strategy.
 
     Raises:
         FormatError: for a message of another format.
@@ -93,15 +101,16 @@ def restore_conversation(
         count = state["messages"]
         messages_then = messages[:count]
         digest: Digest[MessageT] = Digest(history.format, history.adapter)
-        if len(messages_then) < count or digest.of(messages_then, count) != state["digest"]:
+        prepared = history.prepare(messages_then)
+        if len(prepared) < count or digest.of_prepared(prepared) != state["digest"]:
             return None
-        restored = _restore_history(history, state, list(messages_then))
+        restored = _restore_history(history, state, prepared)
         verdicts = Verdicts()
         verdicts.restore(state["verdicts"])
     except _DAMAGED as error:
         reason = error if isinstance(error, HistoryError) else repr(error)
         raise HistoryError(f"the state cannot be read: {reason}") from error
-    return restored, digest, verdicts
+    return restored, digest, verdicts, prepared
 
 
 def _identify(history: MessageHistory[Any]) -> dict[str, Any]:
@@ -132,7 +141,7 @@ def _export_history(history: MessageHistory[Any]) -> dict[str, Any]:
 
 
 def _restore_history(
-    template: MessageHistory[MessageT], state: Mapping[str, Any], messages: Sequence[MessageT]
+    template: MessageHistory[MessageT], state: Mapping[str, Any], messages: Sequence[Prepared[MessageT]]
 ) -> MessageHistory[MessageT]:
     """Return the history that `_export_history` exported, with the host and the settings of another one.
 
@@ -147,7 +156,7 @@ def _restore_history(
     if state["marks"] is not None:
         placed = tuple(decode(PlacedMark, entry) for entry in state["marks"])
         marks = MessageRecord({}, placed).marks_at
-    for prepared in history.pair_results(history.prepare(messages)):
+    for prepared in history.pair_results(messages):
         if prepared is not None:
             history.take(prepared, marks=marks)
     restore_engine(history.engine, state["engine"])

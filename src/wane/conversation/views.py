@@ -4,12 +4,59 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Generic
+from operator import is_
+from typing import Any, Generic
 
 from wane.conversation.engine import Engine
-from wane.formats.base import Format, MessageT, Outline, Part, Transcript, keep_some, writing
+from wane.formats.base import Format, MessageT, Outline, Part, Transcript, is_native, keep_some, writes, writing
+from wane.formats.roles import NeighbourJoiner
 from wane.formats.turns import required_opening
 from wane.strategies.base import Slot, Substitute, item_of
+
+
+class SentMessages(Generic[MessageT]):
+    """Makes the messages of requests, in the provider's form, from those of a view.
+
+    Only messages new since the last request cost time, unless something left the view.
+    """
+
+    def __init__(self, format: Format[MessageT]) -> None:  # noqa: A002 - the field's word
+        self._format = format
+        self._view: list[MessageT] = []  # that of the last request
+        self._joiner: NeighbourJoiner[MessageT] | None = None  # its messages, if neighbours of one role were joined
+        self._sendable: list[MessageT | None] = []  # the same as the provider takes them
+
+    def write(self, view: Sequence[MessageT], note: str | None, *, joins: bool) -> list[Any]:
+        """Return the messages of a request.
+
+        Args:
+            view: the messages of the view.
+            note: a note to the model at their end; None for no note.
+            joins: whether roles take turns, so that neighbours of one role are joined (R12b).
+        """
+        format_ = self._format
+        if not is_native(format_):
+            if not writes(format_):
+                return list(view)
+            messages = format_.join_roles(view) if joins else list(view)
+            if note is not None:
+                messages = format_.with_note(messages, note, alternating=joins)
+            return format_.wire(messages)
+        known = len(self._view)
+        if joins != (self._joiner is not None) or len(view) < known or not all(map(is_, self._view, view)):
+            self._view, self._sendable, known = [], [], 0
+            self._joiner = NeighbourJoiner(format_) if joins else None
+        for message in view[known:]:
+            if self._joiner is None:
+                self._sendable.append(format_.sendable(message))
+            elif format_.is_sent(message):
+                position = self._joiner.add(message)
+                self._sendable[position:] = map(format_.sendable, self._joiner.joined[position:])
+        self._view += view[known:]
+        if note is not None:
+            messages = list(view) if self._joiner is None else self._joiner.joined
+            return format_.wire(format_.with_note(messages, note, alternating=joins))
+        return format_.arrange([message for message in self._sendable if message is not None])
 
 
 class ViewMessages(Generic[MessageT]):

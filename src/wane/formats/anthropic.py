@@ -112,18 +112,21 @@ class AnthropicFormat(PlainFormat):
         locations = dict.fromkeys(located[position][0] for position in positions)
         return {**message, "content": [content[location] for location in locations]}
 
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
+    def sendable(self, message: Message) -> Message | None:
+        """Return a message that Anthropic accepts.
+
+        It refuses blank text, and arguments that are not an object: those are wrapped in one, as it recommends.
+        """
+        return message if message["role"] != "assistant" else _sendable(message)
+
+    def arrange(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request.
 
         Neighbouring messages of the user become one, as Anthropic asks for all results of an answer, and services that
-        imitate it insist. Anthropic refuses blank text, and arguments that are not an object: those are wrapped in one,
-        as it recommends.
+        imitate it insist.
         """
-        sendable = (message if message["role"] != "assistant" else _sendable(message) for message in messages)
         sent: list[Any] = []
-        for message in sendable:
-            if message is None:
-                continue
+        for message in messages:
             if sent and message["role"] == sent[-1]["role"] == "user":
                 sent[-1] = self.merge(sent[-1], message)
             else:

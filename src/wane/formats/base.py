@@ -269,15 +269,25 @@ def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # 
     raise ConfigError(f"{what} needs messages of Wane's own, and the format {format.name!r} writes none")
 
 
+# Python looks through a protocol anew each time: a third of a turn.
+_WRITES: Final[dict[type, bool]] = {}
+_NATIVE: Final[dict[type, bool]] = {}
+
+
 def writes(format: Format[MessageT]) -> TypeGuard[WritingFormat[MessageT]]:  # noqa: A002 - the field's word
-    """Whether a format writes messages. Python looks through a protocol anew each time: a third of a turn."""
+    """Whether a format writes messages."""
     cached = _WRITES.get(type(format))
     if cached is None:
         cached = _WRITES[type(format)] = isinstance(format, WritingFormat)
     return cached
 
 
-_WRITES: Final[dict[type, bool]] = {}
+def is_native(format: Format[MessageT]) -> TypeGuard[NativeFormat[MessageT]]:  # noqa: A002 - the field's word
+    """Whether a format is one whose messages requests take unchanged."""
+    cached = _NATIVE.get(type(format))
+    if cached is None:
+        cached = _NATIVE[type(format)] = isinstance(format, NativeFormat)
+    return cached
 
 
 class NativeFormat(Format[MessageT]):
@@ -326,8 +336,17 @@ class NativeFormat(Format[MessageT]):
         """
         return messages
 
-    def wire(self, messages: Sequence[MessageT]) -> list[Any]:
+    def sendable(self, message: MessageT) -> MessageT | None:
+        """Return a message as the provider takes it in a request, the same object if it fits; None to leave it out."""
+        return message if self.is_sent(message) else None
+
+    def arrange(self, messages: Sequence[MessageT]) -> list[Any]:
+        """Return messages that are `sendable` in the form of the provider's requests."""
         return list(messages)
+
+    def wire(self, messages: Sequence[MessageT]) -> list[Any]:
+        sendable = map(self.sendable, messages)
+        return self.arrange([message for message in sendable if message is not None])
 
     def speaker(self, message: MessageT) -> str | None:
         return speaker_of(self.parts(message))
@@ -408,7 +427,7 @@ def check_message(
     Raises:
         FormatError: for content that the format does not know.
     """
-    if isinstance(format, NativeFormat):
+    if is_native(format):
         format.check(message, adds_fields=adds_fields)
 
 

@@ -75,6 +75,8 @@ def couple(located: Sequence[Located[LocationT]], ties: Sequence[Tie]) -> list[L
         located: the parts, each with its location.
         ties: the tie of each part.
     """
+    if len(located) < 2:
+        return list(located)
     parts = [part for _, part in located]
     coupled = couple_parts(parts, ties)
     return [(location, part) for (location, _), part in zip(located, coupled, strict=True)]
@@ -87,8 +89,8 @@ def couple_parts(parts: Sequence[Part], ties: Sequence[Tie]) -> list[Part]:
         parts: the parts.
         ties: the tie of each part.
     """
-    if len(parts) < 2:
-        return list(parts)
+    if all(tie is UNTIED for tie in ties) and not any(part.kind is Kind.REASONING for part in parts):
+        return list(parts)  # most answers
     needs: list[set[int]] = [set() for _ in parts]
     reasoning = [n for n, part in enumerate(parts) if part.kind is Kind.REASONING and not ties[n].free]
     marks = [n for n, tie in enumerate(ties) if tie.divides]

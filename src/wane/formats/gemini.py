@@ -119,19 +119,23 @@ class GeminiFormat(PlainFormat):
             return message
         return {**message, "parts": [parts[located[position][0]] for position in positions]}
 
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
+    def sendable(self, message: Message) -> Message | None:
+        """Return a content that Gemini accepts.
+
+        Empty ones, which it refuses, and answers that are all reasoning are left out; arguments that are no object are
+        wrapped in one.
+        """
+        return _sendable(message)
+
+    def arrange(self, messages: Sequence[Message]) -> list[Any]:
         """Return the contents of a request.
 
         Neighbours of one role become one content, with results first: Gemini wants all results of an answer in the
-        content behind it, and calls right behind a user's content. Empty contents, which it refuses, and answers that
-        are all reasoning are left out; arguments that are no object are wrapped in one. Results of calls without ids
-        have none either, which some versions of the API refuse, and stand in the order of the calls.
+        content behind it, and calls right behind a user's content. Results of calls without ids have none either, which
+        some versions of the API refuse, and stand in the order of the calls.
         """
         sent: list[Any] = []
-        for message in messages:
-            content = _sendable(message)
-            if content is None:
-                continue
+        for content in messages:
             if sent and _role(content) == _role(sent[-1]):
                 sent[-1] = joined(sent[-1], content)
             else:

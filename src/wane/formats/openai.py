@@ -112,15 +112,14 @@ class OpenAIFormat(PlainFormat):
             return result
         return {key: result[key] for key in (*message, "content") if key in result}
 
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
-        sent: list[Any] = []
-        for message in messages:
-            if message.get("role") != "assistant":
-                sent.append(message)
-            elif says_something(message):
-                sent.append(mend_own_calls(message))
-        return sent
+    def sendable(self, message: Message) -> Message | None:
+        """Return a message with own calls that servers can read; None for an answer that providers refuse.
+
+        Those are answers that are empty or all reasoning.
+        """
+        if message.get("role") != "assistant":
+            return message
+        return mend_own_calls(message) if says_something(message) else None
 
     def speaker(self, message: Message) -> str | None:
         return speaker_by_role(message["role"], has_calls=bool(message.get("tool_calls")))

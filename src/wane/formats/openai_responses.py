@@ -403,9 +403,13 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
                 if kind in ("function_call_output", "custom_tool_call_output"):
                     RESPONSES.check_contents(item.get("output"), OUTPUTS, "a content of an output", adds_fields)
 
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the items of a request; own calls whose arguments are no object have an empty one."""
-        return self.dump([mend_own_items(message) for message in messages])
+    def sendable(self, message: Message) -> Message:
+        """Return a message in which own calls whose arguments are no object have an empty one."""
+        return mend_own_items(message)
+
+    def arrange(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the items of a request."""
+        return self.dump(messages)
 
     def speaker(self, message: Message) -> str | None:
         first = message["items"][0] if message["items"] else {}

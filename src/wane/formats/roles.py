@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from wane.core import OWN_TOOLS
 
@@ -48,25 +48,43 @@ def join_neighbours(messages: Sequence[T], format: Joining[T]) -> list[T]:  # no
         messages: those of the request.
         format: their format.
     """
-    joined: list[T] = []
-    turns: list[tuple[int, str]] = []
+    joiner = NeighbourJoiner(format)
     for message in messages:
-        speaker = format.speaker(message)
-        place = None
+        joiner.add(message)
+    return joiner.joined
+
+
+class NeighbourJoiner(Generic[T]):
+    """Joins the messages of a request as they come; see `join_neighbours`.
+
+    Attributes:
+        joined: the messages so far.
+    """
+
+    def __init__(self, format: Joining[T]) -> None:  # noqa: A002 - the field's word
+        self._format = format
+        self.joined: list[T] = []
+        self._turns: list[tuple[int, str]] = []  # where each turn of the user or of an answer without calls stands
+
+    def add(self, message: T) -> int:
+        """Take in the next message; return its position, which may be that of an earlier one."""
+        joined, turns = self.joined, self._turns
+        speaker = self._format.speaker(message)
+        position = None
         if turns and speaker == turns[-1][1]:
-            place = turns[-1][0]
+            position = turns[-1][0]
         elif speaker == CALLING and turns and turns[-1] == (len(joined) - 1, "assistant"):
-            place = len(joined) - 1
-        merged = None if place is None else format.merge(joined[place], message)
-        if place is None or merged is None:
+            position = len(joined) - 1
+        merged = None if position is None else self._format.merge(joined[position], message)
+        if position is None or merged is None:
             if speaker in ("user", "assistant"):
                 turns.append((len(joined), str(speaker)))
             joined.append(message)
-            continue
-        joined[place] = merged
+            return len(joined) - 1
+        joined[position] = merged
         if speaker == CALLING:
             turns.pop()
-    return joined
+        return position
 
 
 class Turns:

@@ -326,9 +326,9 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         noted.contents = [*message.contents[:position], content]
         return noted
 
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages of a request; own calls whose arguments are no object have an empty one."""
-        return [_mended(message) for message in messages]
+    def sendable(self, message: Message) -> Message:
+        """Return a message in which own calls whose arguments are no object have an empty one."""
+        return _mended(message)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
         return FunctionTool(name=name, description=description, input_model=schema)

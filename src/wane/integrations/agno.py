@@ -364,9 +364,9 @@ class AgnoFormat(NativeFormat[Message]):
             return None
         return message.model_copy(update={"content": join_contents(message.content or "", text)})
 
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages of a request; own calls whose arguments are no object have an empty one."""
-        return [_mended(message) for message in messages]
+    def sendable(self, message: Message) -> Message:
+        """Return a message in which own calls whose arguments are no object have an empty one."""
+        return _mended(message)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         function = {"name": name, "description": description, "parameters": dict(schema)}

@@ -366,7 +366,7 @@ class OpenHandsFormat(NativeFormat[Message]):
                 messages.append((event,))
         return messages
 
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
+    def arrange(self, messages: Sequence[Message]) -> list[Any]:
         return [event for message in messages for event in message]
 
     def speaker(self, message: Message) -> str | None:

@@ -249,9 +249,9 @@ class StrandsFormat(NativeFormat[Message]):
         noted = {"toolResult": {**result, "content": [*result["content"], {"text": text}]}}
         return {**message, "content": [*before, noted]}
 
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages of a request; own calls whose input is no object have an empty one."""
-        return [_mended(message) for message in messages]
+    def sendable(self, message: Message) -> Message:
+        """Return a message in which own calls whose input is no object have an empty one."""
+        return _mended(message)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "inputSchema": {"json": dict(schema)}}
