@@ -204,6 +204,15 @@ class RepositoryGuard:
         return settings is None or bool(settings and _digest(settings) != self.trusted)
 
     @property
+    def is_doubtful(self) -> bool:
+        """Whether Git, started in the session's directory, might start a program that nobody has allowed.
+
+        That may be a setting that the user does not trust, of the repository or a submodule, or a repository that is
+        not certain to be the session's.
+        """
+        return find_repository(self.directory) is not None and not self.opens(self.directory)
+
+    @property
     def question(self) -> str:
         """What the user is asked about the settings of the session's repository, by line; empty if there is nothing."""
         own = find_repository(self.directory)

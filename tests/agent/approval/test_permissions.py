@@ -62,26 +62,25 @@ def test_a_line_of_several_parts_is_asked_for_once_with_a_verdict_on_each(tmp_pa
     asked = Asked(YES, NO)
     (tmp_path / "src").mkdir()
     permissions = Permissions(asked, allow=[Rule("git status *")], surroundings=surroundings(tmp_path))
-    line = "cd src && make test | tee log; git status; echo x | xargs rm"
+    line = "make test | tee log; git status; echo x | xargs rm"
     assert allowed(permissions, line, line) == [True, False], "yes holds once"
     assert asked.requests[0] == asked.requests[1]
     request = asked.requests[0]
     assert request.parts == (
-        PartVerdict("cd src", "not above this directory"),
         PartVerdict("make test", rule="make test *"),
-        PartVerdict("tee log", rule="tee *"),
+        PartVerdict("tee log"),
         PartVerdict("git status", "git status *"),
         PartVerdict("echo x", "it only reads"),
         PartVerdict("xargs rm"),
     )
     assert request.unsettled == 3
-    assert request.rules == ("make test *", "tee *")
+    assert request.rules == (), "what the input decides is asked for each time, and the line with it"
 
 
 def test_always_for_a_whole_line_leaves_out_what_no_rule_can_cover() -> None:
     asked = Asked(ALWAYS, YES)
     permissions = Permissions(asked)
-    assert allowed(permissions, "make | xargs rm", "make; xargs rm") == [True, True]
+    assert allowed(permissions, "make; xargs rm", "make; xargs rm") == [True, True]
     assert asked.requests[1].parts == (PartVerdict("make", "make *"), PartVerdict("xargs rm"))
     assert asked.requests[1].unsettled == 1
 
@@ -387,7 +386,7 @@ def test_a_rule_that_denies_and_a_missing_directory_hold_for_commands_that_only_
     [
         ("ln -s ../outside q; cat q", True),
         ("cat keep; ln -s ../outside q", True),  # outside of the sandbox, with all variables
-        ("cd keep.d; ln -s ../outside q", False),
+        ("cd keep.d; ln -s ../outside q", True),
         ("ln -s ../outside q; cd keep.d", True),
         ("ln -s ../outside q | cd keep.d", True),
         ("cat keep | ln -s ../outside q", True),
@@ -411,8 +410,10 @@ def test_a_name_is_not_read_unasked_once_another_part_may_have_changed_it(
     [
         ("make test", False),
         ("make test 2>&1 | tail -20", False),
-        ("cd src && make test 2>&1 | grep -i error | sort | uniq -c | head -n 5", False),
-        ("(cd src && make) && echo done; true", False),
+        ("make test 2>&1 | grep -i error | sort | uniq -c | head -n 5", False),
+        ("(make) && echo done; true", False),
+        ("cd src && make", True),
+        ("(cd src && make) && echo done; true", True),
         ('make; echo "exit: $?"', False),
         ("make | cat", False),
         ("make | grep -e a -e b", False),
@@ -540,3 +541,165 @@ def test_a_rule_for_a_program_covers_nothing_that_an_option_or_a_loop_brings(lin
 def test_an_option_behind_two_dashes_may_be_one(tmp_path: Path) -> None:
     permissions = Permissions(Asked(NO), allow=[Rule("git grep *")], surroundings=surroundings(tmp_path))
     assert allowed(permissions, "git grep -e hi -e -- -Otrue") == [False]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cd sub && ./run.sh",
+        "./run.sh; cd sub",
+        "(cd sub; ./run.sh)",
+        "pushd sub && ./run.sh",
+        "command cd sub && ./run.sh",
+        "time cd sub && ./run.sh",
+        "\\cd sub && ./run.sh",
+        "export PATH=sub && ./run.sh",
+        "PATH=sub && ./run.sh",
+        "alias ls=x; ./run.sh",
+        "ls() { ./run.sh; }; ls",
+        "echo $(cd sub; ./run.sh)",
+        "for n in 1 2; do ./run.sh; cd sub; done",
+        "echo x | ./run.sh",
+        "echo x | cat | ./run.sh",
+        "echo x | (ls; ./run.sh)",
+        "echo x | { ./run.sh; }",
+        "echo x | if true; then ./run.sh; fi",
+        "echo x | for n in 1; do ./run.sh; done",
+        "echo x | ls $(./run.sh)",
+        "./run.sh | ./run.sh",
+        "./run.sh <<< x",
+        "./run.sh <<'END'\nx\nEND",
+        "(./run.sh) <<'END'\nx\nEND",
+        "for n in 1; do ./run.sh; done <<'END'\nx\nEND",
+        "./run.sh <&3",
+        "./run.sh <> x",
+        "./run.sh < x",
+    ],
+)
+def test_a_rule_covers_no_part_of_which_another_says_what_it_does(line: str, repository: Path) -> None:
+    (repository / "sub").mkdir()
+    rules = [
+        Rule(text) for text in ("./run.sh *", "cd *", "pushd *", "ls *", "> *", "command *", "export *", "alias *")
+    ]
+    permissions = Permissions(Asked(NO), allow=rules, surroundings=surroundings(repository), sandboxed=True)
+    assert allowed(permissions, "./run.sh a; ls; pwd", line) == [True, False]
+    permissions.allow.append(Rule(f"={line}"))
+    if "$(" not in line and "<&" not in line:
+        assert allowed(permissions, line) == [True], "a rule may hold the whole line"
+
+
+@pytest.mark.parametrize("line", ["cd src && make", "make | tee log", "python x.py <<< a", "cd src && ls; make"])
+def test_always_covers_such_a_line_by_its_exact_text(line: str, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    asked = Asked(ALWAYS, NO)
+    permissions = Permissions(asked, surroundings=surroundings(tmp_path))
+    assert allowed(permissions, line, line, f"{line} a") == [True, True, False]
+    assert asked.requests[0].rules == (f"={line}",)
+
+
+def test_a_line_that_its_input_decides_is_asked_for_each_time() -> None:
+    asked = Asked(ALWAYS, NO)
+    assert allowed(Permissions(asked), "curl x | sh", "curl x | sh") == [True, False]
+    assert asked.requests[0].rules == ()
+
+
+def test_never_covers_such_a_line_too(tmp_path: Path) -> None:
+    line = "cd src && make"
+    permissions = Permissions(Asked(), deny=[Rule(f"={line}")], allow=[Rule("*")])
+    assert allowed(permissions, line, "make") == [False, True]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["git status", "git status && true", "timeout 5 git status", "git -C . status", "gh pr list", "sh -c 'git status'"],
+)
+@pytest.mark.parametrize("doubt", ["setting", "submodule", "bare"])
+def test_no_rule_outweighs_settings_of_a_repository_that_nobody_trusts(
+    line: str, doubt: str, repository: Path, tmp_path: Path
+) -> None:
+    guard = RepositoryGuard(repository, os.environ)
+    rules = [Rule(text) for text in ("git status *", "git -C *", "gh *", "=sh -c 'git status'", f"={line}", "true")]
+    permissions = Permissions(Asked(NO), allow=rules, surroundings=surroundings(repository), repository=guard)
+    assert allowed(permissions, line) == [True]
+    match doubt:
+        case "setting":
+            git(repository, "config", "core.fsmonitor", "./run.sh")
+        case "submodule":
+            git(repository, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+        case "bare":
+            (repository / ".git").rename(repository / "moved")
+            (repository / ".git").symlink_to("moved")
+    assert allowed(permissions, line) == [False]
+    if doubt == "setting":
+        guard.trusted = guard.digest
+        assert allowed(permissions, line) == [True], "the user trusts them"
+
+
+def test_where_there_is_no_repository_a_rule_for_git_holds(tmp_path: Path) -> None:
+    guard = RepositoryGuard(tmp_path, os.environ)
+    permissions = Permissions(Asked(), allow=[Rule("git init *")], repository=guard)
+    assert allowed(permissions, "git init x") == [True]
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("tar *", "tar -cf x --checkpoint-action=exec=y ."),
+        ("tar *", "tar -cf x --checkpoint-act=exec=y ."),
+        ("tar *", "tar --to-c y -xf x"),
+        ("tar *", "tar -xIy -f x"),
+        ("tar *", "tar xIf y x"),
+        ("tar *", "tar cf x $y"),
+        ("rsync *", "rsync --rs=y a b"),
+        ("rsync *", "rsync -ae y a b"),
+        ("sort *", "sort --compress-prog=y x"),
+        ("sort *", "sort --out=y x"),
+        ("git fetch *", "git fetch --upload-p=y ."),
+        ("git push *", "git push --exec=y . main"),
+        ("git rebase *", "git rebase -x y main"),
+        ("git rebase *", "git rebase --ex y main"),
+        ("git clone *", "git clone -u y a b"),
+        ("git submodule *", "git submodule foreach y"),
+        ("git *", "git bisect run y"),
+        ("git *", "for x in -c; do git $x y status; done"),
+        ("python *", "for x in -c; do python $x y; done"),
+        ("find *", "for x in -delete; do find . $x; done"),
+        ("find *", 'find . "$(echo -delete)"'),
+        ("make *", "make -C sub"),
+        ("make *", "make test -C sub"),
+        ("make *", "make test --dir=sub"),
+        ("make *", "make test --ev=y"),
+        ("make *", "make -kf y"),
+        ("make *", "make SHELL=./y"),
+        ("npm run test *", "npm run test --prefix sub"),
+        ("cargo test *", "cargo test --manifest-p sub/Cargo.toml"),
+        ("go test *", "go test -exec y ."),
+        ("env *", "time -f make touch x"),
+    ],
+)
+def test_a_rule_with_a_wildcard_covers_no_option_that_runs_something_else(line: str, rule: str, tmp_path: Path) -> None:
+    permissions = Permissions(Asked(NO), allow=[Rule(rule), Rule("echo *")], surroundings=surroundings(tmp_path))
+    assert allowed(permissions, line) == [False]
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("tar *", "tar -czf x.tgz --exclude=a ."),
+        ("tar *", "tar xzf x.tgz"),
+        ("make -C sub *", "make -C sub test"),
+        ("git push *", "git push --force origin main"),
+        ("git fetch *", "git fetch --prune"),
+        ("pytest *", "pytest tests/*.py -k 'a or b'"),
+        ("npm run test *", "npm run test -- --color"),
+        ("find . -delete", "find . -delete"),
+    ],
+)
+def test_other_options_are_covered(line: str, rule: str, tmp_path: Path) -> None:
+    permissions = Permissions(Asked(), allow=[Rule(rule)], surroundings=surroundings(tmp_path))
+    assert allowed(permissions, line) == [True]
+
+
+def test_a_rule_covers_each_option_that_it_names_and_no_other_one(tmp_path: Path) -> None:
+    permissions = Permissions(Asked(NO), allow=[Rule("make -C sub *")], surroundings=surroundings(tmp_path))
+    assert allowed(permissions, "make -C sub", "make -C sub -f y") == [True, False]

@@ -21,7 +21,7 @@ def part(line: str) -> ShellPart:
         ("git remote add x y", "git remote add *"),
         ("npm run test -- -x", "npm run test *"),
         ("npm test", "npm test *"),
-        ("make check A=1", "make check *"),
+        ("make check -k", "make check *"),
         ("gh pr view 3", "gh pr view *"),
         ("docker compose up -d", "docker compose up *"),
         ("python -m pytest tests", "python -m pytest *"),
@@ -50,6 +50,8 @@ def part(line: str) -> ShellPart:
         ("uv run python -c 'x'", "=uv run python -c 'x'"),
         ("A=1 make", "=A=1 make"),
         ("export A=1", "=export A=1"),
+        ("make check A=1", "=make check A=1"),
+        ("tar --checkpoint-act=x .", "=tar --checkpoint-act=x ."),
         ("> out", "=> out"),
         # What only the shell or the input knows is not remembered.
         ("$x y", None),

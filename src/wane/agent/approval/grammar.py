@@ -101,6 +101,8 @@ class Simple:
     redirections: tuple[Redirection, ...] = ()
     nested: tuple[Script, ...] = ()
     """Scripts of substitutions, in the order in which they stand."""
+    fed: bool = False
+    """Whether its input is a here-document, or another descriptor."""
 
 
 class Form(Enum):
@@ -129,6 +131,8 @@ class Compound:
     """The variable of a `for`."""
     values: tuple[Word, ...] = ()
     """The words that it takes."""
+    fed: bool = False
+    """Whether its input is a here-document, or another descriptor."""
 
 
 Script: TypeAlias = Simple | Compound
@@ -380,7 +384,7 @@ class _Reader:
             self.position += 1
         self._skip_newlines()
         loop = self._redirected(Form.FOR, (self._do(),))
-        return Compound(Form.FOR, loop.children, loop.redirections, name[0], tuple(values))
+        return Compound(Form.FOR, loop.children, loop.redirections, name[0], tuple(values), loop.fed)
 
     def _do(self) -> Compound:
         self._take("do")
@@ -390,21 +394,23 @@ class _Reader:
 
     def _redirected(self, form: Form, children: tuple[Script, ...]) -> Compound:
         redirections: list[Redirection] = []
+        fed = False
         while True:
             self._skip_blanks()
             match = _REDIRECTION.match(self.text, self.position)
             if match is None:
                 break
+            fed = fed or _feeds(match["operator"])
             target = self._redirection(match)
             redirections += [target] if isinstance(target, Redirection) else []
-        return Compound(form, children, tuple(redirections))
+        return Compound(form, children, tuple(redirections), fed=fed)
 
     def _simple(self) -> Script:
         words: list[Word] = []
         redirections: list[Redirection] = []
         nested: list[Script] = []
         begins = ends = self.position
-        redirected = parted = False
+        redirected = parted = fed = False
         while True:
             self._skip_blanks()
             char = self._peek()
@@ -412,6 +418,7 @@ class _Reader:
             # `<(…)` and `>(…)` are words, which dash refuses.
             if match and not (match[0] in ("<", ">") and self.text.startswith("(", match.end())):
                 redirected = True
+                fed = fed or _feeds(match["operator"])
                 if redirection := self._redirection(match):
                     nested += redirection.target.nested
                     redirections.append(redirection)
@@ -431,7 +438,7 @@ class _Reader:
         # A redirection between words is no part of the command's text.
         sources = [word.source for word in words]
         text = " ".join(sources) if parted else self.text[begins:ends]
-        return Simple(text, tuple(words), tuple(redirections), tuple(nested))
+        return Simple(text, tuple(words), tuple(redirections), tuple(nested), fed)
 
     def _function(self, words: list[Word], redirections: list[Redirection]) -> Script:
         head = _FUNCTION.match(self.text, self.position)
@@ -594,6 +601,11 @@ class _Reader:
                 raise UnreadableError
             pieces.append(Piece(PieceKind.TEXT, "$", quoted))
             self.position += 1
+
+
+def _feeds(operator: str) -> bool:
+    """Whether a redirection brings input that is no file with a part of its own, as that of `<` is."""
+    return operator in ("<<", "<<-", "<<<", "<&", "<>")
 
 
 def is_assignment(word: Word) -> bool:

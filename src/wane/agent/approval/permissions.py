@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from glob import escape
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wane.agent.approval.commands import ShellPart, parts_of_line
+from wane.agent.approval.commands import ShellPart, find_bound_parts, parts_of_line
 from wane.agent.approval.grammar import UnreadableError, read_line
 from wane.agent.approval.reading import Reading, Surroundings, readings
 from wane.agent.approval.rules import EDIT, MCP, RememberedRules, Rule, rule_for
@@ -82,6 +83,11 @@ class ApprovalRequest:
     """What an answer for longer than this once creates; none if no rule can be made."""
 
     @property
+    def covers_line(self) -> bool:
+        """Whether such an answer is about exactly this line, because its parts say what others do."""
+        return bool(self.parts) and self.rules == (_text_rule(self.subject).text,)
+
+    @property
     def unsettled(self) -> int:
         """The number of parts that the question is about."""
         if not self.parts:
@@ -118,6 +124,9 @@ EVERYTHING: Final = {
 REMEMBERED: Final = "this project, for good"
 """The source of a rule that is remembered."""
 
+_OF_GIT: Final = re.compile(r"\b(git|gh|glab|hub|tig|jj)\b")
+"""Programs that open a repository by its settings, wherever they stand in a part."""
+
 _SETTINGS: Final = "settings or options"
 _ANSWERED: Final = "an answer, until the session ends"
 _REFUSED: Final = "the user refused it"
@@ -137,6 +146,40 @@ class Clearance:
 
     refusal: str | None = None
     confined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A command line that has been read.
+
+    Attributes:
+        text: the line.
+        parts: what it runs, reads or writes.
+        bound: those parts of which another one says what they do, so that no rule covers them by their words.
+        doubtful: parts that start Git, where its settings may start programs that nobody has allowed.
+        reading: how sure it is of each part that it only reads.
+    """
+
+    text: str
+    parts: tuple[ShellPart, ...]
+    bound: frozenset[ShellPart] = frozenset()
+    doubtful: frozenset[ShellPart] = frozenset()
+    reading: Mapping[ShellPart, Reading] = field(default_factory=dict)
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that covers exactly this line; None if only the shell, or the input, knows what it runs."""
+        if self.doubtful or any(None in part.words or rule_for(part) is None for part in self.parts):
+            return None
+        return _text_rule(self.text)
+
+
+def _text_rule(line: str) -> Rule:
+    return Rule(f"={line}")
+
+
+def _may_start_git(part: ShellPart) -> bool:
+    return _OF_GIT.search(part.text) is not None
 
 
 async def refuse(_request: ApprovalRequest) -> Approval:
@@ -196,26 +239,31 @@ class Permissions:
                 return Clearance(await self._unread_command(line))  # only redirections and loops over nothing
             if self._denying and any(part.words[0] is None for part in parts):
                 return Clearance(await self._unread_command(line))  # only the shell knows which program runs
+            judged = _Line(line, parts, find_bound_parts(script))
             for part in parts:
-                if rule := next((rule for rule in self._denying if rule.matches(part, through_wrappers=True)), None):
+                if rule := next((rule for rule in self._denying if self._denies(rule, part, line)), None):
                     return Clearance(_DENIED.format(rule.text))
-            if all(self._verdict(part, {}).allowed for part in parts):
+            if any(map(_may_start_git, parts)) and await asyncio.to_thread(self._doubts_repository):
+                judged = replace(judged, doubtful=frozenset(filter(_may_start_git, parts)))
+            if all(self._verdict(part, judged).allowed for part in parts):
                 return Clearance()
-            reading: Mapping[ShellPart, Reading] = {}
             if self.surroundings is not None:
                 # In a thread, because the file system and Git are asked.
-                reading = await asyncio.to_thread(readings, script, self.surroundings)
-            if self.sandboxed and all(reading.get(part) for part in parts):
+                judged = replace(judged, reading=await asyncio.to_thread(readings, script, self.surroundings))
+            if self.sandboxed and all(judged.reading.get(part) for part in parts):
                 return Clearance(confined=True)
-            if all(reading.get(part, Reading.ASKS) >= Reading.PLAIN for part in parts):
+            if all(judged.reading.get(part, Reading.ASKS) >= Reading.PLAIN for part in parts):
                 return Clearance()
-            verdicts = tuple(self._verdict(part, reading) for part in parts)
+            verdicts = tuple(self._verdict(part, judged) for part in parts)
             if all(verdict.allowed for verdict in verdicts):
                 return Clearance()
-            rules = tuple(dict.fromkeys(verdict.rule for verdict in verdicts if verdict.rule is not None))
+            if any(part in judged.bound for part, verdict in zip(parts, verdicts, strict=True) if not verdict.allowed):
+                rules: tuple[str, ...] = () if judged.rule is None else (judged.rule.text,)
+            else:
+                rules = tuple(dict.fromkeys(verdict.rule for verdict in verdicts if verdict.rule is not None))
             listed = verdicts if len(verdicts) > 1 else ()
             request = ApprovalRequest(Effect.COMMAND, line, parts=listed, rules=rules)
-            return Clearance(await self._ask(request, parts, reading))
+            return Clearance(await self._ask(request, judged))
 
     async def _unread_command(self, line: str) -> str | None:
         """Decide about a line whose parts are unknown: only `*` can allow it, and no rule can be sure to deny it."""
@@ -293,32 +341,41 @@ class Permissions:
     def _denying(self) -> Sequence[Rule]:
         return [*self.deny, *(self.remembered.deny if self.remembered else ())]
 
-    def _verdict(self, part: ShellPart, reading: Mapping[ShellPart, Reading]) -> PartVerdict:
+    def _denies(self, rule: Rule, part: ShellPart, line: str) -> bool:
+        return rule.text == _text_rule(line).text or rule.matches(part, through_wrappers=True)
+
+    def _doubts_repository(self) -> bool:
+        return self.repository is not None and self.repository.is_doubtful
+
+    def _verdict(self, part: ShellPart, line: _Line) -> PartVerdict:
         if self.yolo or Effect.COMMAND in self._everything:
             return PartVerdict(part.text, EVERYTHING[Effect.COMMAND])
-        if rule := next((rule for rule in self._allowing if rule.matches(part)), None):
-            return PartVerdict(part.text, rule.text)
+        if part in line.doubtful:
+            return PartVerdict(part.text)
+        for rule in self._allowing:
+            if rule.text in ("*", _text_rule(line.text).text) or (part not in line.bound and rule.matches(part)):
+                return PartVerdict(part.text, rule.text)
         # The line runs as a whole, beside parts that the user allows, so outside of the sandbox.
-        found = reading.get(part, Reading.ASKS)
+        found = line.reading.get(part, Reading.ASKS)
         if found is Reading.IDLE:
-            return PartVerdict(part.text, "not above this directory" if part.words[0] == "cd" else "it only reads")
+            return PartVerdict(part.text, "it only reads")
+        if part in line.bound:
+            return PartVerdict(part.text)
         if found >= (Reading.SANDBOXED if self.sandboxed else Reading.PLAIN) and None not in part.words:
             created: Rule | None = Rule(f"={part.text}")  # by itself it needs no rule, so none for others like it
         else:
             created = rule_for(part)
         return PartVerdict(part.text, rule=created.text if created else None)
 
-    async def _ask_each(
-        self, line: str, parts: Sequence[ShellPart], reading: Mapping[ShellPart, Reading]
-    ) -> str | None:
+    async def _ask_each(self, line: _Line) -> str | None:
         """Ask about each part by itself, and return the reason of the first refusal; None if all are allowed."""
-        unsettled = [part for part in parts if not self._verdict(part, reading).allowed]
+        unsettled = [part for part in line.parts if not self._verdict(part, line).allowed]
         for number, part in enumerate(unsettled, start=1):
-            verdict = self._verdict(part, reading)
+            verdict = self._verdict(part, line)
             if verdict.allowed:  # an answer about an earlier part covers it
                 continue
             number_of, rules = (number, len(unsettled)), () if verdict.rule is None else (verdict.rule,)
-            request = ApprovalRequest(Effect.COMMAND, line, part=part.text, number=number_of, rules=rules)
+            request = ApprovalRequest(Effect.COMMAND, line.text, part=part.text, number=number_of, rules=rules)
             if reason := await self._ask(request):
                 return reason
         return None
@@ -331,16 +388,11 @@ class Permissions:
                 return None
             return await self._ask(ApprovalRequest(effect, name, detail, rules=(f"{prefix}{escape(name)}",)))
 
-    async def _ask(
-        self,
-        request: ApprovalRequest,
-        parts: Sequence[ShellPart] = (),
-        reading: Mapping[ShellPart, Reading] | None = None,
-    ) -> str | None:
+    async def _ask(self, request: ApprovalRequest, line: _Line | None = None) -> str | None:
         """Ask the user, remember the answer for its scope, and return the reason of a refusal; None if it allows."""
         answer = await self.ask(request)
-        if answer.scope is Scope.EACH and parts:
-            return await self._ask_each(request.subject, parts, reading or {})
+        if answer.scope is Scope.EACH and line is not None:
+            return await self._ask_each(line)
         if answer.scope is Scope.EVERYTHING and answer.allowed:
             self._everything.add(request.effect)
         elif answer.scope not in (Scope.ONCE, Scope.EACH):

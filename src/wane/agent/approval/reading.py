@@ -14,7 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
-from wane.agent.approval.commands import ShellPart, part_of
+from wane.agent.approval.commands import CHANGES_SHELL, ShellPart, part_of
 from wane.agent.approval.grammar import (
     Compound,
     Form,
@@ -54,11 +54,6 @@ _MAX_NAMES: Final = 10_000
 """Names that a pattern may match, and files below a directory that is compared."""
 _MAX_STARTS: Final = 16
 
-_CHANGES_SHELL: Final = word_set("""
-    alias unalias export declare typeset local readonly unset shopt enable hash builtin eval exec source . trap read
-    mapfile readarray getopts let umask pushd popd function ulimit bind complete
-""")
-"""Commands after which a later word, or a program's name, may mean something else."""
 _HARMLESS_VARIABLES: Final = word_set("HOME USER LOGNAME SHELL PATH LANG TERM PWD OLDPWD VIRTUAL_ENV")
 """Variables that `echo` may show: they hold no secret."""
 _LOOP_VARIABLE: Final = re.compile(r"[a-z][a-z0-9]*")
@@ -151,7 +146,7 @@ def _changes_shell(script: Script) -> bool:
             if not script.words:
                 return False
             name = script.words[0].literal
-            return is_assignment(script.words[0]) or name is None or name in _CHANGES_SHELL
+            return is_assignment(script.words[0]) or name is None or name in CHANGES_SHELL
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +263,7 @@ class _Walk:
             starts = here.starts
             if arguments[0].text == "cd":
                 starts = self._entered(arguments, here)
-                found = Reading.IDLE if self._is_own_folder(arguments[1].text or "", here.starts) else Reading.PLAIN
+                found = Reading.PLAIN
                 self.names_file = True
             else:
                 found = self._judge(arguments, here.starts)
@@ -304,14 +299,6 @@ class _Walk:
                 pass
         self.naming.add(part)
         self._note(part, reading)
-
-    def _is_own_folder(self, target: str, starts: frozenset[str]) -> bool:
-        """Whether a directory is there as it is named, over no link, wherever the shell may be."""
-        for start in starts:
-            path = os.path.normpath(os.path.join(os.path.realpath(start), target))
-            if not os.path.isdir(path) or os.path.realpath(path) != path:
-                return False
-        return True
 
     def _entered(self, arguments: Sequence[_Argument], here: _Here) -> frozenset[str]:
         """Return where the shell is behind a `cd`, by the path as it names it and over links."""

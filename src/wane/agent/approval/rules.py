@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -84,10 +84,43 @@ _NEVER: Final = known.word_set("xargs parallel eval coproc")
 _WATCHED: Final = known.word_set("find fd fdfind rg sort git")
 """Programs with options that run commands, or write or remove files. Rules cover those of the table of usages."""
 
-_RUNNING_FLAGS: Final[dict[str, frozenset[str]]] = {
-    "tar": known.word_set("-I --to-command --checkpoint-action --use-compress-program --rsh-command"),
+_ELSEWHERE: Final = known.word_set("""
+    -C -f --directory --file --makefile --eval --include-dir --prefix --cwd --dir --manifest-path --config --project-dir
+    --project --init-script --build-file --script-shell --settings -exec -toolexec -modfile -overlay
+""")
+_COMPILES: Final = known.word_set("-wrapper -fplugin -specs --specs")
+
+_RUNNING_FLAGS: Final[dict[tuple[str, ...], frozenset[str]]] = {
+    ("tar",): known.word_set("""
+        -I -F --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command --info-script
+        --new-volume-script
+    """),
+    ("rsync",): known.word_set("-e --rsh --rsync-path"),
+    ("zip",): known.word_set("-T -TT --unzip-command"),
+    ("man",): known.word_set("-P -H --pager --html --preprocessor"),
+    ("wget",): known.word_set("-e --execute --use-askpass --config"),
+    ("curl",): known.word_set("-K --config"),
+    ("git",): known.word_set("""
+        --upload-pack --receive-pack --exec --config --template --open-files-in-pager --ext-diff --textconv --extcmd
+        --tool --git-dir --work-tree --separate-git-dir
+    """),
+    ("git", "bisect"): known.word_set("run visualize view"),
+    ("git", "clone"): known.word_set("-c -u"),
+    ("git", "difftool"): known.word_set("-x -t"),
+    ("git", "ls-remote"): known.word_set("-u"),
+    ("git", "mergetool"): known.word_set("-t"),
+    ("git", "rebase"): known.word_set("-x"),
+    ("git", "submodule"): known.word_set("foreach"),
+    **dict.fromkeys([(name,) for name in known.BUILDERS], _ELSEWHERE),
+    **dict.fromkeys([("gcc",), ("g++",), ("cc",), ("c++",), ("clang",), ("clang++",)], _COMPILES),
 }
-"""Options with which other programs run commands."""
+"""Options, and words of subcommands, with which other programs run commands, or those of another directory or file."""
+
+_SETTABLE: Final = known.word_set("make gmake")
+"""Programs to which a word such as `SHELL=./x` says what to run."""
+
+_UNKNOWN: Final = "$"
+"""Stands for a word that only the shell knows, and that may be such an option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +161,7 @@ class Rule:
         if pattern == ["*"]:
             return True
         # `find *` does not match `find -delete`, nor `git *` the command `git -c …`, unless the rule names that word.
-        return _match(pattern, words) and ((risky := _risky_word(words)) is None or risky in pattern)
+        return _match(pattern, words) and all(word in pattern for word in _risky_words(words))
 
     def names(self, prefix: str, name: str) -> bool:
         """Return whether the rule, one with this prefix (`EDIT` or `MCP`), matches a file or an MCP tool."""
@@ -143,7 +176,7 @@ def rule_for(part: ShellPart) -> Rule | None:
     words = _inner(part.words)
     if not words or words[0] is None or _runs_unknown(words):
         return None
-    if words[0] in _REDIRECTIONS or _risky_word(words) is not None:
+    if words[0] in _REDIRECTIONS or any(_risky_words(words)):
         return None if None in words else Rule(f"={part.text}")
     named = words[: _command_length(words)]
     if not all(word is not None and _PLAIN.fullmatch(word) for word in named):
@@ -237,7 +270,7 @@ def _is_rules(rules: object) -> bool:
 def _readings(words: Sequence[str | None]) -> list[list[str | None]]:
     """Return every way to read a command: as it is, by its program's name alone, and as what a wrapper may run."""
     readings = [list(words)]
-    if words[0] not in _REDIRECTIONS and _risky_word(words):
+    if words[0] not in _REDIRECTIONS and any(_risky_words(words)):
         readings += [list(words[start:]) for start in range(1, len(words))]
         readings += [[words[0], *words[start:]] for start in range(2, len(words))]
         readings += [list(word.split()) for word in words if word and " " in word]
@@ -302,33 +335,52 @@ def _runs_unknown(words: Sequence[str | None]) -> bool:
     return name in _NEVER
 
 
-def _risky_word(words: Sequence[str | None]) -> str | None:
-    """Return the word that makes a rule remember a command's exact text alone; None if there is none."""
+def _risky_words(words: Sequence[str | None]) -> Iterator[str]:
+    """Yield the words that make a rule remember a command's exact text alone."""
     first = words[0] if words else None
     if first is None:
-        return None
+        return
     name = basename(first)
+    second = words[1] if len(words) > 1 else ""
     if _ASSIGNMENT.match(first) or name in _EXACT or name in _NEVER or name in _TRANSPARENT:
-        return first
-    if _wraps(words):
+        yield first
+    elif _wraps(words):
         inner = words[2] if len(words) > 2 else None
-        return words[1] if inner is None or inner.startswith("-") else _risky_word(words[2:])
-    if name in known.INTERPRETERS or name in known.SHELLS:
-        second = words[1] if len(words) > 1 else None
-        return second if second is None or (second.startswith("-") and second != "-m") else None
-    if name in _WITH_SUBCOMMANDS and len(words) > 1 and (words[1] or "").startswith("-"):
-        return words[1]  # `git -c alias.x=!command x`
-    key = (name, words[1] or "") if name == "git" and len(words) > 1 else (name,)
-    usages = USAGES.get(key, ()) if name in _WATCHED else ()
-    for word in words[1:]:
+        if inner is None or inner.startswith("-"):
+            yield str(second)
+        yield from _risky_words(words[2:])
+    elif name in known.INTERPRETERS or name in known.SHELLS:
+        if second is None or (second.startswith("-") and second != "-m"):
+            yield second or _UNKNOWN
+    else:
+        if name in _WITH_SUBCOMMANDS and (second is None or second.startswith("-")):
+            yield second or _UNKNOWN  # `git -c alias.x=!command x`
+        yield from _risky_options(name, words[1:])
+
+
+def _risky_options(name: str, words: Sequence[str | None]) -> Iterator[str]:
+    subcommand = words[0] or "" if words else ""
+    usages = USAGES.get((name, subcommand) if name == "git" else (name,), ()) if name in _WATCHED else ()
+    flags = _RUNNING_FLAGS.get((name,), frozenset()) | _RUNNING_FLAGS.get((name, subcommand), frozenset())
+    for position, word in enumerate(words):
+        if word is None:
+            if name in _WATCHED or flags:
+                yield _UNKNOWN
+            continue
         # A value that looks like an option counts as one, also behind `--`, which may be a value itself.
-        if (
-            usages
-            and word is not None
-            and word[:1] == "-"
-            and word != "--"
-            and not any(usage.split(word) for usage in usages)
-        ):
-            return word
-    flags = _RUNNING_FLAGS.get(name, frozenset())
-    return next((word for word in words[1:] if word is not None and word.partition("=")[0] in flags), None)
+        is_option = word[:1] == "-" and word != "--"
+        is_unknown = bool(usages) and is_option and not any(usage.split(word) for usage in usages)
+        is_set = name in _SETTABLE and _ASSIGNMENT.match(word) is not None
+        is_old_cluster = name == "tar" and position == 0 and not is_option
+        if is_unknown or is_set or _is_flag(f"-{word}" if is_old_cluster else word, flags):
+            yield word
+
+
+def _is_flag(word: str, flags: frozenset[str]) -> bool:
+    """Whether a word is one of some options: abbreviated, with a value, or among letters that are written together."""
+    name = word.partition("=")[0]
+    if name in flags or f"-{name}" in flags:
+        return True
+    if word.startswith("--"):
+        return len(name) > 2 and any(flag.startswith(name) for flag in flags)
+    return word.startswith("-") and any(len(flag) == 2 and flag[1] in word[1:] for flag in flags)

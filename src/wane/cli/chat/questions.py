@@ -57,7 +57,7 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
                 yield Text.assemble(("  allowed  ", "green"), printable(part.text), (f"  ({part.allowed})", "dim"))
                 continue
             always = ""
-            if request.unsettled > 1:  # the menu has no room for what "always" covers
+            if request.unsettled > 1 and not request.covers_line:  # the menu has no room for what "always" covers
                 always = f"  (always: {covered(part.rule)})" if part.rule else "  (asked for each time)"
             yield Text.assemble(("  asks     ", "yellow"), printable(part.text), (always, "dim"))
     for key, what in _menu(request):
@@ -83,7 +83,8 @@ def _menu(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
     several = request.unsettled > 1
     yield "y", "yes, this whole line, once" if request.parts else "yes, once"
     if request.rules:
-        always = "always, as shown above," if several else f"always: {covered(request.rules[0])},"
+        shown = "exactly this line" if request.covers_line else covered(request.rules[0])
+        always = "always, as shown above," if several and not request.covers_line else f"always: {shown},"
         yield "a", f"{always} until the session ends"
         yield "p", f"{always} in this project for good"
     yield "s", f"{EVERYTHING[request.effect]}, until the session ends"
