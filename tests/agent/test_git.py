@@ -77,12 +77,30 @@ def test_the_status_can_write_nothing_whatever_git_starts(repository: Path, tmp_
     assert mark.exists()
 
 
+@pytest.mark.parametrize("mode", ["reads", "off"])
+@pytest.mark.parametrize("start", [".", "sub"])
+def test_git_of_the_project_itself_is_never_started(
+    mode: SandboxMode, start: str, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "trace"
+    program = repository / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {trace}\necho started\n")
+    program.chmod(0o755)
+    (repository / "sub").mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    told = status(repository / start, mode)
+    assert told is not None
+    assert "branch: main" in told
+    assert not trace.exists()
+
+
 def test_there_may_be_no_commits_no_repository_and_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert status(tmp_path) is None
     git(tmp_path, "init", "-q", "-b", "trunk")
     assert status(tmp_path) == "branch: No commits yet on trunk\nno uncommitted changes\nno commits yet"
-    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("PATH", "/nowhere")
     assert status(tmp_path) is None
 
 

@@ -18,7 +18,7 @@ from wane.agent.approval.permissions import CANNOT_ASK, Approval, Effect, Permis
 from wane.agent.approval.rules import RememberedRules
 from wane.agent.events import Warned
 from wane.agent.repositories import RepositoryGuard, find_repository, quiet_environment
-from wane.agent.secrets import find_secrets
+from wane.agent.secrets import find_hidden
 from wane.testing import Reply
 
 
@@ -183,5 +183,5 @@ def test_a_pipe_among_a_repositorys_files_keeps_nobody_waiting(repository: Path)
     found = find_repository(repository)
     assert found is not None
     assert found.common == found.directory
-    assert list(find_secrets([str(repository)], found)) == [str(repository / ".env")]
+    assert list(find_hidden(str(repository), found)) == [str(repository / ".env")]
     assert not guard(repository).opens(repository)

@@ -38,6 +38,17 @@ def test_the_users_configuration_is_set_aside_and_given_to_commands(tmp_path: Pa
     assert ripgrep.undone(environ) == before
 
 
+def test_that_of_the_project_is_not_started(repository: Path) -> None:
+    program = repository / "bin" / "rg"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (repository / "sub").mkdir()
+    environ = {"PATH": str(program.parent)}
+    assert ripgrep.enable(dict(environ), project=program.parent.parent.parent / "other")
+    assert not ripgrep.enable(environ, project=repository / "sub")
+
+
 def test_there_is_none() -> None:
     environ = {"PATH": "/nowhere"}
     assert not ripgrep.enable(environ, directories=())

@@ -372,7 +372,75 @@ def test_git_reads_without_the_users_settings(sandbox: Sandbox, directory: Path)
     assert sorted(os.listdir(directory / ".git")) == index
     (directory / "below").mkdir()
     below = replace(sandbox, directory=sandbox.directory / "below")
-    assert "?? ../keep" in run_confined(below, "git status --short")
+    (below.directory / "mine").touch()
+    assert "?? ./" in run_confined(below, "git status --short .")
+
+
+def test_above_the_directory_only_what_git_keeps_is_read(sandbox: Sandbox, directory: Path) -> None:
+    identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+    (directory / "keep").write_text("mark-of-another-folder\n")
+    (directory / ".gitignore").write_text("*.ignored\n")
+    for command in (["init", "-q"], ["add", ".gitignore"], [*identity, "commit", "-qm", "First"]):
+        subprocess.run(["git", *command], cwd=directory, check=True)
+    below = replace(sandbox, directory=sandbox.directory / "below")
+    below.directory.mkdir()
+    (below.directory / "a.ignored").touch()
+    lines = (
+        "cat ../keep",
+        "git grep --untracked mark -- :/",
+        "git grep --no-index mark ..",
+        "git diff --no-index /dev/null ../keep",
+    )
+    for line in lines:
+        assert "mark-of-another-folder" not in run_confined(below, line)
+        assert "mark-of-another-folder" in run_freely(below.directory, line)
+    assert "First" in run_confined(below, "git log --oneline")
+    assert "ignored" not in run_confined(below, "git status --short .")
+
+
+PASSWORD = "https://me:mark-of-a-password@example.org/a.git"
+
+
+def test_passwords_that_git_keeps_are_hidden(sandbox: Sandbox, directory: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=directory, check=True)
+    subprocess.run(["git", "config", "remote.origin.url", PASSWORD], cwd=directory, check=True)
+    (directory / ".git" / "credentials").write_text(f"{PASSWORD}\n")
+    module = directory / ".git" / "modules" / "a" / "modules" / "b"
+    for folder in (module, module.parent.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "HEAD").touch()
+        (folder / "config").write_text(f"[remote]\nurl = {PASSWORD}\n")
+    line = "cat .git/config; grep -r mark .git; git remote -v"
+    assert "mark-of-a-password" in run_freely(directory, line)
+    assert ("mark-of-a-password" in run_confined(sandbox, line)) is (sandbox.kind is Kind.LANDLOCK)
+
+
+def test_a_pipe_in_the_directory_is_not_emptied(sandbox: Sandbox, directory: Path) -> None:
+    if sandbox.kind is Kind.LANDLOCK:
+        pytest.skip("Landlock cannot forbid a file below a directory that it allows")
+    (directory / "sub").mkdir()
+    os.mkfifo(directory / "sub" / "pipe")
+    writer = os.open(directory / "sub" / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(writer, b"mark-of-a-pipe\n")
+        assert "Permission denied" in run_confined(sandbox, "head -1 sub/pipe; echo x > sub/pipe")
+        assert run_freely(directory, "head -1 sub/pipe") == "mark-of-a-pipe"
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("start", ["work", "work/below"])
+def test_no_program_of_the_project_is_on_the_path(start: str, sandbox: Sandbox, directory: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=directory, check=True)
+    make_program(directory / "bin" / "wc")
+    (directory / "below").mkdir()
+    below = replace(sandbox, directory=Path(os.path.realpath(directory.parent / start)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{directory / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        assert run_freely(directory, "wc -l < /dev/null") == "started"
+        assert run_confined(below, "wc -l < /dev/null") == "0"
+        if start == "work/below" and sandbox.keeps_programs:
+            assert "started" not in run_confined(below, "../bin/wc; /bin/sh ../bin/wc")
 
 
 def test_a_worktree_has_its_repository(sandbox: Sandbox, directory: Path) -> None:

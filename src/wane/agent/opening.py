@@ -90,7 +90,7 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         allow=list(map(Rule.read, config.settings.allow)),
         deny=list(map(Rule.read, config.settings.deny)),
         remembered=RememberedRules(user_file(os.environ).with_name(FILE), project_of(config.cwd)),
-        surroundings=Surroundings(config.cwd, environ, guard.opens),
+        surroundings=Surroundings(config.cwd, environ, guard.reads),
         repository=guard,
         sandboxed=sandbox.in_force,
     )

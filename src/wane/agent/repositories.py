@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -140,6 +140,42 @@ def _leads_elsewhere(directory: Path) -> bool:
     return False
 
 
+_CREDENTIAL: Final = re.compile(
+    r"""
+    https?://[^/@\s":]{16,}@ | ://[^/@\s:"]*:[^/@\s"]+@
+    | ^\s*\w*(extraheader|pass|password|passwd|token|secret)\s*=
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+"""A password in a URL, a user there whose name is long enough for a token, or a setting that is one."""
+_CREDENTIAL_FILES: Final = frozenset({"credentials", ".git-credentials", ".netrc"})
+
+
+def find_credentials(repository: Repository) -> Iterator[str]:
+    """Yield files of a repository's own directory that hold passwords or tokens: settings and stored credentials."""
+    modules: list[Path] = []
+    for folder, folders, names in os.walk(repository.common / "modules"):
+        if "HEAD" in names:
+            modules.append(Path(folder))
+            folders[:] = {"modules"}.intersection(folders)
+    for own in dict.fromkeys((repository.common, repository.directory, *modules)):
+        try:
+            names = os.listdir(own)
+        except OSError:
+            continue
+        for name in names:
+            path = own / name
+            if name in _CREDENTIAL_FILES:
+                yield str(path)
+            elif name in ("config", "config.worktree"):
+                try:
+                    holds = _CREDENTIAL.search(_text_of(path)) is not None
+                except (OSError, ValueError):
+                    holds = path.is_file()
+                if holds:
+                    yield str(path)
+
+
 def find_repository(start: Path) -> Repository | None:
     """Return the repository that Git opens if it is started in a directory; None if there is none."""
     real = Path(os.path.realpath(start))
@@ -161,6 +197,36 @@ def find_repository(start: Path) -> Repository | None:
         if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
             return Repository(folder, folder, embedded=True)
     return None
+
+
+def holds_home(directory: Path) -> bool:
+    """Return whether a directory is the user's home, or one above it: to read there is to read everything."""
+    home = Path(os.path.realpath(os.path.expanduser("~")))
+    return home.is_relative_to(directory) or directory == Path(directory.anchor)
+
+
+def find_project(directory: Path) -> Path:
+    """Return the directory above which nothing belongs to the project: the top of the outermost repository.
+
+    A repository that holds the user's home does not count.
+    """
+    real = Path(os.path.realpath(directory))
+    tops = [folder for folder in (real, *real.parents) if os.path.lexists(folder / ".git") and not holds_home(folder)]
+    return tops[-1] if tops else real
+
+
+def remove_project(search_path: str, directory: Path) -> str:
+    """Return a PATH without folders of the project that a directory is in, and without relative and empty ones.
+
+    If nothing is left it is the system's: an empty one would stand for the directory.
+    """
+    project = find_project(directory)
+    kept: list[str] = []
+    for entry in search_path.split(os.pathsep):
+        is_own = Path(os.path.normpath(entry)).is_relative_to(project)
+        if os.path.isabs(entry) and not is_own and not Path(os.path.realpath(entry)).is_relative_to(project):
+            kept.append(entry)
+    return os.pathsep.join(kept) or os.defpath
 
 
 @dataclass(slots=True)
@@ -193,6 +259,11 @@ class RepositoryGuard:
         if settings is None or (settings and _digest(settings) != self.trusted):
             return False
         return not enters_submodules or not self._has_submodules(own)
+
+    def reads(self, start: Path, enters_submodules: bool = True) -> bool:
+        """Return whether Git, started there, does no more than read the session's repository, and shows no password."""
+        own = find_repository(self.directory)
+        return self.opens(start, enters_submodules) and own is not None and not any(find_credentials(own))
 
     @property
     def is_inert(self) -> bool:
@@ -271,7 +342,11 @@ class RepositoryGuard:
             done = subprocess.run(  # noqa: S603 - no shell, and arguments of our own
                 ("git", *arguments),  # noqa: S607 - the Git that the agent's commands start
                 cwd=os.sep,
-                env={**self.environ, "GIT_OPTIONAL_LOCKS": "0"},
+                env={
+                    **self.environ,
+                    "PATH": remove_project(self.environ.get("PATH", os.defpath), self.directory),
+                    "GIT_OPTIONAL_LOCKS": "0",
+                },
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_TIMEOUT,

@@ -9,7 +9,7 @@ import os
 import re
 import struct
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ MOST_NAMES: Final = 20_000
 """Names that are looked at below a directory, from the top down."""
 
 MOST_SECRETS: Final = 200
-"""Secrets that are hidden; bubblewrap takes a limited number of arguments."""
+"""Secrets, pipes and devices that are hidden; bubblewrap takes a limited number of arguments."""
 
 _MOST_INDEX: Final = 64 * 1024**2  # bytes
 
@@ -39,17 +39,16 @@ def holds_secret(path: str) -> bool:
     return _NAME.fullmatch(name) is not None and name.lower() not in _EXAMPLES
 
 
-def find_secrets(roots: Sequence[str], repository: Repository | None) -> Iterator[str]:
-    """Yield the secrets below some directories that Git does not track, from the top down, without links."""
+def find_hidden(root: str, repository: Repository | None) -> Iterator[str]:
+    """Yield what is kept from a command below a directory, from the top down, without links.
+
+    That is secrets which Git does not track, and pipes and devices, of which to read them is to change them.
+    """
     index: bytes | None = None
-    waiting = deque(roots)
-    searched = set[str]()
+    waiting = deque([root])
     names = secrets = 0
     while waiting and names < MOST_NAMES and secrets < MOST_SECRETS:
         folder = waiting.popleft()
-        if folder in searched:
-            continue
-        searched.add(folder)
         try:
             entries = list(os.scandir(folder))
         except OSError:
@@ -60,7 +59,13 @@ def find_secrets(roots: Sequence[str], repository: Repository | None) -> Iterato
                 if entry.name != ".git":
                     waiting.append(entry.path)
                 continue
-            if not _NAME.fullmatch(entry.name) or not holds_secret(entry.name) or entry.is_symlink():
+            if entry.is_symlink():
+                continue
+            if not entry.is_file(follow_symlinks=False):
+                secrets += 1
+                yield entry.path
+                continue
+            if not _NAME.fullmatch(entry.name) or not holds_secret(entry.name):
                 continue
             if index is None:
                 index = _index_of(repository)

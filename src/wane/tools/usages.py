@@ -326,14 +326,10 @@ test words -b -c -d -e -f -g -h -k -L -n -p -r -s -S -u -w -x -z -O -G -a -o -eq
 [ = test
 false | echoed*
 date -uR -I[=] --iso-8601[=] --rfc-email --universal --utc | plus?
-git status -sb --short --branch --porcelain[=] --long | path*
-git diff -# --stat[=] --shortstat --numstat --name-only --name-status --cached --staged | path*
-git log -# -p -n= --oneline --stat[=] --shortstat --numstat --name-only --name-status --graph --all --reverse --patch
-    --max-count= | path*
-git show -# -p -n= --oneline --stat[=] --shortstat --numstat --name-only --name-status --patch --no-patch | path*
 """
 """What may run where nothing keeps a program from doing more: a few programs of which none has a language of its own,
-starts others, or goes through directories by itself. `X --version` of the large table is added to it."""
+starts others, or goes through directories by itself. `X --version` of the large table is added to it, but for Git, of
+which nothing is here: what it reads by itself may be somebody else's."""
 
 _IDLE_TABLE: Final = """
 : | echoed*
@@ -449,7 +445,7 @@ def _plain_usages() -> Mapping[tuple[str, ...], tuple[Usage, ...]]:
     usages = dict(_usages(_PLAIN_TABLE))
     for key, ways in _usages(_TABLE).items():
         versions = tuple(usage for usage in ways if "--version" in usage.required and not usage.operands)
-        if versions:
+        if versions and key[0] != "git":
             usages[key] = (*usages.get(key, ()), *versions)
     return usages
 

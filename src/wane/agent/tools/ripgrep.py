@@ -14,6 +14,8 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from wane.agent.repositories import find_project, remove_project
+
 MISSING: Final = (
     "ripgrep (rg) was not found, so searches are slower and ignore .gitignore. "
     'Install it with: pip install "wane[agent]", or from your system\'s packages'
@@ -25,7 +27,9 @@ _CONFIG: Final = Path(__file__).with_name("ripgreprc")
 _USERS_CONFIG: Final = "WANE_USER_RIPGREP_CONFIG_PATH"
 
 
-def enable(environ: MutableMapping[str, str], directories: Sequence[str] | None = None) -> bool:
+def enable(
+    environ: MutableMapping[str, str], directories: Sequence[str] | None = None, project: Path | None = None
+) -> bool:
     """Change an environment so that processes find `rg`, and `rg` respects `.gitignore` outside repositories too.
 
     The scripts directory is appended to PATH, so it shadows none of the user's programs. The user's ripgrep
@@ -34,12 +38,18 @@ def enable(environ: MutableMapping[str, str], directories: Sequence[str] | None 
     Args:
         environ: the environment.
         directories: where to look besides PATH; by default the scripts directories of this Python.
+        project: the directory of the session. An `rg` of its own project is not started.
 
     Returns:
         Whether there is an `rg`.
     """
     directories = _script_directories() if directories is None else directories
-    if shutil.which("rg", path=environ.get("PATH", os.defpath)) is None:
+    found = shutil.which("rg", path=environ.get("PATH", os.defpath))
+    if found is not None and project is not None and os.path.dirname(found) not in directories:
+        real = Path(os.path.realpath(found))
+        if not remove_project(os.path.dirname(found), project) or real.is_relative_to(find_project(project)):
+            return False
+    if found is None:
         scripts = next((path for path in directories if shutil.which("rg", path=path)), None)
         if scripts is None:
             return False

@@ -82,7 +82,7 @@ def coding_tools(
     must not be started in it.
     """
     cleared = Clearances()
-    has_ripgrep = with_ripgrep and ripgrep.enable(os.environ)
+    has_ripgrep = with_ripgrep and ripgrep.enable(os.environ, project=directory)
     search_tools = RIPGREP_TOOLS if has_ripgrep else PYTHON_TOOLS
     limit = output_limit(budget)
     files = WholeFiles(
