@@ -650,6 +650,9 @@ def test_the_profile_of_macos_allows_what_is_named_alone(tmp_path: Path) -> None
     quoted = str(work).replace("\\", "\\\\").replace('"', '\\"')
     assert f'(allow file-read* (subpath "{quoted}"))' in rules
     assert "network" not in profile
+    asked = [rule for rule in rules if "sysctl" in rule]
+    assert all("(sysctl-name" in rule for rule in asked)
+    assert not any("kern.proc" in rule or '"kern."' in rule for rule in asked), "what tells of other processes"
     allowed = replace(sandbox, holds_allowed=True).specification("ls", {"PATH": ""}, str(tmp_path), allowed=True)
     assert f'(allow file-write* (subpath "{quoted}"))' in allowed["argv"][2].splitlines()
     assert "(allow network*)" in allowed["argv"][2]

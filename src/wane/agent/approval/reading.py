@@ -471,7 +471,11 @@ class _Walk:
         repository = find_repository(self.surroundings.directory)
         if repository is None or self._is_inside(str(repository.top)):
             return True
-        return any(word and all(os.path.lexists(os.path.join(start, word)) for start in starts) for word in words)
+        for word in filter(None, words):
+            paths = [os.path.join(start, word) for start in starts]
+            if all(map(os.path.lexists, paths)):
+                return True
+        return False
 
     def _is_trusted(self, name: str) -> bool:
         """Whether the program that the shell starts by its name is none of the project's own."""

@@ -369,7 +369,8 @@ def _risky_options(name: str, words: Sequence[str | None]) -> Iterator[str]:
             continue
         # A value that looks like an option counts as one, also behind `--`, which may be a value itself.
         is_option = word[:1] == "-" and word != "--"
-        is_unknown = bool(usages) and is_option and not any(usage.split(word) for usage in usages)
+        known_by = [usage for usage in usages if usage.split(word)]
+        is_unknown = bool(usages) and is_option and not known_by
         is_set = name in _SETTABLE and _ASSIGNMENT.match(word) is not None
         is_old_cluster = name == "tar" and position == 0 and not is_option
         if is_unknown or is_set or _is_flag(f"-{word}" if is_old_cluster else word, flags):

@@ -141,6 +141,17 @@ _BESIDE: Final = ("lib", "libexec")
 
 _LAUNCHER: Final = "/.launcher"
 
+_SYSCTLS: Final = (
+    *(
+        f"kern.{name}"
+        for name in ("argmax", "bootargs", "hostname", "maxfiles", "maxfilesperproc", "maxproc", "ngroups")
+    ),
+    *("kern.secure_kernel", "kern.usrstack64", "kern.version", "kern.tcsm_available", "kern.tcsm_enable"),
+    *("machdep.ptrauth_enabled", "security.mac.lockdown_mode_state", "sysctl.proc_cputype", "vm.loadavg"),
+)
+_SYSCTL_PREFIXES: Final = ("hw.", "kern.os", "machdep.cpu.")
+"""What programs ask macOS about the machine; `kern.procargs2` tells other processes' arguments and environment."""
+
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 _KEPT: Final = frozenset(
@@ -431,7 +442,8 @@ class Sandbox:
             "(allow process-fork)",
             "(allow signal (target same-sandbox))",
             "(allow process-info* (target same-sandbox))",
-            "(allow sysctl-read)",
+            *(f"(allow sysctl-read (sysctl-name {_quoted(name)}))" for name in _SYSCTLS),
+            *(f"(allow sysctl-read (sysctl-name-prefix {_quoted(name)}))" for name in _SYSCTL_PREFIXES),
             # Names of users and groups.
             '(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))',
             # The way to a file is resolved through the folders above it.
