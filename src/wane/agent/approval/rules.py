@@ -360,7 +360,8 @@ def _risky_words(words: Sequence[str | None]) -> Iterator[str]:
 
 def _risky_options(name: str, words: Sequence[str | None]) -> Iterator[str]:
     subcommand = words[0] or "" if words else ""
-    usages = USAGES.get((name, subcommand) if name == "git" else (name,), ()) if name in _WATCHED else ()
+    key = (name, subcommand) if name == "git" else (name,)
+    usages = USAGES.get(key, ()) if name in _WATCHED else ()
     flags = _RUNNING_FLAGS.get((name,), frozenset()) | _RUNNING_FLAGS.get((name, subcommand), frozenset())
     for position, word in enumerate(words):
         if word is None:
@@ -384,4 +385,5 @@ def _is_flag(word: str, flags: frozenset[str]) -> bool:
         return True
     if word.startswith("--"):
         return len(name) > 2 and any(flag.startswith(name) for flag in flags)
-    return word.startswith("-") and any(len(flag) == 2 and flag[1] in word[1:] for flag in flags)
+    letters = {flag[1] for flag in flags if len(flag) == 2}
+    return word.startswith("-") and not letters.isdisjoint(word[1:])
