@@ -15,7 +15,9 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.test_lab import pi_lines
+from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.writing import write_lines
+from tests.lab.test_report import Page
 from wane.testing import Reply, ScriptedServer, Usage
 
 if TYPE_CHECKING:
@@ -46,6 +48,44 @@ def test_names_the_request_the_cause_and_the_price(run: Run, tmp_path: Path, mon
     assert "head" in done.out
     assert f"call {BROKEN + 1}" in done.out
     assert "nothing was read, though 5,300 were cached 1 s before" in done.out
+
+
+def test_the_page_says_the_same_as_the_terminal(run: Run, tmp_path: Path) -> None:
+    session, page = recorded(tmp_path / "pi.jsonl", BROKEN), tmp_path / "cache.html"
+    rewrites = json.loads(run("doctor", session, "--json").out)["sessions"][0]["rewrites"]
+    assert run("doctor", session, "--report", page).code == 0
+    data = Page(page).data
+    (shown,) = data["sessions"]
+    assert [(it["call"], it["tokens"], it["cause"]) for it in shown["breaks"]] == [
+        (it["call"], it["tokens"], it["cause"]) for it in rewrites
+    ]
+    assert data["total"]["tokens"] == sum(it["tokens"] for it in rewrites)
+    assert shown["read"][BROKEN] == 0 < shown["read"][BROKEN + 1]
+
+
+def test_the_page_can_be_shared_without_titles(run: Run, tmp_path: Path) -> None:
+    session, page = recorded(tmp_path / "secret-name.jsonl", BROKEN), tmp_path / "cache.html"
+    assert run("doctor", session, "--report", page, "--redact").code == 0
+    (shown,) = Page(page).data["sessions"]
+    assert shown["title"] == "Session 1"
+    assert "secret-name" not in page.read_text()
+    assert run("doctor", "--live", "--report", page).code == 2
+
+
+@needs_chromium
+def test_the_timeline_reads_its_breaks(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "cache.html"
+    run("doctor", recorded(tmp_path / "pi.jsonl", BROKEN), "--report", page)
+    with Browser(390, 800) as browser:
+        browser.open(page)
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+        assert browser.text("#times .value").startswith("1 of ")
+        browser.run("document.querySelector('.timeline .chart').focus()")
+        browser.press("ArrowRight")
+        said = browser.text("#said")
+        assert said.startswith(f"Call {BROKEN + 1}: The beginning was not read. 5,300 tokens paid again")
+        assert not browser.errors
+        assert [address for address in browser.requested if not address.startswith("file:")] == []
 
 
 def test_finds_nothing_where_nothing_changed(run: Run, tmp_path: Path) -> None:
@@ -167,7 +207,7 @@ def test_without_a_proxy_there_is_nothing_live(run: Run) -> None:
     for ignored in (["3f9c"], ["--full"], ["--format", "pi"]):
         done = run("doctor", "--live", "http://127.0.0.1:9", *ignored)
         assert (done.code, done.out) == (2, "")
-        assert "give no SESSION, --full or --format with it" in done.err
+        assert "give no SESSION, --full, --report or --format with it" in done.err
 
 
 def test_requests_that_the_proxy_recorded_too_count_once(run: Run, proxy: Running, tmp_path: Path) -> None:

@@ -336,9 +336,9 @@ def test_a_journal_tells_its_passes_by_level(run: Run, tmp_path: Path) -> None:
     outcome = run("view", journal, "--output", file)
     assert (outcome.code, outcome.out) == (0, f"{file}\n")
     data = Page(file).data
-    headline = data["sessions"][0]["headline"]
-    told = f"wane: {headline['text']}\nwane: {headline['detail']}\n"
-    assert outcome.err == f"{told}wane: budget auto: 80,000 tokens, the default\n"
+    told = outcome.err.splitlines()
+    assert told[0].startswith("wane: Wane ran one pass")
+    assert told[-1] == "wane: budget auto: 80,000 tokens, the default"
     assert ["Budget auto", "80,000 tokens, the default"] in data["facts"]
     made, other = data["sessions"][0]["runs"]
     assert (made["name"], other["name"]) == ("recorded", "none"), "what it would have cost without"
@@ -379,16 +379,16 @@ def test_a_session_of_another_agent_stands_beside_what_wane_would_have_shown(run
     assert session["runs"][1]["budget"] == 4_000
     assert max(session["runs"][1]["sizes"]) <= 4_000 < max(session["runs"][0]["sizes"])
     assert session["runs"][1]["changes"]
-    assert " with Wane at 4,000 tokens, simulated: " in session["headline"]["text"]
+    assert " with Wane at 4,000 tokens, simulated: " in outcome.err
     assert run("view", chat, "--budget", "none", "--output", tmp_path / "v.html").code == 2
 
 
-def test_the_headline_says_that_a_budget_leaves_too_little_room(run: Run, tmp_path: Path) -> None:
+def test_page_and_terminal_say_that_a_budget_leaves_too_little_room(run: Run, tmp_path: Path) -> None:
     chat = chat_of(tmp_path, {"role": "system", "content": "Be good. " * 1_200})
     outcome = run("view", chat, "--budget", "4k", "--output", tmp_path / "v.html")
     assert "Budget 4,000; 2,70" in outcome.err
     (session,) = Page(tmp_path / "v.html").data["sessions"]
-    assert " of it cannot be evicted; working with 5,10" in session["headline"]["detail"]
+    assert " of it cannot be evicted; working with 5,10" in session["tight"]
 
 
 def test_what_cannot_be_viewed_is_said(run: Run, tmp_path: Path) -> None:

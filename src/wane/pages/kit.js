@@ -21,6 +21,9 @@ function styled(node, styles) {
   return node;
 }
 
+// Words between backticks are set as code.
+const marked = (text) => text.split("`").map((piece, at) => (at % 2 ? h("code", {}, piece) : piece));
+
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const n0 = (value) => whole.format(value);

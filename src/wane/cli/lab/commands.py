@@ -257,6 +257,7 @@ class DoctorOptions:
     Examples:
       wane doctor
       wane doctor 3f9c --full
+      wane doctor --report cache.html
       wane doctor ~/.claude/projects --json
       wane doctor --live
     """
@@ -282,6 +283,8 @@ class DoctorOptions:
     format: FormatName = "auto"
     max_unpacked: MaxUnpacked = MAX_UNPACKED
     full: Annotated[bool, Flag("--full", "List every request that paid again, not only the largest.")] = False
+    report: _Report = None
+    redact: _Redact = False
     as_json: Json = False
 
 

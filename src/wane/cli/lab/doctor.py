@@ -11,7 +11,15 @@ from typing import Final
 
 from wane.cli import failure
 from wane.cli.lab.commands import DoctorOptions
-from wane.cli.lab.common import gathered_from, print_figures, print_json, print_lines, problem_lines, rounded
+from wane.cli.lab.common import (
+    check_report,
+    gathered_from,
+    print_figures,
+    print_json,
+    print_lines,
+    problem_lines,
+    rounded,
+)
 from wane.cli.lab.reading import sessions_here
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, first_few, local_time, printable, write_json
@@ -32,6 +40,7 @@ _DIFF_LINES: Final = 6
 def run_doctor(options: DoctorOptions) -> int:
     if options.live is not None:
         return _run_live(options)
+    check_report(options.report)
     names = options.sessions or [path for path, _ in sessions_here(Path.cwd())]
     with Bar() as bar, results_unread():
         gathered = gathered_from(names, options, bar, sidechains=True)
@@ -43,6 +52,10 @@ def run_doctor(options: DoctorOptions) -> int:
         if copies:
             print_lines([f"{counted(copies, 'session')} left out: Wane's proxy recorded the same requests."])
         _print(examinations, gathered, full=options.full)
+    if options.report is not None:
+        from wane.lab.report import write_doctor_report
+
+        write_doctor_report(options.report, examinations, contents=not options.redact)
     return failure.OK
 
 
@@ -70,8 +83,10 @@ def _usages(session: RecordedSession) -> Counter[tuple[int | None, ...]]:
 
 
 def _run_live(options: DoctorOptions) -> int:
-    if options.sessions or options.full or options.format != "auto":
-        raise failure.UsageError("--live asks a running proxy for causes: give no SESSION, --full or --format with it")
+    if options.sessions or options.full or options.report or options.format != "auto":
+        raise failure.UsageError(
+            "--live asks a running proxy for causes: give no SESSION, --full, --report or --format with it"
+        )
     from wane.cli.proxy.statusline import proxy_status
 
     base = options.live or os.environ.get("WANE_PROXY_URL") or _PROXY

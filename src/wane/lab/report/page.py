@@ -33,6 +33,9 @@ OVERVIEW: Final = (
 )
 """Scripts, styles and template of the page of `wane report`: `render` takes them."""
 
+DOCTOR: Final = ((*KIT, _PAGE / "base.js", _PAGE / "doctor.js"), (LOOK, _PAGE / "doctor.css"), "report")
+"""The same of the page of `wane doctor`."""
+
 
 def render(
     title: str,

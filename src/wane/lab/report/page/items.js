@@ -109,7 +109,7 @@ function itemRow(of, now, row, chosen) {
   const index = row.index, kind = of.kinds[index], state = STATES[now.state[index]];
   const tool = of.tool[index] >= 0 ? of.tools[of.tool[index]] : "";
   const words = beginning(textOf(of.text + index));
-  return h("div", { class: `row item st-${state.key}${row.deep ? " deep" : ""}${chosen === index ? " chosen" : ""}`, role: "option", id: `item-${index}`, "data-index": index, "aria-selected": String(chosen === index) },
+  return h("div", { class: `row item st-${state.key}${row.deep ? " deep" : ""}${chosen === index ? " chosen" : ""}`, role: "treeitem", "aria-level": row.deep ? 2 : 1, id: `item-${index}`, "data-index": index, "aria-selected": String(chosen === index) },
     h("i", { class: "mark", "aria-hidden": "true" }),
     h("span", { class: `kind kind-${kind}` }, KINDS[kind]),
     tool && h("span", { class: "tool" }, tool),
@@ -119,7 +119,7 @@ function itemRow(of, now, row, chosen) {
 }
 
 function bundleRow(bundle) {
-  return h("div", { class: "row group", role: "option", "aria-expanded": String(bundle.open), "data-group": bundle.key },
+  return h("div", { class: "row group", role: "treeitem", "aria-level": 1, "aria-expanded": String(bundle.open), "data-group": bundle.key },
     h("span", { class: "fold", "aria-hidden": "true" }, bundle.open ? "▾" : "▸"),
     h("span", { class: "words faint" }, `${many(bundle.count, "piece")} in a row`),
     h("span", { class: "tokens" }, n0(bundle.tokens)),
@@ -130,7 +130,7 @@ function groupRow(of, group) {
   const bar = group.key[0] === "e" ? of.bars[Number(group.key.slice(1))] : null;
   const name = bar ? episodeName(bar) : "Before the first of them";
   const left = group.kept === group.count ? "all in view" : group.kept ? `${n0(group.keptTokens)} in view` : "gone";
-  return h("div", { class: "row group", role: "option", "aria-expanded": String(!group.folded), "data-group": `${group.key}.${group.first}` },
+  return h("div", { class: "row group", role: "treeitem", "aria-level": 1, "aria-expanded": String(!group.folded), "data-group": `${group.key}.${group.first}` },
     h("span", { class: "fold", "aria-hidden": "true" }, group.folded ? "▸" : "▾"),
     bar && h("i", { class: `dot ${bar.type}`, "aria-hidden": "true" }),
     h("span", { class: "words" }, bar && bar.name && bar.type !== "work" && h("span", { class: "etype" }, `${episodeType(bar)} `), name),
@@ -139,7 +139,7 @@ function groupRow(of, group) {
 }
 
 function asideRow(row, chosen) {
-  return h("div", { class: `row item st-short${chosen === row.aside ? " chosen" : ""}`, role: "option", "data-aside": row.aside.text },
+  return h("div", { class: `row item st-short${chosen === row.aside ? " chosen" : ""}`, role: "treeitem", "aria-level": 1, "data-aside": row.aside.text },
     h("i", { class: "mark", "aria-hidden": "true" }),
     h("span", { class: "kind" }, row.aside.is === "summary" ? "summary" : "index"),
     h("span", { class: "words" }, beginning(textOf(row.aside.text)) || "stands for what it replaced"),
@@ -150,7 +150,7 @@ function asideRow(row, chosen) {
 // A list that holds any number of rows and draws those in sight.
 function virtualList(render) {
   const inner = h("div", { class: "inner" });
-  const box = h("div", { class: "list", tabindex: 0, role: "listbox", "aria-label": "Items of the history; up and down arrow keys choose one" }, inner);
+  const box = h("div", { class: "list", tabindex: 0, role: "tree", "aria-label": "Items of the history; up and down arrow keys choose one" }, inner);
   let rows = [];
   let drawn = "";
   const draw = (force) => {

@@ -106,7 +106,6 @@ byId("modelstable").append(figures(
   "Calls, tokens and dollars by model", "sessions"));
 
 const lane = (share, soft) => h("div", { class: `lane ${soft ? "soft" : ""}`, "aria-hidden": "true" }, styled(h("i", {}), { width: `${100 * clamp(share, 0, 1)}%` }));
-const marked = (text) => text.split("`").map((piece, at) => (at % 2 ? h("code", {}, piece) : piece));
 const largest = Math.max(...data.causes.map((it) => it.dollars), 0) || 1;
 byId("causes").append(...data.causes.map((it) => h("li", {}, h("b", {}, it.label), h("span", { class: "dollars" }, it.priced ? usd(it.dollars) : UNKNOWN), lane(it.dollars / largest, it.cause === "unexplained"), h("span", { class: "small" }, `${many(it.times, "time")}. `, marked(it.advice)))));
 if (!data.causes.length) byId("causes").append(h("li", {}, h("span", { class: "small" }, total.cache_known ? "It never did." : "These recordings do not show what the cache did.")));
