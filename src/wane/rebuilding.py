@@ -20,7 +20,7 @@ from wane.core.errors import ConfigError, JournalError
 from wane.formats import Part, StoredFormat, Transcript
 from wane.journal import ConfigRecord, PassRecord, Record, UsageRecord
 from wane.journal.records import settings_after
-from wane.strategies.base import repeats, traits
+from wane.strategies.registry import repeats, traits
 
 
 @dataclass(frozen=True, slots=True)

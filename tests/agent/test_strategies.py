@@ -20,11 +20,10 @@ from wane.conversation.request import RECALL_ALONE
 from wane.core import Policy
 from wane.core.errors import JournalError
 from wane.journal import Journal, StrategyRecord
-from wane.strategies.base import traits
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.fold import FOLDING
 from wane.strategies.memgpt import WARNING
-from wane.strategies.registry import STRATEGY_NAMES
+from wane.strategies.registry import STRATEGY_NAMES, traits
 from wane.strategies.summarised import PREFIX
 from wane.testing import Break, Call, HttpError, Kind, Reply, Request
 

@@ -11,7 +11,7 @@ from tests.oracle import assistant_messages, in_force
 from wane.core import Item, Kind, chars
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, SummaryNeeded
-from wane.strategies.clear_tools import masked
+from wane.strategies.clear_tools import write_mask
 from wane.strategies.registry import get_strategy
 
 SUMMARY = "what happened"
@@ -194,7 +194,7 @@ def only_the_latest_results(life: Life, sight: Sight) -> bool:
     """Older results than the latest ten are shown only if they are short, or the model has not seen them."""
     results = [index for index in range(sight.known) if life.items[index].kind is Kind.RESULT]
     left = set(results[:-10]) & kept(sight.view) - tail_of(life.items[: sight.known])
-    return all(life.items[index].tokens <= chars(masked(1)) for index in left)
+    return all(life.items[index].tokens <= chars(write_mask(1)) for index in left)
 
 
 def needs_met(life: Life, sight: Sight) -> bool:

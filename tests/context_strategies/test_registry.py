@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from wane.agent.options import Strategy as StrategyChoice
 from wane.conversation import ContextSettings
 from wane.core import Policy
 from wane.core.errors import ConfigError
-from wane.strategies.base import Settings, Strategy
-from wane.strategies.registry import STRATEGY_NAMES, describe, get_strategy
+from wane.proxy.settings import StrategyName
+from wane.strategies.base import Settings, Strategy, Traits
+from wane.strategies.registry import STRATEGY_NAMES, describe, get_strategy, traits
 from wane.strategies.window import WindowStrategy
 
 
@@ -69,3 +71,19 @@ print([name for name in ("wane_research", "langchain_core", "agents", "pydantic_
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_strategy_states_its_own_facts() -> None:
+    for name in STRATEGY_NAMES:
+        strategy = get_strategy(name)
+        assert strategy.name == name
+        assert describe(name) == type(strategy).summary
+        assert traits(name) is type(strategy).traits
+        assert (traits(name).takes == "") == (name == "none")
+    assert traits("of another library") == Traits()
+
+
+def test_the_proxy_runs_the_strategies_that_call_no_model_and_no_tool_alone() -> None:
+    alone = {name for name in STRATEGY_NAMES if not traits(name).summarises and traits(name).leaving is None}
+    assert set(get_args(StrategyName)) == alone
+    assert set(get_args(StrategyChoice)) == set(STRATEGY_NAMES)

@@ -18,7 +18,7 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.formats.base import Part
 from wane.strategies.acon import GUIDELINE, OBSERVATION, Acon
 from wane.strategies.base import Fitted, Resumable, Settings, Strategy, Substitute, SummaryNeeded
-from wane.strategies.clear_tools import ClearTools, masked
+from wane.strategies.clear_tools import ClearTools, write_mask
 from wane.strategies.memgpt import INSTRUCTIONS as FLUSH
 from wane.strategies.memgpt import WARN_AT, WARNING, MemGPT
 from wane.strategies.registry import get_strategy
@@ -92,9 +92,9 @@ def test_a_masked_observation_says_how_many_lines_it_had() -> None:
     strategy.add(Item(Kind.RESULT, 50, "c", message=2), Part(Kind.RESULT, "one\ntwo\nthree" * 20, "c"))
     said = Item(Kind.TEXT, 5, message=3)
     strategy.add(said, part_of(said))
-    assert strategy.fit().view[1] == Substitute(masked(41), chars(masked(41)), 1)
-    assert masked(41) == "[Old tool result: 41 lines omitted]"
-    assert masked(1) == "[Old tool result: 1 line omitted]"
+    assert strategy.fit().view[1] == Substitute(write_mask(41), chars(write_mask(41)), 1)
+    assert write_mask(41) == "[Old tool result: 41 lines omitted]"
+    assert write_mask(1) == "[Old tool result: 1 line omitted]"
 
 
 # MemGPT

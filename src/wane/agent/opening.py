@@ -31,7 +31,7 @@ from wane.journal import ConfigRecord, Journal, MessageRecord, NoteRecord, Recor
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import settings_after
 from wane.prices import price_step
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 from wane.tuned import read_tuned
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from wane.core.errors import JournalError
 from wane.formats.pydantic_ai import encodable
 from wane.prices import price_step
 from wane.refusals import SHRINKS, fitting_budget, provider_message
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 from wane.tuned import read_tuned
 
 if TYPE_CHECKING:

@@ -47,9 +47,9 @@ from wane.journal.receipts import Receipts
 from wane.journal.records import ConfigRecord, Record
 from wane.recall import answer
 from wane.refusals import TOO_LONG, fitting_budget, message_of
-from wane.strategies.base import SummaryNeeded, traits
-from wane.strategies.fold import FOLDING
+from wane.strategies.base import SummaryNeeded
 from wane.strategies.host import Scope
+from wane.strategies.registry import traits
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -249,7 +249,7 @@ class Conversation(Generic[M]):
             return ""
         if not settings.delimits:
             return RECALL_ALONE
-        leaving = FOLDING if settings.strategy == "fold" else None
+        leaving = traits(settings.strategy).leaving
         return guidance(settings.eviction, recall=settings.recall, leaving=leaving, tasks=settings.tasks)
 
     # Messages in

@@ -30,12 +30,11 @@ from wane.strategies.base import (
     Slot,
     Substitute,
     SummaryNeeded,
-    traits,
     unasked,
 )
 from wane.strategies.host import HostMarker
 from wane.strategies.memgpt import WARN_AT, WARNING
-from wane.strategies.registry import get_strategy
+from wane.strategies.registry import get_strategy, traits
 from wane.strategies.window import WindowStrategy
 
 _PLAUSIBLE: Final = 0.5  # share of our own count that a provider's count must reach
@@ -369,10 +368,8 @@ def plausible(reported: int, counted: int) -> bool:
 
 def _other(name: str, settings: Settings) -> Resumable:
     """Return a strategy that does not evict by episode."""
-    if name == "truncate" and settings.low_water is None:
-        # Cutting to the budget itself would break the cached prefix at nearly every request.
-        settings = replace(settings, low_water=settings.policy.low_water)
     strategy = get_strategy(name, settings)
     if not isinstance(strategy, Resumable):
         raise ConfigError(f"the strategy {name!r} can only be replayed, because it cannot be resumed")
-    return strategy
+    live = strategy.for_live(settings)
+    return strategy if live is settings else type(strategy)(live)

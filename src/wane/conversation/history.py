@@ -73,7 +73,8 @@ from wane.journal.records import (
     UsageRecord,
 )
 from wane.recall import Archive
-from wane.strategies.base import Fitted, Slot, SummaryNeeded, repeats, traits
+from wane.strategies.base import Fitted, Slot, SummaryNeeded
+from wane.strategies.registry import repeats, traits
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError, HistoryError
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded
+from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, Traits
 from wane.strategies.summarised import Summarised
 
 LONG: Final = 1_024
@@ -63,6 +63,8 @@ class Acon(Summarised):
     """
 
     name = "acon"
+    summary = "guidelines compress long tool results as they come, and then the history (ACON)"
+    traits = Traits(summarises=True, takes="compressed")
     instructions = GUIDELINE
     keeps_question = True
 

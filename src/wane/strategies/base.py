@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from wane.core import (
     DEFAULT_BUDGET,
@@ -63,6 +63,8 @@ class Traits:
         marked: whether it is based on episodes, so that the model marks its work.
         searches: whether it warns the model before content leaves, and always gives it the tool `recall`.
         summarises: whether it needs a model to write summaries.
+        takes: what it takes from the view, in a word for pages.
+        leaving: what a model that marks its work is told about how episodes leave, if not as under a policy.
     """
 
     bounded: bool = True
@@ -71,41 +73,8 @@ class Traits:
     marked: bool = False
     searches: bool = False
     summarises: bool = False
-
-
-_TRAITS: Final = {
-    "none": Traits(bounded=False),
-    "compact": Traits(summarises=True),
-    "memgpt": Traits(searches=True, summarises=True),
-    "resum": Traits(summarises=True),
-    "acon": Traits(summarises=True),
-    "fold": Traits(marked=True),
-    "paper": Traits(by_episode=True, policy=Policy.paper(), marked=True),
-    "cwl": Traits(by_episode=True, marked=True),
-}
-
-
-def traits(strategy: str) -> Traits:
-    """Return what a strategy is, by its name."""
-    return _TRAITS.get(strategy, Traits())
-
-
-def repeats(strategy: str, doer: str) -> bool:
-    """Whether one strategy can repeat what another did."""
-    return strategy == doer or (traits(strategy).by_episode and traits(doer).by_episode)
-
-
-def policy_of(strategy: str, policy: Policy, low_water: float | None = None) -> Policy:
-    """Return the policy that a strategy evicts by: its own, or else the one given.
-
-    Args:
-        strategy: name of the strategy.
-        policy: the policy given.
-        low_water: its `low_water`, if another one was chosen; see `Settings`.
-    """
-    if (own := traits(strategy).policy) is not None:
-        return own
-    return policy if low_water is None else replace(policy, low_water=low_water)
+    takes: Literal["", "cleared", "compressed", "episode", "folded", "oldest", "summary"] = ""
+    leaving: str | None = None
 
 
 def unasked(strategy: str) -> HistoryError:
@@ -181,9 +150,13 @@ class Strategy(ABC):
 
     Attributes:
         name: its name on the command line and in reports.
+        summary: one line on what it does.
+        traits: what it is, whatever its settings.
     """
 
     name: str
+    summary: ClassVar[str] = ""
+    traits: ClassVar[Traits] = Traits()
 
     @abstractmethod
     def add(self, item: Item, part: Part) -> Added | None:
@@ -307,6 +280,11 @@ class Resumable(Strategy):
         self.budget = settings.budget
         self.overhead = settings.overhead
         self._view: list[Slot] = []
+
+    @classmethod
+    def for_live(cls, settings: Settings) -> Settings:
+        """Return its settings for a live agent, whose provider caches the beginning of each request."""
+        return settings
 
     @property
     def standing(self) -> Mapping[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings, Substitute
+from wane.strategies.base import Fitted, Resumable, Settings, Substitute, Traits
 from wane.strategies.groups import Groups
 
 PLACEHOLDER: Final = "[Old tool result cleared]"
@@ -22,7 +22,7 @@ MASK_KEEP: Final = 10
 """Number of the latest observations that `mask` keeps: the best window in Lindenbauer et al. (2025)."""
 
 
-def masked(lines: int) -> str:
+def write_mask(lines: int) -> str:
     """Return the text that replaces a masked observation."""
     return f"[Old tool result: {lines} {'line' if lines == 1 else 'lines'} omitted]"
 
@@ -41,14 +41,14 @@ class ClearTools(Resumable):
         keep: number of the latest tool uses whose results stay.
         always: whether it clears before every call, whatever the budget, as observation masking does. It then goes
             down to no low water, and the placeholder says how many lines were left out.
-        name: its name in reports.
     """
 
-    def __init__(
-        self, settings: Settings, *, keep: int = KEEP, always: bool = False, name: str = "clear-tools"
-    ) -> None:
+    name = "clear-tools"
+    summary = "old tool results are cleared, as in Anthropic's context editing"
+    traits = Traits(takes="cleared")
+
+    def __init__(self, settings: Settings, *, keep: int = KEEP, always: bool = False) -> None:
         super().__init__(settings)
-        self.name = name
         self._low_water = None if always else settings.low_water
         self._always = always
         self._groups = Groups()
@@ -69,7 +69,7 @@ class ClearTools(Resumable):
             self._recent.append(index)
             call = self._calls.pop(self._groups.call[index])
             within = item.message is not None and item.message == call.message
-            text = masked(part.text.count("\n") + 1) if self._always else PLACEHOLDER
+            text = write_mask(part.text.count("\n") + 1) if self._always else PLACEHOLDER
             instead = Substitute(text, chars(text), index)
             if item.tokens > instead.tokens and not within:
                 self._clearable[index] = instead
@@ -122,6 +122,11 @@ class ClearTools(Resumable):
         return chosen
 
 
-def mask(settings: Settings) -> ClearTools:
-    """Return observation masking: before every call, all but the latest MASK_KEEP results are placeholders."""
-    return ClearTools(settings, keep=MASK_KEEP, always=True, name="mask")
+class Mask(ClearTools):
+    """Observation masking: before every call, all but the latest MASK_KEEP results are placeholders."""
+
+    name = "mask"
+    summary = "all but the latest ten tool results become placeholders (observation masking)"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, keep=MASK_KEEP, always=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wane.strategies.base import Traits
 from wane.strategies.summarised import Summarised
 
 KEPT_TOKENS: Final = 20_000
@@ -39,6 +40,8 @@ class Compact(Summarised):
     """
 
     name = "compact"
+    summary = "the model writes a summary that replaces all but the most recent messages"
+    traits = Traits(summarises=True, takes="summary")
     instructions = INSTRUCTIONS
     reads_all = True
 

@@ -8,7 +8,7 @@ from typing import Final
 from wane.core import Added, ContextWindow, Episode, Item, Kind
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings, Slot
+from wane.strategies.base import Fitted, Resumable, Settings, Slot, Traits
 from wane.strategies.groups import Groups
 
 FOLDING: Final = (
@@ -33,6 +33,8 @@ class Fold(Resumable):
     """
 
     name = "fold"
+    summary = "a finished episode collapses at once to its end (Context-Folding)"
+    traits = Traits(marked=True, takes="folded", leaving=FOLDING)
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wane.strategies.base import Traits
 from wane.strategies.summarised import Summarised
 
 WARN_AT: Final = 0.7
@@ -41,6 +42,8 @@ class MemGPT(Summarised):
     """
 
     name = "memgpt"
+    summary = "the oldest messages are flushed into a recursive summary, and searchable (MemGPT)"
+    traits = Traits(searches=True, summarises=True, takes="summary")
     instructions = INSTRUCTIONS
 
     def _tail_start(self, summary: int) -> int:

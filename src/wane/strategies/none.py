@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wane.core import Item
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Resumable, Settings
+from wane.strategies.base import Fitted, Resumable, Settings, Traits
 
 
 class Uncapped(Resumable):
@@ -15,6 +15,8 @@ class Uncapped(Resumable):
     """
 
     name = "none"
+    summary = "everything is sent, whatever the budget"
+    traits = Traits(bounded=False)
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

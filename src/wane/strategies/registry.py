@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Final
 
+from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.research import MissingResearchError, is_research_installed, load_research
-from wane.strategies.base import Settings, Strategy, policy_of, traits
+from wane.strategies.base import Settings, Strategy, Traits
 
+# The class of each strategy, which states its facts. A module is loaded when one of its strategies is asked for.
 _OURS: Final = {
-    "none": ("none", "Uncapped", "everything is sent, whatever the budget"),
-    "truncate": ("truncate", "Truncate", "the oldest messages go, whatever they hold"),
-    "streaming": ("truncate", "streaming", "the first messages and the latest stay, as StreamingLLM keeps tokens"),
-    "compact": ("compact", "Compact", "the model writes a summary that replaces all but the most recent messages"),
-    "memgpt": ("memgpt", "MemGPT", "the oldest messages are flushed into a recursive summary, and searchable (MemGPT)"),
-    "resum": ("resum", "ReSum", "everything becomes the question and a summary, and work starts again (ReSum)"),
-    "acon": ("acon", "Acon", "guidelines compress long tool results as they come, and then the history (ACON)"),
-    "clear-tools": (
-        "clear_tools",
-        "ClearTools",
-        "old tool results are cleared, as in Anthropic's context editing",
-    ),
-    "mask": ("clear_tools", "mask", "all but the latest ten tool results become placeholders (observation masking)"),
-    "fold": ("fold", "Fold", "a finished episode collapses at once to its end (Context-Folding)"),
-    "paper": ("window", "", "episodes are evicted in the smallest steps (the paper's Algorithm 1, with R6)"),
-    "cwl": ("window", "", "episodes are evicted in batches, by the default policy or the one given"),
+    "none": "none:Uncapped",
+    "truncate": "truncate:Truncate",
+    "streaming": "truncate:Streaming",
+    "compact": "compact:Compact",
+    "memgpt": "memgpt:MemGPT",
+    "resum": "resum:ReSum",
+    "acon": "acon:Acon",
+    "clear-tools": "clear_tools:ClearTools",
+    "mask": "clear_tools:Mask",
+    "fold": "fold:Fold",
+    "paper": "window:PaperStrategy",
+    "cwl": "window:CwlStrategy",
 }
 
 STRATEGY_NAMES: Final = tuple(_OURS)
@@ -58,7 +58,38 @@ def describe(name: str) -> str:
         ConfigError: for an unknown name.
     """
     check_strategy(name)
-    return _OURS[name][2] if name in _OURS else peers()[name]
+    return _class_of(name).summary if name in _OURS else peers()[name]
+
+
+@cache
+def _class_of(name: str) -> type[Strategy]:
+    """Return the class of one of Wane's own strategies."""
+    module, _, attribute = _OURS[name].partition(":")
+    found: type[Strategy] = getattr(import_module(f"wane.strategies.{module}"), attribute)
+    return found
+
+
+def traits(strategy: str) -> Traits:
+    """Return what a strategy is, by its name."""
+    return _class_of(strategy).traits if strategy in _OURS else Traits()
+
+
+def repeats(strategy: str, doer: str) -> bool:
+    """Whether one strategy can repeat what another did."""
+    return strategy == doer or (traits(strategy).by_episode and traits(doer).by_episode)
+
+
+def policy_of(strategy: str, policy: Policy, low_water: float | None = None) -> Policy:
+    """Return the policy that a strategy evicts by: its own, or else the one given.
+
+    Args:
+        strategy: name of the strategy.
+        policy: the policy given.
+        low_water: its `low_water`, if another one was chosen; see `Settings`.
+    """
+    if (own := traits(strategy).policy) is not None:
+        return own
+    return policy if low_water is None else replace(policy, low_water=low_water)
 
 
 def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
@@ -74,14 +105,9 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
     """
     check_strategy(name)
     settings = Settings() if settings is None else settings
-    if traits(name).by_episode:
-        from wane.strategies.window import WindowStrategy
-
-        return WindowStrategy(name, settings, policy_of(name, settings.policy, settings.low_water))
     if name in _OURS:
-        module, attribute, _ = _OURS[name]
-        maker: Callable[[Settings], Strategy] = getattr(import_module(f"wane.strategies.{module}"), attribute)
-        return maker(settings)
+        make: Callable[[Settings], Strategy] = _class_of(name)
+        return make(settings)
     peer: Strategy = load_research("peers:get_peer")(name, settings)
     return peer
 

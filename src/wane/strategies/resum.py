@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wane.strategies.base import Traits
 from wane.strategies.summarised import Summarised
 
 INSTRUCTIONS: Final = """\
@@ -32,6 +33,8 @@ class ReSum(Summarised):
     """
 
     name = "resum"
+    summary = "everything becomes the question and a summary, and work starts again (ReSum)"
+    traits = Traits(summarises=True, takes="summary")
     instructions = INSTRUCTIONS
     keeps_question = True
 

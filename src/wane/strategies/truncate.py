@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError
-from wane.strategies.base import Fitted, Settings
+from wane.strategies.base import Fitted, Settings, Traits
 from wane.strategies.groups import Cutting
 
 HEAD: Final = 4
@@ -24,20 +25,27 @@ class Truncate(Cutting):
     Args:
         settings: budget, overhead, and the low water to cut down to; without one it cuts to the budget itself.
         head: number of the first messages that stay as well, with their results, whatever they hold.
-        name: its name in reports.
 
     Raises:
         ConfigError: for a negative number of messages.
     """
 
-    def __init__(self, settings: Settings, *, head: int = 0, name: str = "truncate") -> None:
+    name = "truncate"
+    summary = "the oldest messages go, whatever they hold"
+    traits = Traits(takes="oldest")
+
+    def __init__(self, settings: Settings, *, head: int = 0) -> None:
         if head < 0:
             raise ConfigError(f"the head is {head} messages; it cannot be below 0")
         super().__init__(settings)
-        self.name = name
         self._head = head
         self._low_water = settings.low_water or 1.0
         self._user = False
+
+    @classmethod
+    def for_live(cls, settings: Settings) -> Settings:
+        """Return settings with a low water: cutting to the budget itself breaks the cached prefix at most requests."""
+        return settings if settings.low_water is not None else replace(settings, low_water=settings.policy.low_water)
 
     def _stays(self, item: Item, index: int, group: int) -> bool:
         first_user = item.kind is Kind.USER and not self._user
@@ -84,6 +92,16 @@ class Truncate(Cutting):
         return len(self._view) < before
 
 
-def streaming(settings: Settings) -> Truncate:
-    """Return truncation with a head of HEAD messages and a window that moves on at each call, as in StreamingLLM."""
-    return Truncate(settings, head=HEAD, name="streaming")
+class Streaming(Truncate):
+    """Truncation with a head of HEAD messages and a window that moves on at each call, as in StreamingLLM."""
+
+    name = "streaming"
+    summary = "the first messages and the latest stay, as StreamingLLM keeps tokens"
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, head=HEAD)
+
+    @classmethod
+    def for_live(cls, settings: Settings) -> Settings:
+        """Return the same settings: its window moves on at each call."""
+        return settings

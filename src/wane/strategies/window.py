@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wane.core import (
     Added,
@@ -23,7 +23,7 @@ from wane.core import (
 )
 from wane.formats.base import Part
 from wane.inference import Annotator
-from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute
+from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, Traits
 from wane.strategies.evicted import Evicted
 
 
@@ -214,3 +214,28 @@ class WindowStrategy(Strategy):
         if (index := self.window.index) is not None:
             view.insert(bisect_left(items, index.before), Substitute(index.text, index.tokens))
         return view
+
+
+class CwlStrategy(WindowStrategy):
+    """Evicts episodes in batches, by a policy."""
+
+    name = "cwl"
+    summary = "episodes are evicted in batches, by the default policy or the one given"
+    traits = Traits(by_episode=True, marked=True, takes="episode")
+
+    def __init__(self, settings: Settings) -> None:
+        policy = settings.policy
+        if settings.low_water is not None:
+            policy = replace(policy, low_water=settings.low_water)
+        super().__init__(self.name, settings, policy)
+
+
+class PaperStrategy(WindowStrategy):
+    """Evicts episodes in the smallest steps: the paper's Algorithm 1, with R6."""
+
+    name = "paper"
+    summary = "episodes are evicted in the smallest steps (the paper's Algorithm 1, with R6)"
+    traits = Traits(by_episode=True, policy=Policy.paper(), marked=True, takes="episode")
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(self.name, settings, Policy.paper())

@@ -21,8 +21,8 @@ from wane.lab.replaying.engine import run_in_processes
 from wane.lab.replaying.replay import Pricing, replay
 from wane.lab.replaying.studying import Studied, study
 from wane.prices import Period, Prices, Rates
-from wane.strategies.base import Settings, traits
-from wane.strategies.registry import get_strategy
+from wane.strategies.base import Settings
+from wane.strategies.registry import get_strategy, traits
 from wane_research.bench.figures import Evidence, Figures, Watched
 from wane_research.bench.sources import Source
 from wane_research.peers import libraries

@@ -14,7 +14,7 @@ from wane.core.errors import ConfigError
 from wane.journal import PassRecord, StrategyRecord, read
 from wane.scripted.repository import Checked, Repository, ScriptedError, run_directory
 from wane.scripted.witness import MODEL
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 from wane.testing import Reply, Request, ScriptedServer
 from wane_research.closed_loop.figures import Figures, LoopOptions, TaskResult, Witness, remains
 from wane_research.closed_loop.mind import decide

@@ -23,8 +23,7 @@ from wane.cli.chat.own_commands import custom_commands
 from wane.cli.terminal.text import counted, local_time, printable, short
 from wane.core.errors import ConfigError
 from wane.money import dollars
-from wane.strategies.base import traits
-from wane.strategies.registry import describe
+from wane.strategies.registry import describe, traits
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -37,7 +37,7 @@ from wane.cli.terminal.text import counted, cut, printable, short
 from wane.conversation.events import BudgetChosen, BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -25,7 +25,7 @@ from wane.scripted.demo.moves import Task
 from wane.scripted.demo.play import DemoOptions, Show
 from wane.scripted.demo.summary import TaskResult, Witness
 from wane.scripted.sight import is_note, view_tokens
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 from wane.testing import Call, Request
 
 TITLE: Final = "wane demo"

@@ -28,7 +28,7 @@ from wane.journal import SessionStore
 from wane.money import dollars
 from wane.proxy.settings import COST_PERIODS, Address
 from wane.proxy.store.database import parse_location
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running

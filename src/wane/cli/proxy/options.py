@@ -22,7 +22,8 @@ from wane.core.errors import ConfigError, WaneError
 from wane.journal import Header, Record
 from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
 from wane.proxy.store.base import Store
-from wane.strategies.base import Settings, traits
+from wane.strategies.base import Settings
+from wane.strategies.registry import traits
 from wane.tuned import read_tuned
 
 if TYPE_CHECKING:

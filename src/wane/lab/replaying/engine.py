@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol, TypeVar
 from wane.core.errors import ConfigError, MissingExtraError, WaneError
 from wane.lab.replaying.replay import Pricing, Replay, Subject
 from wane.lab.replaying.replay import replay as run_replay
-from wane.strategies.base import Settings, traits
-from wane.strategies.registry import get_strategy
+from wane.strategies.base import Settings
+from wane.strategies.registry import get_strategy, traits
 
 _JobT = TypeVar("_JobT")
 _ResultT = TypeVar("_ResultT")

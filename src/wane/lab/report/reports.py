@@ -26,8 +26,7 @@ from wane.lab.report.simulating import Fact, Simulated, budget_and_facts, simula
 from wane.lab.report.tiles import tiles_of
 from wane.lab.room import tight_lines
 from wane.lab.sweep import Sweep
-from wane.strategies.base import traits
-from wane.strategies.registry import describe
+from wane.strategies.registry import describe, traits
 
 OFTEN: Final = 0.05
 """Share of the calls above which the table points out requests over the budget."""

@@ -19,6 +19,7 @@ from wane.lab.replaying.trace import Change, EpisodeTrace, Stripped, Trace
 from wane.lab.report.page import Texts
 from wane.lab.session import Compaction, Eviction, Usage
 from wane.strategies.base import Annotate, Substitute
+from wane.strategies.registry import traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +151,6 @@ def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Tex
 LEVELS: Final = tuple(level.value for level in Level)
 """Levels (R9); the page refers to them by index."""
 
-_HOW: Final = {
-    "cwl": "episode",
-    "paper": "episode",
-    "truncate": "oldest",
-    "streaming": "oldest",
-    "compact": "summary",
-    "memgpt": "summary",
-    "resum": "summary",
-    "acon": "compressed",
-    "clear-tools": "cleared",
-    "mask": "cleared",
-    "fold": "folded",
-}
 _MICRO: Final = 1_000_000
 
 Note = Callable[[str], int]
@@ -174,7 +162,7 @@ def run_of(replay: Replay, material: Material, note: Note) -> dict[str, Any]:
     calls = replay.calls
     run: dict[str, Any] = {
         "name": replay.strategy,
-        "how": _HOW.get(replay.strategy, "other"),
+        "how": traits(replay.strategy).takes or "other",
         "budget": replay.budget,
         "sizes": [call.tokens for call in calls],
         "read": [call.read for call in calls],

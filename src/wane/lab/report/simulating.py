@@ -11,7 +11,8 @@ from wane.lab.replaying.engine import InProcess, Job
 from wane.lab.replaying.replay import Pricing, Replay
 from wane.lab.replaying.studying import Studied
 from wane.lab.room import tight_lines, tight_sessions
-from wane.strategies.base import Settings, traits
+from wane.strategies.base import Settings
+from wane.strategies.registry import traits
 
 Fact = tuple[str, str]
 """A label and its figure."""

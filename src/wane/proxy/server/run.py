@@ -35,7 +35,7 @@ from wane.proxy.store.base import KEEP, Store, StoreError
 from wane.proxy.team.roster import Roster
 from wane.proxy.telemetry import Telemetry, exporting
 from wane.proxy.traffic import Traffic
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _BACKLOG: Final = 2048  # connections that may wait to be accepted

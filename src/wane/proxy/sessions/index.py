@@ -31,7 +31,7 @@ from wane.proxy.sessions.turn import TRIES, SessionTurn
 from wane.proxy.settings import StrategyName
 from wane.proxy.store.base import SessionChangedError, Store, StoreError, in_thread_if
 from wane.proxy.wire.base import Body, Equipped, Wire
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 
 IDLE: Final = 900.0
 """Seconds without a request after which a stored session leaves memory by default."""

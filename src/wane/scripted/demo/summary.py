@@ -19,7 +19,7 @@ from wane.money import dollars
 from wane.scripted import witness as scripted
 from wane.scripted.demo.mind import Decision
 from wane.scripted.witness import MODEL, Tally
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 from wane.testing import Request
 
 NO_MODEL: Final = (

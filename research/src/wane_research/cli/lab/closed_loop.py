@@ -15,7 +15,7 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable, say, write_json
 from wane.core.errors import ConfigError
 from wane.money import dollars
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 from wane_research.cli.lab.commands import ClosedLoopOptions
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from wane.strategies.base import traits
+from wane.strategies.registry import traits
 from wane_research.evaluation.report.building import BUDGET, MODEL, PaperRow, Report
 from wane_research.evaluation.report.marking import MarkingEffect
 from wane_research.evaluation.report.rows import CONTEXT, TOKENS, WORK, Row, points, verdict_of

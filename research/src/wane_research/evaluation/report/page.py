@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from wane.lab.report.page import SHARED, STYLES, render, to_json
 from wane.lab.report.page import write_page as write
-from wane.strategies.base import traits
-from wane.strategies.registry import STRATEGY_NAMES
+from wane.strategies.registry import STRATEGY_NAMES, traits
 from wane_research.evaluation.report.building import Report
 from wane_research.evaluation.report.rows import VERDICTS
 from wane_research.evaluation.results import Total
