@@ -27,6 +27,7 @@ from wane.conversation import ContextSettings
 from wane.journal import SessionStore, read, sent_requests
 from wane.prices import TokenUsage
 from wane.proxy import jsons
+from wane.proxy.server.exchange import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
@@ -68,14 +69,15 @@ async def live(path: Path, mode: str, root: Path) -> tuple[Path, list[float], li
     whole, recording, sent = list[float](), list[float](), 0
     for body, answer in requests_of(messages_of(path)):
         begun = time.process_time()
-        turn = await index.turn(wire, body)
-        content = jsons.dumps(turn.body)
+        exchange = Exchange(index, wire, body)
+        await exchange.locate()
+        content = jsons.dumps(exchange.body)
         if mode == "none":
-            turn.cached.receipts = None
+            exchange.cached.receipts = None
         ready = time.process_time()
-        await turn.sent(content, "https://api.anthropic.com/v1/messages")
+        await exchange.send_body(content, "https://api.anthropic.com/v1/messages")
         recorded = time.process_time()
-        await turn.answered(Round(answer, usage=TokenUsage(input=len(content) // 4, output=9)))
+        await exchange.record(Round(answer, usage=TokenUsage(input=len(content) // 4, output=9)))
         whole.append(time.process_time() - begun)
         recording.append(recorded - ready)
         sent += len(content)

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sessions import Session
+from wane.proxy.server.exchange import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
@@ -39,10 +40,16 @@ def body(seed: int) -> Any:
     return json.loads(raw.replace(b"call_%d_" % seed, b"call_"))
 
 
+async def located(index: SessionIndex, asked: Any) -> Exchange:
+    exchange = Exchange(index, WIRE, asked)
+    await exchange.locate()
+    return exchange
+
+
 async def filled(sessions: int) -> SessionIndex:
     index = SessionIndex(open_store(None))
     for seed in range(sessions):
-        await index.turn(WIRE, body(seed))
+        await located(index, body(seed))
     return index
 
 
@@ -55,7 +62,7 @@ async def in_memory() -> list[str]:
         for index, times in zip(indexes, took, strict=True):
             asked = body(10_000 + number)
             begun = time.process_time()
-            await index.turn(WIRE, asked)
+            await located(index, asked)
             times.append(time.process_time() - begun)
     return row("an unknown history, in memory", FEW, MANY, took)
 
@@ -78,9 +85,9 @@ async def in_store(where: str) -> list[str]:
             asked = alike(seed, sessions)
             await index.store.check()  # connects
             started = time.perf_counter()
-            turn = await index.turn(WIRE, asked)
+            exchange = await located(index, asked)
             times.append(time.perf_counter() - started)
-            resumed += turn.facts.session == ids[seed]
+            resumed += exchange.facts.session == ids[seed]
             await index.close()
     name = where.partition(":")[0] if "://" in where else "disk"
     return [*row(f"a session to resume, {name}", ALIKE_FEW, ALIKE_MANY, took), f"{resumed} of {2 * TIMES}"]
@@ -89,7 +96,7 @@ async def in_store(where: str) -> list[str]:
 async def begin(where: str, sessions: int) -> list[str]:
     """Begin sessions with the same words, and return their ids."""
     index = SessionIndex(open_store(where, keep=3_600))
-    ids = [(await index.turn(WIRE, alike(seed, sessions))).facts.session for seed in range(sessions)]
+    ids = [(await located(index, alike(seed, sessions))).facts.session for seed in range(sessions)]
     await index.close()
     return ids
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.marks import then_full, wide
 from tests.proxy.agents import RESULT
+from wane.proxy.server.exchange import Exchange
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import NOBODY, Sender
@@ -296,8 +297,23 @@ every_client = pytest.mark.parametrize(
 """Every kind of client; `make test` takes two, and `.ci/run` one for each protocol."""
 
 
+async def begin(
+    index: SessionIndex,
+    wire: Wire,
+    body: dict[str, Any],
+    *,
+    sender: Sender = NOBODY,
+    owner: str = "",
+    sums: bool = True,
+) -> Exchange:
+    """Let an index take in a request, up to the body to send."""
+    begun = Exchange(index, wire, body, sender=sender, owner=owner, sums=sums)
+    await begun.locate()
+    return begun
+
+
 @dataclass
-class Exchange:
+class Done:
     """One request of a client: what went upstream, and what came back."""
 
     bodies: list[dict[str, Any]]
@@ -313,26 +329,25 @@ async def exchange(
     sums: bool = True,
     sender: Sender = NOBODY,
     owner: str = "",
-) -> Exchange:
+) -> Done:
     """Send a client's history through an index of sessions, as the server does, and return the client's answer."""
     body = client.body()
-    turn = await index.turn(client.wire, body, sender=sender, owner=owner)
-    reply = client.wire.reply(body, turn.own, sums=sums)
+    begun = await begin(index, client.wire, body, sender=sender, owner=owner, sums=sums)
     bodies: list[dict[str, Any]] = []
-    asked: dict[str, Any] | None = turn.body
+    asked: dict[str, Any] | None = begun.body
     out = b""
     while asked is not None:
         bodies.append(asked)
-        await turn.sent(orjson.dumps(asked), "https://provider.example")
-        out += reply.feed(upstream.ask(asked))
-        asked = await turn.answered(reply.end())
-    out += reply.finish()
-    return Exchange(bodies, json.loads(out), turn.facts)
+        await begun.send_body(orjson.dumps(asked), "https://provider.example")
+        out += begun.feed(upstream.ask(asked))
+        asked = await begun.record(begun.end_round())
+    out += begun.reply.finish()
+    return Done(bodies, json.loads(out), begun.facts)
 
 
 async def run_turn(
     index: SessionIndex, client: Client, upstream: Upstream, results: Callable[[str, Any], str], limit: int = 50
-) -> list[Exchange]:
+) -> list[Done]:
     """Let an agent work until its model calls no more tools."""
     exchanges = []
     for _ in range(limit):
@@ -348,9 +363,9 @@ def result(tool: str, arguments: Any) -> str:
     return f"{tool} {json.dumps(arguments)}\n{RESULT}"
 
 
-async def work(index: SessionIndex, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
+async def work(index: SessionIndex, client: Client, upstream: Upstream, turns: int) -> list[Done]:
     """Have an agent do some turns of its user."""
-    done: list[Exchange] = []
+    done: list[Done] = []
     for number in range(turns):
         client.say(f"User turn {number}: please do thing {number}.")
         done += await run_turn(index, client, upstream, result)

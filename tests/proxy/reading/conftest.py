@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import plain_surroundings, run
 from tests.proxy.agents import Worker
-from tests.proxy.world import Client, Exchange, Model, Upstream, work
+from tests.proxy.world import Client, Done, Model, Upstream, begin, work
 from wane.conversation import ContextSettings
 from wane.formats.base import Part
 from wane.journal import SessionStore
@@ -51,7 +51,7 @@ class Kept:
     path: Path
     facts: Facts
     view: tuple[Part, ...]
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[Done, ...]
 
 
 Keep = Callable[..., Kept]
@@ -101,10 +101,10 @@ def keep(
             upstream = Upstream(client.provider, model or Worker(seed, marks=marks))
             exchanges = await work(index, client, upstream, 6)
             client.say("One thing more.")
-            turn = await index.turn(client.wire, client.body())
-            view = tuple(sent(client, turn.body))
+            begun = await begin(index, client.wire, client.body())
+            view = tuple(sent(client, begun.body))
             await index.close()
-            return Kept(store.find(turn.facts.session), turn.facts, view, tuple(exchanges))
+            return Kept(store.find(begun.facts.session), begun.facts, view, tuple(exchanges))
 
         key = (type(client), json.dumps(client.history), seed, strategy, marks, model, *settings.items())
         if key in made:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import socket
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -31,10 +31,11 @@ from tests.proxy.server.support import (
 )
 from tests.proxy.store.servers import free_port
 from wane.proxy.server.run import Running
+from wane.proxy.sessions.finder import SessionFinder
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.turn import SessionTurn
+from wane.proxy.sessions.memory import CachedSession
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import Body, Round, Wire
+from wane.proxy.wire.base import Wire
 
 
 def outcomes(running: Running) -> dict[str, int]:
@@ -206,24 +207,25 @@ class FailingIndex(SessionIndex):
         super().__init__(open_store(None))
         self.where = where
 
-    async def turn(self, wire: Wire, body: Body, **others: Any) -> SessionTurn:
-        if self.where == "turn":
+    def gate_of(self, root: str) -> asyncio.Lock:
+        if self.where == "locate":
             raise KeyError("a defect")
-        turn = await super().turn(wire, body, **others)
-        if self.where == "answered":
-            turn.__class__ = FailingTurn
-        return turn
+        return super().gate_of(root)
 
-    async def peek(self, wire: Wire, body: Body, owner: str = "") -> Body:
-        raise KeyError("a defect")
+    def finder_of(self, owner: str) -> SessionFinder:
+        finder = super().finder_of(owner)
+        if self.where == "preview":
+            finder.alike = _fail  # type: ignore[method-assign]
+        return finder
 
-    async def shortened(self, wire: Wire, body: Body, owner: str = "") -> Body | None:
-        raise KeyError("a defect")
+    def sync_later(self, cached: CachedSession) -> None:
+        if self.where == "record":
+            raise KeyError("a defect")
+        super().sync_later(cached)
 
 
-class FailingTurn(SessionTurn):
-    async def answered(self, round_: Round) -> Body | None:
-        raise KeyError("a defect")
+def _fail(*_: object) -> NoReturn:
+    raise KeyError("a defect")
 
 
 def failing_wire(where: str) -> Wire:
@@ -248,7 +250,7 @@ def failing_wire(where: str) -> Wire:
     return FailingWire()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("where", ["turn", "unmanaged", "messages", "equip", "reply", "feed", "end"])
+@pytest.mark.parametrize("where", ["locate", "unmanaged", "messages", "equip", "reply", "feed", "end"])
 @pytest.mark.parametrize("strict", [False, True])
 async def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The client's own bytes go upstream; or to be strict, nothing does and the client is told."""
@@ -274,18 +276,18 @@ async def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptu
     assert "POST /v1/messages: Traceback" in caplog.text
 
 
-@pytest.mark.parametrize("where", ["peek", "answered", "finish"])
+@pytest.mark.parametrize("where", ["preview", "record", "finish"])
 async def test_failure_of_wane_beside_a_reply(where: str) -> None:
     """While tokens are counted, when a reply is to be recorded, and in one that has begun."""
-    path = "/v1/messages/count_tokens" if where == "peek" else "/v1/messages"
+    path = "/v1/messages/count_tokens" if where == "preview" else "/v1/messages"
     wires = {"anthropic": failing_wire(where)}
     async with provider(says) as up, proxy(up.url, index=FailingIndex(where), wires=wires) as running:
         answer = await ask(running, body(), path)
         assert (answer.status, answer.whole, len(up.asked)) == (200, True, 1)
-        if where == "peek":
+        if where == "preview":
             assert "KeyError" in (answer.header("x-wane-warning") or "")
             assert up.asked[0].json == body()
-        elif where == "answered":
+        elif where == "record":
             assert answer.body.endswith(STOP[-40:])
         else:
             assert answer.body.rpartition(b"event: ")[2].startswith(b"error")

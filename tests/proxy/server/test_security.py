@@ -26,7 +26,7 @@ from tests.proxy.server.support import (
 from wane.core.errors import ConfigError
 from wane.proxy.head import RequestHead
 from wane.proxy.http.client import Client
-from wane.proxy.server.managed import ManagedRequest
+from wane.proxy.server.exchange import ManagedRequest
 from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
@@ -293,7 +293,7 @@ async def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -
             writer.write(response(message("hi"), 500 if "error" in asked.target else 200))
 
     class SessionIndex(support.SessionIndex):
-        async def turn(self, wire: support.Wire, body: dict[str, object], **others: object) -> object:
+        def gate_of(self, root: str) -> asyncio.Lock:
             raise RuntimeError(f"a defect that tells of {KEY} and query-key-of-the-client")
 
     for name in ("wane", "uvicorn"):

@@ -19,11 +19,13 @@ from tests.proxy.world import (
     GeminiClient,
     ResponsesClient,
     Upstream,
+    begin,
     every_client,
     exchange,
     run_turn,
 )
 from wane import Kind
+from wane.proxy import jsons
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request
@@ -286,18 +288,19 @@ async def test_a_reply_that_ends_after_a_twin_has_gone_on_keeps_its_rounds(
     for client in (first, second):
         client.say("The same for all.")
     body = second.body()
-    turn = await index.turn(second.wire, body)
+    begun = await begin(index, second.wire, body)
     script = [*marking("of the first"), Reply("I am the first."), Reply("Well.")]
     done = await exchange(index, first, upstream)
     first.take(done.answer, result)
     first.say("On.")
     await exchange(index, first, upstream)
     script = [*marking("of the second"), Reply("I am the second."), Reply("Well.")]
-    reply, asked, out = second.wire.reply(body, turn.own, sums=True), turn.body, b""
+    asked, out = begun.body, b""
     while asked is not None:
-        out += reply.feed(upstream.ask(asked))
-        asked = await turn.answered(reply.end())
-    second.take(json.loads(out + reply.finish()), result)
+        await begun.send_body(jsons.dumps(asked), "https://provider.example")
+        out += begun.feed(upstream.ask(asked))
+        asked = await begun.record(begun.end_round())
+    second.take(json.loads(out + begun.reply.finish()), result)
     second.say("On.")
     await exchange(index, second, upstream)
     sent = json.dumps(upstream.requests[-1].body)
@@ -343,7 +346,7 @@ async def test_a_damaged_session_is_told_of_and_refused_where_it_is_to_be_strict
     client.say("Go on.")
     strict = SessionIndex(disk(tmp_path), SMALL, strict=True)
     with pytest.raises(Exception, match="damaged"):
-        await strict.turn(client.wire, client.body())
+        await begin(strict, client.wire, client.body())
     await strict.close()
     index = SessionIndex(disk(tmp_path), SMALL)
     done = await exchange(index, copy.copy(client), upstream)

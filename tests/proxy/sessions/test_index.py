@@ -21,6 +21,7 @@ from tests.proxy.world import (
     Client,
     ResponsesClient,
     Upstream,
+    begin,
     exchange,
     result,
     run_turn,
@@ -31,6 +32,7 @@ from wane.conversation import ContextSettings
 from wane.core.errors import ConfigError
 from wane.formats.notices import is_notice
 from wane.journal import SessionStore
+from wane.proxy.server.exchange import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
@@ -296,7 +298,7 @@ async def test_counting_tokens_takes_nothing_in(make: type[Client]) -> None:
     await work(index, client, upstream, 5)
     client.say("Count me.")
     before = copy.deepcopy(index.status()[0])
-    counted = await index.peek(client.wire, client.body())
+    counted = await Exchange(index, client.wire, client.body()).count_body()
     assert index.status()[0] == before
     done = await exchange(index, client, upstream)
     assert done.bodies[0] == counted
@@ -370,7 +372,7 @@ async def test_a_store_that_fails_is_an_error_where_it_is_to_be_strict(tmp_path:
     client.say("Go.")
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError):
-        await SessionIndex(disk(tmp_path / "file"), SMALL, strict=True).turn(client.wire, client.body())
+        await begin(SessionIndex(disk(tmp_path / "file"), SMALL, strict=True), client.wire, client.body())
     done = await exchange(SessionIndex(disk(tmp_path / "file"), SMALL), client, worker(client, 1))
     assert "not stored" in done.facts.note
 
@@ -395,12 +397,12 @@ async def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_
     index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
     client.say("Little.")
     await exchange(index, client, upstream)
-    assert await index.shortened(client.wire, client.body()) is None
+    assert await Exchange(index, client.wire, client.body()).shorten_body() is None
     await work(index, client, upstream, 8)
     client.say("Summarise all of it.")
     asked = client.body()
     asked.pop("tools")
-    shortened = await index.shortened(client.wire, asked)
+    shortened = await Exchange(index, client.wire, asked).shorten_body()
     assert shortened is not None
     assert len(json.dumps(shortened)) < len(json.dumps(asked))
     assert "tools" not in shortened
@@ -409,17 +411,17 @@ async def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_
     upstream.ask(shortened)
     other = make()
     other.say("Nothing that is known.")
-    assert await index.shortened(other.wire, other.body()) is None
+    assert await Exchange(index, other.wire, other.body()).shorten_body() is None
 
 
 async def test_a_session_that_waits_for_its_model_stays(tmp_path: Path) -> None:
     client = CLIENTS[0]()
     client.say("Go.")
     index = SessionIndex(disk(tmp_path), SMALL, idle=-1.0)
-    turn = await index.turn(client.wire, client.body())
+    begun = await begin(index, client.wire, client.body())
     await index.sweep()
     assert len(index.status()) == 1
-    del turn
+    del begun
     await index.sweep()
     assert not index.status()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.proxy.sessions.test_index import SMALL, disk, work, worker
-from tests.proxy.world import AnthropicClient, ChatClient, Client
+from tests.proxy.world import AnthropicClient, ChatClient, Client, begin
 from wane.account import Account
 from wane.prices import NO_USAGE, Prices, TokenUsage
 from wane.proxy.sessions.index import SessionIndex
@@ -137,7 +137,7 @@ async def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_
     assert any(view.evicted for view in before.views)
     index = SessionIndex(disk(tmp_path), SMALL)
     client.say("One more.")
-    await index.turn(client.wire, client.body())
+    await begin(index, client.wire, client.body())
     (after,) = index.status()
     assert after.money == before.money
     await index.close()

@@ -20,8 +20,8 @@ from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
 from wane.conversation.request import RECALL_ALONE
 from wane.flags import options_of
+from wane.proxy.server.exchange import MOST_RECALLS, TOO_MANY
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
 from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request, Usage
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.marks import cross_quick
 from tests.proxy.sessions.test_index import SMALL, disk, worker
-from tests.proxy.world import CLIENTS, AnthropicClient, Client, exchange, result, run_turn, work
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, begin, exchange, result, run_turn, work
 from wane.cli.commands import DeleteOptions
 from wane.cli.sessions.removing import delete_sessions
 from wane.journal import NoteRecord, Record, SentRequest, SessionStore, read, sent_requests
@@ -125,11 +125,11 @@ async def test_a_request_or_a_reply_that_cannot_be_recorded_is_in_the_log(
     client.say("Go.")
     store = Changing(SessionStore(tmp_path), fsync=False)
     index = SessionIndex(store, SMALL)
-    turn = await index.turn(client.wire, client.body())
+    begun = await begin(index, client.wire, client.body())
     store.changes = True
-    await turn.sent(b"{}", "https://provider.example")
-    assert await turn.answered(Round({"role": "assistant", "content": "Done."})) is None
-    name = f"session {turn.facts.session}"
+    await begun.send_body(b"{}", "https://provider.example")
+    assert await begun.record(Round({"role": "assistant", "content": "Done."})) is None
+    name = f"session {begun.facts.session}"
     assert [record.getMessage().partition(" was not recorded: ")[0] for record in caplog.records] == [
         f"{name}: a request",
         f"{name}: a reply",

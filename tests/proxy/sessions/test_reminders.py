@@ -15,8 +15,9 @@ from tests.proxy.world import (
     CLIENTS,
     AnthropicClient,
     Client,
-    Exchange,
+    Done,
     Upstream,
+    begin,
     every_client,
     exchange,
     result,
@@ -29,6 +30,7 @@ from wane.cli.proxy.options import context_settings
 from wane.conversation import ContextSettings, Conversation
 from wane.flags import options_of
 from wane.journal import SessionStore
+from wane.proxy.server.exchange import Exchange
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.store.base import MemoryStore
@@ -41,18 +43,18 @@ NOTE = "Automatic note on the context window"
 
 async def work(
     client: Client, settings: ContextSettings, model: Any, turns: int = 3
-) -> tuple[list[Exchange], SessionIndex]:
+) -> tuple[list[Done], SessionIndex]:
     """Let an agent work; return its exchanges, and the sessions.
 
     Each request is looked at ahead, too: `peek` says what would be sent upstream, without a reminder.
     """
     index, upstream = SessionIndex(MemoryStore(), settings), Upstream(client.provider, model)
-    done: list[Exchange] = []
+    done: list[Done] = []
     for number in range(turns):
         client.say(f"User turn {number}.")
         while True:
             body = client.body()
-            bare = await index.peek(client.wire, body) if done else None
+            bare = await Exchange(index, client.wire, body).count_body() if done else None
             done.append(await exchange(index, client, upstream))
             if bare is not None:
                 sent = done[-1].bodies[0]
@@ -134,12 +136,12 @@ async def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room
             return Reply(calls=(Call("delimiter", wrong),), usage=Usage(0, 0))
         return Reply(calls=(Call("read", {"n": len(request.parts)}),), usage=Usage(0, 0))
 
-    async def live(size: int, *, restarts: bool) -> list[Exchange]:
+    async def live(size: int, *, restarts: bool) -> list[Done]:
         def index() -> SessionIndex:
             store = SessionStore(tmp_path / f"{size}{restarts}")
             return SessionIndex(DiskStore(store, fsync=False), settings)
 
-        client, known, done = make(), index(), list[Exchange]()
+        client, known, done = make(), index(), list[Done]()
         upstream = Upstream(client.provider, model)
         client.say("Go.")
         for tokens in (400, size, 10, 10):
@@ -234,14 +236,14 @@ async def test_a_clients_compaction_is_not_reminded_of_marks(headers: dict[str, 
     index, upstream = SessionIndex(MemoryStore(), SETTINGS), Upstream(client.provider, Worker(3, steps=20, marks=False))
     client.say("Go.")
     while True:
-        turn = await index.turn(client.wire, client.body(), sender=sender)
-        if text_of(turn.body):
+        begun = await begin(index, client.wire, client.body(), sender=sender)
+        if text_of(begun.body):
             break
-        if turn.view.report is not None and client.history and index.status()[0].requests > 30:
+        if begun.view.report is not None and client.history and index.status()[0].requests > 30:
             break
         answer = (await exchange(index, client, upstream)).answer
         client.take(answer, result)
-    assert bool(text_of(turn.body)) is not compacts
+    assert bool(text_of(begun.body)) is not compacts
 
 
 @pytest.mark.parametrize("format_", ["openai", "anthropic"])

@@ -23,20 +23,21 @@ from tests.proxy.sessions.test_reminders import SETTINGS, Builder, Endless, text
 from tests.proxy.sessions.test_thinking import SETTINGS as THINKING_SETTINGS
 from tests.proxy.sessions.test_thinking import ThinkingClient
 from tests.proxy.sessions.test_thinking import result as long_result
-from tests.proxy.world import CLIENTS, Client, Exchange, GeminiCliClient, RemindedClient, Upstream, exchange
+from tests.proxy.world import CLIENTS, Client, Done, GeminiCliClient, RemindedClient, Upstream, begin, exchange
 from wane.conversation import ContextSettings
+from wane.proxy import jsons
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 
 
-async def unrecorded(index: SessionIndex, client: Client, upstream: Upstream) -> Exchange:
+async def unrecorded(index: SessionIndex, client: Client, upstream: Upstream) -> Done:
     """An exchange whose proxy dies as the client has got its answer."""
     body = client.body()
-    turn = await index.turn(client.wire, body)
-    reply = client.wire.reply(body, turn.own)
-    out = reply.feed(upstream.ask(turn.body))
-    reply.end()
-    return Exchange([turn.body], json.loads(out + reply.finish()), turn.facts)
+    begun = await begin(index, client.wire, body)
+    await begun.send_body(jsons.dumps(begun.body), "https://provider.example")
+    out = begun.feed(upstream.ask(begun.body))
+    begun.end_round()
+    return Done([begun.body], json.loads(out + begun.reply.finish()), begun.facts)
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,12 @@ def test_nor_does_it_change_what_is_kept_for_the_provider(tmp_path: Path) -> Non
     assert done[-1].facts.evicted > 0
 
 
-async def beside(make: type[Client], life: Life, models: list[Any], root: Path) -> list[Exchange]:
+async def beside(make: type[Client], life: Life, models: list[Any], root: Path) -> list[Done]:
     """Go through a life twice at once; return the exchanges of the one that is never stopped."""
     clients = make(), make()
     upstreams = [Upstream(make.provider, model) for model in models]
     ask = unrecorded if life.dies else exchange
-    steady, done = SessionIndex(MemoryStore(), life.settings), list[Exchange]()
+    steady, done = SessionIndex(MemoryStore(), life.settings), list[Done]()
     for number in range(life.turns):
         for client in clients:
             client.say(f"User turn {number}.")

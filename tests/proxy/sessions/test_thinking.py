@@ -10,7 +10,7 @@ import pytest
 
 from tests.marks import first_quick, wide
 from tests.proxy.agents import Worker
-from tests.proxy.world import AnthropicClient, Exchange, Upstream, run_turn
+from tests.proxy.world import AnthropicClient, Done, Upstream, run_turn
 from wane import Policy
 from wane.conversation import ContextSettings
 from wane.proxy.sessions.index import SessionIndex
@@ -55,7 +55,7 @@ def result(tool: str, arguments: Any) -> str:
 async def test_no_request_is_sent_that_the_provider_refuses(
     make: type[AnthropicClient], reasons: bool, seed: int
 ) -> None:
-    client, index, done = make(), SessionIndex(MemoryStore(), SETTINGS), list[Exchange]()
+    client, index, done = make(), SessionIndex(MemoryStore(), SETTINGS), list[Done]()
     upstream = Upstream(client.provider, Worker(seed, steps=60, reasons=reasons))
     for number in range(3):
         client.say(f"User turn {number}: please do thing {number}.")

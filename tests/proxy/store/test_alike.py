@@ -10,7 +10,7 @@ import pytest
 from tests.marks import cross_quick
 from tests.proxy.sessions.test_index import SMALL
 from tests.proxy.store.support import Place, new_root
-from tests.proxy.world import CLIENTS, AnthropicClient, Client, Upstream, exchange
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, Upstream, begin, exchange
 from wane.journal import FORK_NOTE, NoteRecord
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
@@ -71,7 +71,7 @@ async def test_requests_that_are_sent_again_after_a_restart_find_their_sessions(
     sessions = []
     for number in range(ALIKE):
         client, upstream, session = await begun(index, AnthropicClient, number, 1, opening)
-        await index.turn(client.wire, client.body())
+        await begin(index, client.wire, client.body())
         sessions.append((client, upstream, session))
     await index.close()
     index = SessionIndex(open_store(place.where), SMALL)
@@ -112,8 +112,8 @@ async def test_copies_of_one_session_are_told_apart_by_how_far_they_went(place: 
     for number in range(12):
         other = copy.deepcopy(client)
         other.say(f"Way {number}.")
-        turn = await index.turn(other.wire, other.body())
-        copies.append((other, turn.facts.session))
+        twin = await begin(index, other.wire, other.body())
+        copies.append((other, twin.facts.session))
     await index.close()
     index = SessionIndex(open_store(place.where), SMALL)
     for other, session in copies:

@@ -15,7 +15,7 @@ from tests.marks import first_quick
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.store.servers import Postgres, Redis
 from tests.proxy.store.support import Place, database_at, new_root
-from tests.proxy.world import CLIENTS, Client, exchange, run_turn
+from tests.proxy.world import CLIENTS, Client, begin, exchange, run_turn
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.base import MemoryStore, SessionDigests, StoreError
@@ -194,7 +194,7 @@ async def test_a_session_that_never_stops_changing_begins_anew_within_the_budget
     store.changing = before.session
     client.say("Go on.")
     with pytest.raises(StoreError, match="keep changing"):
-        await SessionIndex(store, SMALL, strict=True).turn(client.wire, client.body())
+        await begin(SessionIndex(store, SMALL, strict=True), client.wire, client.body())
     done = await exchange(index, client, upstream)
     assert done.facts.view <= SMALL.budget < done.facts.history
     assert f"it starts over as {done.facts.session}" in done.facts.note

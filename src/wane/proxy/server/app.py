@@ -12,7 +12,7 @@ from wane.proxy.head import Guard, RefusedError, RequestHead, Scope, check, head
 from wane.proxy.http.client import Client, ClientGoneError, Receive, Send, read_body, read_object
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
-from wane.proxy.server.managed import ManagedRequest, report
+from wane.proxy.server.exchange import ManagedRequest, report
 from wane.proxy.server.watched import WatchedRequest
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import compacts

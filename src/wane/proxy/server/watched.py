@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wane.proxy import head
-from wane.proxy.http.client import LARGE, read_object
+from wane.proxy.http.client import read_object
 from wane.proxy.http.upstream import relay
-from wane.proxy.server.managed import ENCODINGS, ModelRequest, report
+from wane.proxy.server.exchange import ENCODINGS, Exchange, ModelRequest, report
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.spending.allowances import ReplyReader, paying
 from wane.proxy.store.base import uninterrupted
@@ -71,15 +71,15 @@ class WatchedRequest(ModelRequest):
             return round_
         async with self.order:
             sender = sender_of(request.headers, body)
-            size = len(self.raw)
-            turn = await self.sessions.turn(self.wire, body, size=size, sender=sender, owner=counters.owner)
-            turn.latest_body = body
-            turn.large = size > LARGE
-            counters.watched(turn.facts)
+            exchange = Exchange(self.sessions, self.wire, body, size=len(self.raw), sender=sender, owner=counters.owner)
+            await exchange.locate()
+            exchange.body = body
+            counters.watched(exchange.facts)
             counters.rounds = 1
-            await turn.sent(self.raw, self.upstream.address(request.target))
+            await exchange.send_body(self.raw, self.upstream.address(request.target))
             if round_ is not None:
-                await turn.answered(round_)
+                await exchange.record(round_)
                 counters.round(round_, str(body.get("model", "")))
-                counters.paid_again(turn.rewritten)
+                counters.paid_again(exchange.rewritten)
+            exchange.close()
         return round_

@@ -124,7 +124,7 @@ class CachedSession:
     Attributes:
         log: its records; None if another process has them open, so that this one can only read them.
         last: when its last request arrived, or its last reply ended.
-        turns: its open requests.
+        exchanges: its open requests.
         strict: whether failing to store it is an error.
         warning: why it is not stored; usually empty.
         remark: a note for the next request only; usually empty.
@@ -147,7 +147,7 @@ class CachedSession:
     title: str = ""
     facts: Facts | None = None
     requests: int = 0
-    turns: WeakSet[object] = field(default_factory=WeakSet)
+    exchanges: WeakSet[object] = field(default_factory=WeakSet)
     strict: bool = False
     warning: str = ""
     remark: str = ""
