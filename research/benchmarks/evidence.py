@@ -83,7 +83,7 @@ def steps(session: RecordedSession, arm: Arm) -> Iterator[Step]:
         added = call.first
         outcome = strategy.fit()
         while isinstance(outcome, SummaryNeeded):
-            outcome = strategy.summarised("", 2_000)
+            outcome = strategy.take_summary("", 2_000)
         view = [*outcome.view]
         sizes = [_size(slot, items) for slot in view]
         same, last = common_prefix(last, view), view

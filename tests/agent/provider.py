@@ -169,7 +169,7 @@ def _request(number: int, model: str, messages: Sequence[ModelMessage], paramete
 
 def _message(message: ModelMessage) -> Message:
     parts = []
-    for position, part in PydanticAIFormat().located(message):
+    for position, part in PydanticAIFormat().locate_parts(message):
         native = message.parts[position] if position >= 0 else None
         if isinstance(native, SystemPromptPart):
             parts.append(Part(Kind.SYSTEM, native.content))

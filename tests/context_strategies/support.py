@@ -71,7 +71,7 @@ def look(strategy: Strategy, known: int) -> Sight:
     asked = None
     while isinstance(outcome, SummaryNeeded):
         asked = list(outcome.view)
-        outcome = strategy.summarised(SUMMARY, SUMMARY_TOKENS)
+        outcome = strategy.take_summary(SUMMARY, SUMMARY_TOKENS)
     assert isinstance(outcome, Fitted)
     return Sight(known, list(outcome.view), outcome.ran, asked, outcome.done, outcome.same)
 

@@ -75,7 +75,7 @@ def test_compaction_keeps_a_tail_and_puts_the_summary_after_the_system_items() -
         strategy.add(item, part_of(item))
     needed = strategy.fit()
     assert needed == SummaryNeeded(list(range(18)), INSTRUCTIONS)
-    fitted = strategy.summarised("all is well", 3)
+    fitted = strategy.take_summary("all is well", 3)
     summary = Substitute(f"{PREFIX}all is well", 3 + chars(PREFIX))
     assert (list(fitted.view), fitted.ran) == ([0, summary, 14, 15, 16, 17], True)  # a quarter of the budget
     assert strategy.fit() == Fitted([0, summary, 14, 15, 16, 17])
@@ -106,7 +106,7 @@ def test_the_tail_is_no_longer_than_there_is_room_for_beside_a_summary(summary: 
         strategy.add(item, part_of(item))
     assert isinstance(strategy.fit(), SummaryNeeded)
     # A quarter of the budget would hold two messages; the one before the latest has no room beside a long summary.
-    fitted = strategy.summarised("all is well", summary)
+    fitted = strategy.take_summary("all is well", summary)
     assert [slot for slot in fitted.view if isinstance(slot, int)] == ([2, 3] if summary == 3 else [3])
     tokens = sum(slot.tokens if isinstance(slot, Substitute) else items[slot].tokens for slot in fitted.view)
     assert 50 + tokens <= 100
@@ -121,7 +121,7 @@ def test_a_summary_that_cannot_help_is_not_asked_for() -> None:
     for item in work((5,), (5,), (5,), (5,), (5,)):
         strategy.add(item, part_of(item))
     assert isinstance(strategy.fit(), SummaryNeeded)
-    strategy.summarised("all is well", 3)
+    strategy.take_summary("all is well", 3)
     late = Item(Kind.TEXT, 1, message=99)
     strategy.add(late, part_of(late))
     assert isinstance(strategy.fit(), Fitted)
@@ -129,7 +129,7 @@ def test_a_summary_that_cannot_help_is_not_asked_for() -> None:
 
 def test_nobody_can_hand_in_a_summary_unasked() -> None:
     with pytest.raises(HistoryError, match="did not ask for a summary"):
-        Compact(Settings()).summarised("x", 1)
+        Compact(Settings()).take_summary("x", 1)
 
 
 def test_some_strategies_ask_for_summaries() -> None:

@@ -116,7 +116,7 @@ def test_a_flush_is_summarised_with_the_summary_before_it_and_without_what_stays
     asked = strategy.fit(cold=False)
     assert asked == SummaryNeeded([0, 1, 2, 3], FLUSH)
     first = summary("all is well", 3)
-    assert strategy.summarised("all is well", 3) == Fitted(
+    assert strategy.take_summary("all is well", 3) == Fitted(
         [0, first, 4, 5], ran=True, done={"from": 4, "summary": "all is well", "tokens": 3}
     )
     for item in work(50)[2:]:
@@ -132,7 +132,7 @@ def test_everything_becomes_the_question_and_a_summary() -> None:
     items = work(50, 50)
     strategy = fed(ReSum(Settings(budget=100)), items)
     assert strategy.fit(cold=False) == SummaryNeeded(list(range(6)), RESTART)
-    fitted = strategy.summarised("all is well", 3)
+    fitted = strategy.take_summary("all is well", 3)
     assert isinstance(fitted, Fitted)
     assert (fitted.view, fitted.ran) == ([0, 1, summary("all is well", 3)], True)
     assert fitted.done == {"from": 6, "summary": "all is well", "tokens": 3, "question": [1]}
@@ -153,7 +153,7 @@ def test_a_late_result_does_not_come_back_after_a_restart() -> None:
     late = items.pop()
     strategy = fed(ReSum(Settings(budget=60)), items)
     assert isinstance(strategy.fit(cold=False), SummaryNeeded)
-    done = strategy.summarised("all is well", 3)
+    done = strategy.take_summary("all is well", 3)
     assert isinstance(done, Fitted)
     strategy.add(late, part_of(late))
     assert look(strategy, 6).view == done.view
@@ -182,7 +182,7 @@ def test_a_long_observation_is_compressed_before_the_model_sees_it() -> None:
     # What it reads is the task and the observation itself; half of it is assumed where nobody writes.
     assert strategy.fit() == SummaryNeeded([0, 1], OBSERVATION.replace("{output}", "x" * 800), expected=100)
     short = Substitute("it is short", 3, 5)
-    assert strategy.summarised("it is short", 3) == Fitted(
+    assert strategy.take_summary("it is short", 3) == Fitted(
         [0, 1, 2, 3, 4, short], ran=True, done={"compressed": [[5, "it is short", 3]]}
     )
     for item in items[6:]:
@@ -198,7 +198,7 @@ def test_what_the_model_has_seen_whole_is_not_compressed_later() -> None:
 def test_an_observation_that_would_become_no_shorter_stays() -> None:
     strategy = fed(Acon(Settings(), long=100), work(200))
     assert isinstance(strategy.fit(cold=False), SummaryNeeded)
-    assert strategy.summarised("x" * 800, 200) == Fitted([0, 1, 2, 3])
+    assert strategy.take_summary("x" * 800, 200) == Fitted([0, 1, 2, 3])
     assert strategy.fit() == Fitted([0, 1, 2, 3])
 
 
@@ -207,9 +207,9 @@ def test_the_history_is_compressed_at_the_budget_with_the_latest_turn_left() -> 
     outcome = strategy.fit(cold=False)
     assert isinstance(outcome, SummaryNeeded)
     assert outcome.instructions.startswith(OBSERVATION[:80])
-    outcome = strategy.summarised("y" * 100, 25)
+    outcome = strategy.take_summary("y" * 100, 25)
     assert outcome == SummaryNeeded(list(range(8)), GUIDELINE)
-    outcome = strategy.summarised("so far so good", 4)
+    outcome = strategy.take_summary("so far so good", 4)
     assert isinstance(outcome, Fitted)
     short = Substitute("y" * 100, 25, 9)
     assert outcome.view == [0, 1, summary("so far so good", 4), 8, short]

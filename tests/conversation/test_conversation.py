@@ -200,7 +200,7 @@ def expected(name: str, session: Session, budget: int, annotate: Any) -> Iterato
         if message is None or is_answer("openai", message):
             outcome = strategy.fit()
             while isinstance(outcome, SummaryNeeded):
-                outcome = strategy.summarised("the summary", 3)
+                outcome = strategy.take_summary("the summary", 3)
             yield [shown(slot, parts) for slot in speaking(outcome.view, parts, owners)]
         for part in OpenAIFormat().parts(message) if message is not None else ():
             parts.append(part)

@@ -129,7 +129,9 @@ def test_fields_may_be_spelled_as_in_the_protocol_buffer() -> None:
     assert seal_of(snake) == SIGNATURE
     answer = {"function_response": {"name": "read", "response": {"output": "x"}}}
     assert FORMAT.parts(user(answer)) == FORMAT.parts(user(response("read", "x")))
-    assert FORMAT.cleared(user(answer), 0, "gone")["parts"][0]["function_response"]["response"] == {"output": "gone"}
+    assert FORMAT.clear_result(user(answer), 0, "gone")["parts"][0]["function_response"]["response"] == {
+        "output": "gone"
+    }
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_what_gemini_runs_is_a_call_with_its_result() -> None:
     assert [part.call_id for part in parts] == ["code_execution#0", "code_execution#0", "t1", "t1", "grep#0"]
     assert [FORMAT.awaits(message, position) for position in (0, 2, 4)] == [False, False, True]
     assert needs(CODE, RAN, search, found, call())[:4] == [{1}, {0}, {3}, {2}]
-    assert FORMAT.cleared(message, 1, "gone") is message
+    assert FORMAT.clear_result(message, 1, "gone") is message
 
 
 # What stays together (R12)

@@ -101,7 +101,7 @@ def test_what_cannot_be_text_is_not_replaced_by_one() -> None:
         {"type": "tool_search_output", "call_id": "c1", "tools": [TOOL]},
         {"type": "shell_call_output", "call_id": "c1", "output": [EXIT]},
     ):
-        (cleared,) = format_.cleared({"items": [item]}, 0, "[cleared]")["items"]
+        (cleared,) = format_.clear_result({"items": [item]}, 0, "[cleared]")["items"]
         assert ITEM.validate_python(cleared).type == item["type"]
     assert cleared["output"] == [{**EXIT, "stdout": "[cleared]"}]
 

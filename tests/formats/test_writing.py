@@ -70,7 +70,7 @@ def test_a_cleared_result_has_another_text_and_nothing_else_changes(name: str) -
     for message in messages:
         for position, part in enumerate(chosen.parts(message)):
             if part.kind is Kind.RESULT:
-                parts = chosen.parts(chosen.cleared(message, position, "gone"))
+                parts = chosen.parts(chosen.clear_result(message, position, "gone"))
                 assert (parts[position].text, parts[position].call_id) == ("gone", part.call_id)
                 others = [p for n, p in enumerate(chosen.parts(message)) if n != position]
                 assert [p for n, p in enumerate(parts) if n != position] == others
@@ -134,7 +134,7 @@ def test_what_a_provider_runs_itself_is_not_the_applications_to_answer() -> None
     served = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
     content = [*message["content"], served]
     whole = {**message, "content": content}
-    assert anthropic.cleared(whole, 3, "gone") is whole
+    assert anthropic.clear_result(whole, 3, "gone") is whole
 
 
 def test_a_custom_tool_of_responses_has_an_output_of_its_own_kind() -> None:
@@ -150,7 +150,7 @@ class Unfinished(NativeFormat[tuple[str, ...]]):
 
     name = "own"
 
-    def located(self, message: tuple[str, ...]) -> list[tuple[int, Part]]:
+    def locate_parts(self, message: tuple[str, ...]) -> list[tuple[int, Part]]:
         kind = Kind.TEXT if message[0] == "model" else Kind.USER
         return [(place, Part(kind, text)) for place, text in enumerate(message[1:], 1)]
 

@@ -11,7 +11,7 @@ from wane import ConfigError, Conversation
 from wane.conversation import Adapter
 from wane.core import exact_budget
 from wane.formats.openai import OpenAIFormat
-from wane.integrations.lifecycle import Warner, after_answer, joined, maker, parted, resumed
+from wane.integrations.lifecycle import Warner, after_answer, insert_passing, maker, resume, split_passing
 
 
 def said(role: str, text: str) -> dict[str, Any]:
@@ -36,11 +36,11 @@ GO, DONE, AGAIN = said("user", "Go."), said("assistant", "Done."), said("user", 
     ],
 )
 def test_all_stands_where_it_stood(messages: list[dict[str, Any]]) -> None:
-    history, passing = parted(messages, lambda message: not message["content"].startswith("("))
+    history, passing = split_passing(messages, lambda message: not message["content"].startswith("("))
     assert not any(message["content"].startswith("(") for message in history)
     conversation = Conversation(remind_at=None)
     conversation.host.ingest(history)
-    assert joined(conversation.request(), passing, conversation) == messages
+    assert insert_passing(conversation.request(), passing, conversation) == messages
 
 
 def test_a_reminder_stays_last() -> None:
@@ -48,11 +48,11 @@ def test_a_reminder_stays_last() -> None:
     calls = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]
     result = {"role": "tool", "tool_call_id": "c1", "content": "x"}
     messages = [GO, {**said("assistant", "x" * 2_000), "tool_calls": calls}, result, MEMORY]
-    history, passing = parted(messages, lambda message: message is not MEMORY)
+    history, passing = split_passing(messages, lambda message: message is not MEMORY)
     conversation.host.ingest(history)
     request = conversation.request()
     assert request.reminder is not None
-    *before, last = joined(request, passing, conversation)
+    *before, last = insert_passing(request, passing, conversation)
     assert before == messages[:-1]
     # A message of its own would be a second one of the user's.
     assert last == said("user", f"{MEMORY['content']}\n\n{request.reminder}")
@@ -64,16 +64,16 @@ def test_what_roles_make_one_message_moves_nothing() -> None:
     work = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c1", "content": "x" * 8_000}]
     system, long = said("system", "(instructions)"), said("assistant", "Done. " * 300)
     messages = [system, GO, *work, long, AGAIN, said("assistant", "Look."), said("user", "Last.")]
-    history, passing = parted(messages, lambda message: message is not system)
+    history, passing = split_passing(messages, lambda message: message is not system)
     conversation = Conversation(budget=exact_budget(40), remind_at=None)
     conversation.host.ingest(history)
     request = conversation.request()
     assert len(request.messages) < len(request.view)
-    sent = joined(request, passing, conversation)
+    sent = insert_passing(request, passing, conversation)
     assert sent == [system, *request.messages]
     # Where memory makes two turns of the user neighbours in the whole history, none are joined.
-    history, passing = parted([GO, *messages[2:5], MEMORY, *messages[5:]], lambda message: message is not MEMORY)
-    sent = joined(request, passing, conversation)
+    history, passing = split_passing([GO, *messages[2:5], MEMORY, *messages[5:]], lambda message: message is not MEMORY)
+    sent = insert_passing(request, passing, conversation)
     assert sent[sent.index(MEMORY) + 1] == AGAIN
     assert len(sent) == len(request.view) + 1
 
@@ -83,9 +83,9 @@ def test_what_left_the_view_moves_nothing() -> None:
     work = [{"role": "assistant", "tool_calls": calls}, {"role": "tool", "tool_call_id": "c1", "content": "x" * 8_000}]
     conversation = Conversation(budget=1_000, remind_at=None)
     messages = [GO, *work, DONE, MEMORY, AGAIN, said("assistant", "Look."), AGAIN]
-    history, passing = parted(messages, lambda message: message is not MEMORY)
+    history, passing = split_passing(messages, lambda message: message is not MEMORY)
     conversation.host.ingest(history)
-    sent = joined(conversation.request(), passing, conversation)
+    sent = insert_passing(conversation.request(), passing, conversation)
     assert len(sent) < len(messages)
     assert sent[sent.index(MEMORY) + 1] == AGAIN
 
@@ -95,14 +95,14 @@ def test_a_conversation_continues_from_its_data() -> None:
     conversation.overhead = 7
     conversation.host.ingest([GO])
     conversation.request()
-    again = resumed(lambda: Conversation(budget=1_000), after_answer(conversation, []), [GO], Warner())
+    again = resume(lambda: Conversation(budget=1_000), after_answer(conversation, []), [GO], Warner())
     assert (again.length, again.overhead) == (1, 7)
 
 
 @pytest.mark.parametrize("kept", [None, {}, "old", ["old"], {"mark": "x"}, {"state": None}, {"state": "old"}])
 def test_with_anything_else_it_begins_anew(kept: object) -> None:
     with pytest.warns(UserWarning, match="starts over") if kept else nullcontext():
-        again = resumed(lambda: Conversation(budget=1_000), kept, [GO], Warner())
+        again = resume(lambda: Conversation(budget=1_000), kept, [GO], Warner())
     assert again.length == 0
     assert again.host.ingest([GO]).added == 1
 

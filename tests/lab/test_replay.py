@@ -195,7 +195,7 @@ class Asks(Scripted):
         assert isinstance(fitted, Fitted)
         return SummaryNeeded(fitted.view, "i" * 40) if self._calls == 3 else fitted
 
-    def summarised(self, text: str, tokens: int) -> Fitted:
+    def take_summary(self, text: str, tokens: int) -> Fitted:
         return Fitted([Substitute(text, tokens), 4], ran=True)
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from wane.conversation.calls import normalised
+from wane.conversation.calls import normalise_arguments
 from wane.core import RECALL, Added, ContextWindow, Episode, EpisodeType, Kind, Level
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
@@ -130,7 +130,7 @@ class _Fetches:
         """Add a call. Return True if it repeats an earlier call whose results have all left the view."""
         if part.tool == RECALL or judge_call(part.tool or "", part.arguments).activity is not Activity.EXPLORE:
             return False
-        earlier = self._calls.setdefault((part.tool or "", normalised(part.arguments)), [])
+        earlier = self._calls.setdefault((part.tool or "", normalise_arguments(part.arguments)), [])
         results = [self._results[call_id] for call_id in earlier if call_id in self._results]
         earlier.append(part.call_id)
         answered = [result for result in results if result < index]

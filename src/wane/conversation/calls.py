@@ -105,7 +105,7 @@ class Verdicts:
         verdicts: list[_Verdict] = []
         for part, text in zip(parts, texts, strict=True):
             if text is not None:
-                verdicts.append(_Verdict(len(verdicts), part.call_id, normalised(part.arguments), text))
+                verdicts.append(_Verdict(len(verdicts), part.call_id, normalise_arguments(part.arguments), text))
         unused = {verdict.position: verdict for verdict in verdicts}
         if self._foreseen and [v.arguments for v in verdicts] == [v.arguments for v in self._answer]:
             # The answer is the foreseen one: what was given for it is not given again.
@@ -133,7 +133,7 @@ class Verdicts:
         self._ahead += [call.raw for call in marks]
         texts = judge(self._ahead)[earlier:]
         for call, text in zip(marks, texts, strict=True):
-            verdict = _Verdict(len(self._answer), call.id, normalised(call.raw), text)
+            verdict = _Verdict(len(self._answer), call.id, normalise_arguments(call.raw), text)
             self._answer.append(verdict)
             self._unused[verdict.position] = verdict
             if verdict.id is not None:
@@ -159,7 +159,7 @@ class Verdicts:
         if call.id is not None and self._by_id:
             return NOT_A_CALL
         unused = list(self._unused.values())
-        arguments = normalised(call.raw)
+        arguments = normalise_arguments(call.raw)
         same_arguments = [verdict for verdict in unused if verdict.arguments == arguments]
         for verdict in same_arguments or unused:
             # Another thread may have taken it.
@@ -179,7 +179,7 @@ class Verdicts:
         self._unused = {verdict.position: verdict for verdict in self._answer}
 
 
-def normalised(raw: str | None) -> str:
+def normalise_arguments(raw: str | None) -> str:
     """Return arguments in a normal form: frameworks reorder them, and pass missing ones as null."""
     try:
         value = json.loads(raw or "")

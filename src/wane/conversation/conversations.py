@@ -141,7 +141,7 @@ class Conversations(Generic[MessageT]):
         else:
             nearest = fresh if cached is None else cached.conversation
             stored = self._states.find(nearest.host.digests(messages))
-            if stored is not None and self._restored(fresh, stored, messages):
+            if stored is not None and self._restore(fresh, stored, messages):
                 cached = _CachedConversation(fresh, deque([stored["digest"]]))
         if cached is None:
             cached = _CachedConversation(fresh)
@@ -166,7 +166,7 @@ class Conversations(Generic[MessageT]):
             answer: objects of the host by which `answering` recognises the answer.
         """
         conversation.host.foresee(calls)
-        cached = self._cached(conversation)
+        cached = self._find_cached(conversation)
         cached.answer = answer
         cached.ended = not calls
 
@@ -187,16 +187,14 @@ class Conversations(Generic[MessageT]):
     def save(self, conversation: Conversation[MessageT]) -> None:
         """Store the state of a conversation, once its latest request was answered."""
         state = conversation.state()
-        cached = self._cached(conversation)
+        cached = self._find_cached(conversation)
         self._states.put(state)
         if state["digest"] not in cached.states:
             cached.states.append(state["digest"])
         if len(cached.states) > self._kept:
             self._states.drop(cached.states.popleft())
 
-    def _restored(
-        self, conversation: Conversation[MessageT], state: Mapping[str, Any], messages: Sequence[Any]
-    ) -> bool:
+    def _restore(self, conversation: Conversation[MessageT], state: Mapping[str, Any], messages: Sequence[Any]) -> bool:
         try:
             return conversation.restore(state, messages)
         except HistoryError as error:
@@ -204,7 +202,7 @@ class Conversations(Generic[MessageT]):
                 self._on_unreadable(error)
             return False
 
-    def _cached(self, conversation: Conversation[MessageT]) -> _CachedConversation[MessageT]:
+    def _find_cached(self, conversation: Conversation[MessageT]) -> _CachedConversation[MessageT]:
         cached = _CachedConversation(conversation)
         for entry in self._all:
             if entry.conversation is conversation:

@@ -211,16 +211,16 @@ class Engine:
         if self._other is None:
             fitted = self._by_episode.fit(cold=cold)
             if fitted.ran:
-                self._detector.passed()
+                self._detector.note_pass()
             return fitted
         self._other.budget, self._other.overhead = self._limits()
-        return self._shown(self._other.fit(cold=cold))
+        return self._show_outcome(self._other.fit(cold=cold))
 
     def take_summary(self, text: str) -> Fitted | SummaryNeeded:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
         if self._other is None:
             raise unasked(self.name)
-        return self._shown(self._other.summarised(text, chars(text)))
+        return self._show_outcome(self._other.take_summary(text, chars(text)))
 
     def hold(self) -> Fitted:
         """Return the next request's view without evicting anything."""
@@ -264,9 +264,9 @@ class Engine:
     def repeat_reminder(self, text: str | None = None) -> None:
         """Repeat the reminder of a recorded request; None if it had none."""
         if text is None:
-            self._reminder.requested(full=self._full)
+            self._reminder.note_request(full=self._full)
         else:
-            self._reminder.sent(text)
+            self._reminder.note_sent(text)
 
     @property
     def _full(self) -> bool:
@@ -293,7 +293,7 @@ class Engine:
             if isinstance(done, Mapping):
                 raise HistoryError("the record to repeat is of another strategy")
             if done is not None and self._by_episode.redo(done, index):
-                self._detector.passed()
+                self._detector.note_pass()
         else:
             if isinstance(done, Mapping):
                 self._other.redo(done)
@@ -346,7 +346,7 @@ class Engine:
         # The budget in the strategy's tokens. The amount by which the provider counts more is overhead.
         return self.counted_budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
-    def _shown(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
+    def _show_outcome(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         if isinstance(outcome, Fitted):
             self._show(outcome.view)
             self.mark_sent()

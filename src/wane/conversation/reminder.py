@@ -97,12 +97,12 @@ class Reminder:
         """
         if self._share is None or not self._asking:
             return self.text
-        self.requested()
+        self.note_request()
         limit = self._share * budget * self._wait
         message = None
         if overflowed and active is not None and not active.inferred:
             if self._since is None or self._since >= limit:
-                message = _unfinished(active)
+                message = _name_unfinished(active)
         elif self._unmarked and self._unmarked >= limit:
             message = _LATER if self._started else _NEVER
         self._send(message, fits)
@@ -114,12 +114,12 @@ class Reminder:
         It warns once, and again only after the window was no longer full.
         """
         if self._asking:
-            self.requested(full=full)
+            self.note_request(full=full)
             if full and not self._warned:
                 self._send(message, fits)
         return self.text
 
-    def requested(self, *, full: bool = False) -> None:
+    def note_request(self, *, full: bool = False) -> None:
         """Note a request without a reminder.
 
         Args:
@@ -133,7 +133,7 @@ class Reminder:
             self._asked = True
             self._unmarked = 0
 
-    def sent(self, text: str) -> None:
+    def note_sent(self, text: str) -> None:
         """Note the reminder of the request that goes out now."""
         self.text = text
         self._unmarked = 0
@@ -144,10 +144,10 @@ class Reminder:
     def _send(self, message: str | None, fits: Callable[[str], bool]) -> None:
         text = f"[Automatic note on the context window, not from the user: {message}]"
         if message is not None and fits(text):
-            self.sent(text)
+            self.note_sent(text)
 
 
-def _unfinished(active: Episode) -> str:
+def _name_unfinished(active: Episode) -> str:
     assert active.name is not None
     return (
         "the window is full, and unfinished work has begun to leave it. End the episode "

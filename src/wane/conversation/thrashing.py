@@ -125,9 +125,9 @@ class ThrashingDetector:
             if (fetch := self._open.pop(item.call_id, None)) is not None:
                 fetch.result = index
         elif item.kind is Kind.CALL and item.tool is not None and item.tool != DELIMITER:
-            self._open[item.call_id] = self._fetched(item.tool, arguments, shows)
+            self._open[item.call_id] = self._note_fetch(item.tool, arguments, shows)
 
-    def passed(self) -> None:
+    def note_pass(self) -> None:
         """Note that content has left the view for the next request."""
         if self._passes and self._calls - self._passes[-1] > NEAR:
             self._passes.clear()
@@ -150,10 +150,10 @@ class ThrashingDetector:
             worst = None
         if not passes and worst is None:
             return None
-        thrashing = Thrashing(room.budget, self._advised(room, low_water), passes, calls)
+        thrashing = Thrashing(room.budget, self._advise_budget(room, low_water), passes, calls)
         return thrashing if worst is None else replace(thrashing, tool=worst.tool, fetches=worst.times)
 
-    def _fetched(self, tool: str, arguments: str | None, shows: Callable[[int], bool]) -> _Fetch:
+    def _note_fetch(self, tool: str, arguments: str | None, shows: Callable[[int], bool]) -> _Fetch:
         """Return a call, with the number of times that it was repeated because its result was evicted."""
         key = hash((tool, arguments))
         fetch = _Fetch(tool, None, self._calls)
@@ -171,7 +171,7 @@ class ThrashingDetector:
             self._fetches.popitem(last=False)
         return fetch
 
-    def _advised(self, room: Room, low_water: float) -> int:
+    def _advise_budget(self, room: Room, low_water: float) -> int:
         """Return the budget under which passes would be APART model calls apart, if the work grows as before."""
         growth = self._work / max(1, self._calls)
         # A pass frees at most the share above low water; half is assumed where a policy takes less at a time.

@@ -158,7 +158,7 @@ def visible_message(
     """
     for position, slot in slots.items():
         if isinstance(slot, Substitute):
-            message = writing(format, f"the strategy {strategy!r}").cleared(message, position, slot.text)
+            message = writing(format, f"the strategy {strategy!r}").clear_result(message, position, slot.text)
     return message if len(slots) == size else keep_some(format, message, [*slots])
 
 

@@ -288,7 +288,7 @@ class Protocol:
             if fields["description"]:
                 raise _Rejection("act with description", "ending an act takes no description")
             return Verdict(True, f"Ended action {quote(name)}.", "end", name, type_)
-        description = _described(fields, "an expl", "was learned")
+        description = _read_description(fields, "an expl", "was learned")
         # This call and its result may be all that stays (R9), so the text says where the start went.
         text = f"Ended exploration {quote(name)}; its start and steps may leave your view."
         return Verdict(True, text, "end", name, type_, description=description)
@@ -298,7 +298,7 @@ class Protocol:
             problem = f"not {quote(fields['name'])}" if fields["name"] else 'and its end needs its "name"'
             reason = f"no episode is active, the innermost open task is {quote(name)}, {problem}"
             raise _Rejection("other name", reason, ends_task=True)
-        description = _described(fields, "a task", "came of it", ends_task=True)
+        description = _read_description(fields, "a task", "came of it", ends_task=True)
         abandoned = fields["abandoned"]
         text = f"Ended task {quote(name)}; the steps in it may leave your view."
         if abandoned:
@@ -315,7 +315,7 @@ class Protocol:
             return _right(action="end", name=name, **learned)
         if rejection.ends_task and self.open_tasks:
             return _right(action="end", name=self.open_tasks[-1], description="<what came of it>")
-        name = self._unused(rejection.name or "<task-and-object>")
+        name = self._number_name(rejection.name or "<task-and-object>")
         if rejection.type == "task" and self.tasks:
             return _right(action="start", name=name, type="task")
         if rejection.type != "act":
@@ -327,7 +327,7 @@ class Protocol:
         call = _right(action="start", name=name, type="act", dependencies=["<an expl it will use>"])
         return f"Closed explorations, latest first: {names}. {call}"
 
-    def _unused(self, name: str) -> str:
+    def _number_name(self, name: str) -> str:
         """Return a name, with a number if the session has used it."""
         candidate = name
         number = 1
@@ -357,7 +357,7 @@ class _Rejection(Exception):  # noqa: N818 - control flow, never leaves this fil
         self.ends_task = ends_task
 
 
-def _described(fields: dict[str, Any], subject: str, result: str, *, ends_task: bool = False) -> str:
+def _read_description(fields: dict[str, Any], subject: str, result: str, *, ends_task: bool = False) -> str:
     """Return the description that an end needs; raise `_Rejection` if there is none."""
     description: str | None = fields["description"]
     if not description:

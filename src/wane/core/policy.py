@@ -76,19 +76,19 @@ class Policy:
             if value not in choices:
                 raise ConfigError(f"{name} {value!r} is unknown; known: {', '.join(choices)}")
         if not _is_number(self.low_water) or not 0 < self.low_water <= 1:
-            raise ConfigError(f"low_water is {_shown(self.low_water)}; it must be above 0 and at most 1")
+            raise ConfigError(f"low_water is {_quote(self.low_water)}; it must be above 0 and at most 1")
         if not isinstance(self.evict_when_cold, bool):
-            raise ConfigError(f"evict_when_cold is {_shown(self.evict_when_cold)}; it must be true or false")
+            raise ConfigError(f"evict_when_cold is {_quote(self.evict_when_cold)}; it must be true or false")
         share, guard = self.description_share, self.guard
         if share is not None and not _is_share(share):
-            raise ConfigError(f"description_share is {_shown(share)}; it must be from 0 to 1, or None for no limit")
+            raise ConfigError(f"description_share is {_quote(share)}; it must be from 0 to 1, or None for no limit")
         if guard is not None and not _is_share(guard):
-            raise ConfigError(f"guard is {_shown(guard)}; it must be from 0 to 1, or None for the order's default")
+            raise ConfigError(f"guard is {_quote(guard)}; it must be from 0 to 1, or None for the order's default")
         if not _is_share(self.index_share):
-            raise ConfigError(f"index_share is {_shown(self.index_share)}; it must be from 0 to 1, where 0 is no index")
+            raise ConfigError(f"index_share is {_quote(self.index_share)}; it must be from 0 to 1, where 0 is no index")
         if not _is_share(self.min_room):
             raise ConfigError(
-                f"min_room is {_shown(self.min_room)}; it must be from 0 to 1, where 0 is a strict budget"
+                f"min_room is {_quote(self.min_room)}; it must be from 0 to 1, where 0 is a strict budget"
             )
 
     @classmethod
@@ -153,27 +153,27 @@ def parse_budget(text: str | int, *, window: int | None = None, exact: bool = Fa
             `80` for 80k), and a percentage above 100 or of an unknown window.
     """
     if not isinstance(text, str):
-        tokens = _checked(text)
+        tokens = _check_budget(text)
         return tokens if exact else _unambiguous(tokens, tokens)
     match = _BUDGET.fullmatch(text.strip())
     if not match:
         raise ConfigError(
-            f"budget {_shown(text)} is not understood; write tokens (80000, 80k), or a share (50%) of a known window"
+            f"budget {_quote(text)} is not understood; write tokens (80000, 80k), or a share (50%) of a known window"
         )
     digits, fraction, unit = match[1], match[2] or "", match[3].lower()
     # The value is number / scale, in whole numbers, so that reading does not change a budget.
     number = int(digits + fraction)
     scale = 10 ** len(fraction)
     if unit != "%":
-        tokens = _rounded(number * _UNIT[unit], scale)
-        return _checked(tokens if unit else _unambiguous(tokens, text.strip()))
+        tokens = _round_to(number * _UNIT[unit], scale)
+        return _check_budget(tokens if unit else _unambiguous(tokens, text.strip()))
     if window is None:
         raise ConfigError(
             f"budget {text!r} is a share of the model's window, which is not known here; give tokens (80k)"
         )
     if number > 100 * scale:
         raise ConfigError(f"budget {text!r} is more than the whole window")
-    return _checked(_rounded(window * number, 100 * scale))
+    return _check_budget(_round_to(window * number, 100 * scale))
 
 
 def parse_window(tokens: str | int) -> int:
@@ -186,7 +186,7 @@ def parse_window(tokens: str | int) -> int:
         return parse_budget(tokens, exact=True)
     except ConfigError:
         raise ConfigError(
-            f"window is {_shown(tokens)}; it must be the tokens of the model's window, such as 200000 or 200k"
+            f"window is {_quote(tokens)}; it must be the tokens of the model's window, such as 200000 or 200k"
         ) from None
 
 
@@ -204,7 +204,7 @@ def _unambiguous(tokens: int, written: str | int) -> int:
     return tokens
 
 
-def _checked(budget: object) -> int:
+def _check_budget(budget: object) -> int:
     """Return the budget, in tokens, if it can work.
 
     Raises:
@@ -213,9 +213,9 @@ def _checked(budget: object) -> int:
     if isinstance(budget, bool) or not isinstance(budget, int):
         raise ConfigError(f'budget is {budget!r}; it must be a whole number of tokens, or text such as "80k"')
     if budget < 1:
-        raise ConfigError(f"budget is {_shown(budget)}; it must be at least 1 token")
+        raise ConfigError(f"budget is {_quote(budget)}; it must be at least 1 token")
     if budget > MAX_BUDGET:
-        raise ConfigError(f"budget is {_shown(budget)}; it must be at most {MAX_BUDGET:,} tokens")
+        raise ConfigError(f"budget is {_quote(budget)}; it must be at most {MAX_BUDGET:,} tokens")
     return budget
 
 
@@ -230,7 +230,7 @@ def check_policy(policy: object) -> Policy:
     return policy
 
 
-def _rounded(number: int, scale: int) -> int:
+def _round_to(number: int, scale: int) -> int:
     return (2 * number + scale) // (2 * scale)
 
 
@@ -242,7 +242,7 @@ def _is_share(value: float) -> bool:
     return _is_number(value) and 0 <= value <= 1
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     # Python refuses to print a number of thousands of digits.
     if isinstance(value, int) and value.bit_length() > 200:
         return "a number of more than 60 digits"

@@ -84,9 +84,9 @@ def restore_parts(
         standing.loads.append(Load(owner, rank, call, result, set(tools)))
     for (index, owner), rank in zip(_restore_owners(row["overdue"], episodes), row["ranks"], strict=True):
         standing.overdue[index] = owner, rank
-    opened.active = _numbered(graph, state["active"])
-    opened.task = _numbered(graph, state["task"])
-    opened.implicit = _numbered(graph, state["implicit"])
+    opened.active = _find_episode(graph, state["active"])
+    opened.task = _find_episode(graph, state["task"])
+    opened.implicit = _find_episode(graph, state["implicit"])
     opened.restore(graph.live[number] for number in state["open"])
 
 
@@ -94,7 +94,7 @@ def _number(episode: Episode | None) -> int | None:
     return None if episode is None else episode.number
 
 
-def _numbered(graph: EpisodeGraph, number: int | None) -> Episode | None:
+def _find_episode(graph: EpisodeGraph, number: int | None) -> Episode | None:
     return None if number is None else graph.live[number]
 
 
@@ -123,7 +123,7 @@ def _restore_graph(graph: EpisodeGraph, row: Mapping[str, Any], live: Iterable[E
     for name, spans in row["archive"].items():
         graph.archive[name] = tuple((first, stop) for first, stop in spans)
     graph.waiting.extend(graph.live[number] for number in row["waiting"])
-    graph.latest_episode = _numbered(graph, row["latest"])
+    graph.latest_episode = _find_episode(graph, row["latest"])
     for episode in graph.live.values():
         graph.offer(episode)
 

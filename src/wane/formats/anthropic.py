@@ -80,7 +80,7 @@ class AnthropicFormat(PlainFormat):
             if block["type"] == "tool_result":
                 ANTHROPIC.check_contents(block.get("content"), _IN_RESULTS, "a block of a result", adds_fields)
 
-    def located(self, message: Message) -> list[Located[int]]:
+    def locate_parts(self, message: Message) -> list[Located[int]]:
         """Return the items of a message, each with the position of its block in `content`.
 
         Raises:
@@ -106,7 +106,7 @@ class AnthropicFormat(PlainFormat):
         return couple(located, [_tie(blocks[location], part) for location, part in located])
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        content, located = message.get("content"), self.located(message)
+        content, located = message.get("content"), self.locate_parts(message)
         if not isinstance(content, list) or located[0][0] == _WHOLE:
             return message
         locations = dict.fromkeys(located[position][0] for position in positions)
@@ -172,18 +172,18 @@ class AnthropicFormat(PlainFormat):
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: Anthropic runs its own tools."""
-        return bool(message["content"][self.located(message)[position][0]]["type"] == "tool_use")
+        return bool(message["content"][self.locate_parts(message)[position][0]]["type"] == "tool_use")
 
     def result(self, message: Message, position: int, text: str) -> Message:
-        block = {"type": "tool_result", "tool_use_id": self.located(message)[position][1].call_id, "content": text}
+        block = {"type": "tool_result", "tool_use_id": self.locate_parts(message)[position][1].call_id, "content": text}
         return {"role": "user", "content": [block]}
 
-    def cleared(self, message: Message, position: int, text: str) -> Message:
+    def clear_result(self, message: Message, position: int, text: str) -> Message:
         """Return a message with one result's content replaced by a text.
 
         Results of Anthropic's own tools stay, and so does a result that holds a person's words.
         """
-        content, located = message.get("content"), self.located(message)
+        content, located = message.get("content"), self.locate_parts(message)
         location = located[position][0]
         if not isinstance(content, list) or location < 0 or content[location].get("type") != "tool_result":
             return message
@@ -222,7 +222,7 @@ def _sendable(message: Message) -> Message | None:
         return message if content else None
     if content and not any(map(_is_refused, content)):
         return message
-    blocks = [_mended(block) for block in content if block["type"] == "tool_use" or not _is_refused(block)]
+    blocks = [_mend_calls(block) for block in content if block["type"] == "tool_use" or not _is_refused(block)]
     return {**message, "content": blocks} if blocks else None
 
 
@@ -233,7 +233,7 @@ def _is_refused(block: Block) -> bool:
     return kind == "tool_use" and not isinstance(block.get("input"), dict)
 
 
-def _mended(block: Block) -> Block:
+def _mend_calls(block: Block) -> Block:
     arguments = block.get("input")
     if block["type"] != "tool_use" or isinstance(arguments, dict):
         return block
@@ -260,10 +260,10 @@ def _user_parts(blocks: Sequence[Block]) -> list[Located[int]]:
         if block.get("type") == "tool_result":
             result = _result(block)
             expected += has_notice_behind(result.text)
-            located += ((location, part) for part in _parted(result))
+            located += ((location, part) for part in _part_result(result))
             continue
         if block.get("type") == "tool_removal":
-            located.append((location, Part(Kind.USER, compact(block), withdraws=_removed(block))))
+            located.append((location, Part(Kind.USER, compact(block), withdraws=_names_removed(block))))
             continue
         text, extra = _known_content(block) or ("", NON_TEXT_TOKENS)
         notice = not extra and (is_notice(text) or (expected > 0 and not is_persons(text)))
@@ -274,14 +274,14 @@ def _user_parts(blocks: Sequence[Block]) -> list[Located[int]]:
     return located
 
 
-def _removed(block: Block) -> tuple[str, ...]:
+def _names_removed(block: Block) -> tuple[str, ...]:
     """The names of the tools that a block takes away."""
     tool = block.get("tool")
     name = tool.get("name") or tool.get("tool_name") if isinstance(tool, Mapping) else None
     return (name,) if isinstance(name, str) else ()
 
 
-def _parted(result: Part) -> list[Part]:
+def _part_result(result: Part) -> list[Part]:
     """A result, after an item for a person's words at its end: they are part of the result, so it stays with them."""
     output, prompts = without_prompts(result.text)
     return [Part(Kind.USER, prompts, needs=(1,)), replace(result, text=output)] if prompts else [result]

@@ -243,7 +243,7 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
         """
         ...
 
-    def cleared(self, message: MessageT, position: int, text: str) -> MessageT:
+    def clear_result(self, message: MessageT, position: int, text: str) -> MessageT:
         """Return a message with one result's content replaced by a text.
 
         Args:
@@ -302,7 +302,7 @@ class NativeFormat(Format[MessageT]):
     notes_behind_results = False
 
     @abstractmethod
-    def located(self, message: MessageT) -> Sequence[Located[Any]]:
+    def locate_parts(self, message: MessageT) -> Sequence[Located[Any]]:
         """Return the parts of a message (`parts`), each with its location in the message.
 
         Raises:
@@ -315,7 +315,7 @@ class NativeFormat(Format[MessageT]):
         Raises:
             FormatError: if it is not in this format.
         """
-        return [part for _, part in self.located(message)]
+        return [part for _, part in self.locate_parts(message)]
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         return data
@@ -399,11 +399,11 @@ class PlainFormat(NativeFormat[dict[str, Any]]):
             FormatError: if a message is not in this format; it names the first such message.
         """
         listed = data[self.holds] if isinstance(data, dict) and self.holds in data else data
-        messages = self.completed(expect_list(listed, self.called))
+        messages = self.complete(expect_list(listed, self.called))
         check_each(messages, self.parts)
         return messages
 
-    def completed(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def complete(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return messages with what they leave out; the same in most formats."""
         return messages
 

@@ -72,7 +72,7 @@ class GeminiFormat(PlainFormat):
     holds = "contents"
     called = "Gemini contents"
 
-    def completed(self, messages: list[Message]) -> list[Message]:
+    def complete(self, messages: list[Message]) -> list[Message]:
         return completed(messages)
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
@@ -91,7 +91,7 @@ class GeminiFormat(PlainFormat):
             if part.keys().isdisjoint(GEMINI.blocks["data"]):
                 raise FormatError(f"a part needs one of {', '.join(_SHOWN)}; found {', '.join(part) or 'none'}")
 
-    def located(self, message: Message) -> list[Located[int]]:
+    def locate_parts(self, message: Message) -> list[Located[int]]:
         """Return the items of a content, each with the position of its part.
 
         Raises:
@@ -114,7 +114,7 @@ class GeminiFormat(PlainFormat):
         return list(_user_parts(parts)) or [(_WHOLE, Part(Kind.USER))]
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        located, parts = self.located(message), message["parts"]
+        located, parts = self.locate_parts(message), message["parts"]
         if located[0][0] == _WHOLE:
             return message
         return {**message, "parts": [parts[located[position][0]] for position in positions]}
@@ -137,7 +137,7 @@ class GeminiFormat(PlainFormat):
         sent: list[Any] = []
         for content in messages:
             if sent and _role(content) == _role(sent[-1]):
-                sent[-1] = joined(sent[-1], content)
+                sent[-1] = merge_contents(sent[-1], content)
             else:
                 sent.append(content)
         called = [content if _role(content) == "model" else None for content in sent]
@@ -152,16 +152,16 @@ class GeminiFormat(PlainFormat):
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: Gemini runs code and its own tools."""
-        return field(message["parts"][self.located(message)[position][0]], "functionCall") is not None
+        return field(message["parts"][self.locate_parts(message)[position][0]], "functionCall") is not None
 
     def result(self, message: Message, position: int, text: str) -> Message:
-        call = self.located(message)[position][1]
+        call = self.locate_parts(message)[position][1]
         answer = {"id": call.call_id, "name": call.tool, "response": {"output": text}}
         return {"role": "user", "parts": [{"functionResponse": answer}]}
 
-    def cleared(self, message: Message, position: int, text: str) -> Message:
+    def clear_result(self, message: Message, position: int, text: str) -> Message:
         """Return a content with a text in place of one result's response. Results of Gemini's own tools stay."""
-        location, parts = self.located(message)[position][0], message["parts"]
+        location, parts = self.locate_parts(message)[position][0], message["parts"]
         response = field(parts[location], "functionResponse")
         if response is None:
             return message
@@ -186,7 +186,7 @@ def parts_of(message: Mapping[str, Any]) -> list[GeminiPart]:
     return parts
 
 
-def joined(first: Message, second: Message) -> Message:
+def merge_contents(first: Message, second: Message) -> Message:
     """Return two contents of one role as one; a user's results come first."""
     parts = [*first["parts"], *second["parts"]]
     if _role(first) == "user":
@@ -278,7 +278,7 @@ def _answer_parts(parts: Sequence[GeminiPart]) -> Iterator[Located[int]]:
             tool, args = string(call, "name"), call.get("args")
             raw = "{}" if args is None else raw_text(args)
             yield location, Part(Kind.CALL, call_id=id_of(call, tool), tool=tool, arguments=raw)
-        elif (served := _served(part)) is not None:
+        elif (served := _read_served(part)) is not None:
             kind, call, tool = served
             call_id = id_of(call, f"{kind} {tool}").removeprefix(f"{kind} ")
             told = compact({name: value for name, value in call.items() if name != "id"})
@@ -298,7 +298,7 @@ def _answer_parts(parts: Sequence[GeminiPart]) -> Iterator[Located[int]]:
             yield location, Part(Kind.TEXT, extra_tokens=NON_TEXT_TOKENS)
 
 
-def _served(part: GeminiPart) -> tuple[Kind, Mapping[str, Any], str] | None:
+def _read_served(part: GeminiPart) -> tuple[Kind, Mapping[str, Any], str] | None:
     """A call that Gemini runs, or its result, with the tool's name; None for another part."""
     for kind, code, tool in (
         (Kind.CALL, "executableCode", "toolCall"),
@@ -345,7 +345,7 @@ def _sendable(message: Message) -> Message | None:
         return None
     if not any(_is_blank(part) or _has_raw_arguments(part) for part in parts):
         return message
-    return {**message, "parts": [_mended(part) for part in parts if not _is_blank(part)]}
+    return {**message, "parts": [_mend_calls(part) for part in parts if not _is_blank(part)]}
 
 
 def _is_blank(part: GeminiPart) -> bool:
@@ -358,7 +358,7 @@ def _has_raw_arguments(part: GeminiPart) -> bool:
     return call is not None and not isinstance(call.get("args"), dict | None)
 
 
-def _mended(part: GeminiPart) -> GeminiPart:
+def _mend_calls(part: GeminiPart) -> GeminiPart:
     if not _has_raw_arguments(part):
         return part
     name = "functionCall" if "functionCall" in part else "function_call"

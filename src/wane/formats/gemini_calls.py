@@ -75,13 +75,13 @@ def completed(messages: Iterable[Any], calls: Sequence[OpenCall] = ()) -> list[A
             goes_on = True
             result.append(message)
         else:
-            answer, waiting = _answered(message, waiting)
+            answer, waiting = _name_results(message, waiting)
             goes_on = False
             result.append(answer)
     return result
 
 
-def _answered(message: Any, waiting: list[OpenCall]) -> tuple[Any, list[OpenCall]]:
+def _name_results(message: Any, waiting: list[OpenCall]) -> tuple[Any, list[OpenCall]]:
     """A content with ids in its results, and the calls that it leaves open."""
     responses, id_of = list(_objects_in(message, "functionResponse")), call_ids()
     given = {response.get("id") for _, response in responses}

@@ -60,7 +60,7 @@ class OpenAIFormat(PlainFormat):
         calls = [{"type": "function", **call} for call in message.get("tool_calls") or []]
         CHAT.check_contents(calls, _CALL_TYPES, "a call", adds_fields)
 
-    def located(self, message: Message) -> Sequence[tuple[Any, Part]]:
+    def locate_parts(self, message: Message) -> Sequence[tuple[Any, Part]]:
         """Take a message apart: reasoning, content and calls in this order, one result (R1), or a turn (R15).
 
         In a user or system message each text that is a notice is an item, and so is each run of content between them.
@@ -156,7 +156,7 @@ class OpenAIFormat(PlainFormat):
     def result(self, message: Message, position: int, text: str) -> Message:
         return {"role": "tool", "tool_call_id": self.parts(message)[position].call_id, "content": text}
 
-    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
+    def clear_result(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
         return {**message, "content": text}
 
 

@@ -148,7 +148,7 @@ def part_of(item: ResponseItem) -> Part | None:
     if kind.endswith("_output"):
         return _output(item)
     if kind in _HOSTED:
-        return _hosted(item)
+        return _read_hosted(item)
     if kind.endswith("_call") and item.get("call_id"):
         return _call(item)
     return Part(Kind.TEXT if is_model_made(item) else Kind.SYSTEM, extra_tokens=NON_TEXT_TOKENS)
@@ -260,13 +260,13 @@ def _approval(item: ResponseItem) -> Part:
     return Part(Kind.CALL, call_id=string(item, "id"), tool=string(item, "name"), arguments=arguments)
 
 
-def _approved(item: ResponseItem) -> Part:
+def _read_approval(item: ResponseItem) -> Part:
     text = compact({key: item[key] for key in ("approve", "reason") if item.get(key) is not None})
     # Its reason is a person's (R21).
     return Part(Kind.RESULT, text, call_id=string(item, "approval_request_id"), person=bool(item.get("reason")))
 
 
-def _hosted(item: ResponseItem) -> Part:
+def _read_hosted(item: ResponseItem) -> Part:
     texts, extra = [], NON_TEXT_TOKENS if item.get("result") else 0
     for key in _HOSTED[item["type"]]:
         value = item.get(key)
@@ -297,7 +297,7 @@ _TAKERS: Final[Mapping[str, Callable[[ResponseItem], Part | None]]] = {
     "tool_search_call": _search,
     "tool_search_output": _search,
     "mcp_approval_request": _approval,
-    "mcp_approval_response": _approved,
+    "mcp_approval_response": _read_approval,
     "mcp_list_tools": _setting,
     "additional_tools": _setting,
     "agent_message": _agent,
@@ -364,7 +364,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         return [item for message in messages for item in message["items"]]
 
-    def located(self, message: Message) -> list[Located[int]]:
+    def locate_parts(self, message: Message) -> list[Located[int]]:
         """Return the parts of a message, each with the position of its item in `items`.
 
         Raises:
@@ -381,7 +381,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         return couple(located, ties)
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        items, located = message["items"], self.located(message)
+        items, located = message["items"], self.locate_parts(message)
         return {**message, "items": [items[located[position][0]] for position in positions]}
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
@@ -457,7 +457,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: OpenAI itself runs a `program`."""
-        return bool(message["items"][self.located(message)[position][0]]["type"] != "program")
+        return bool(message["items"][self.locate_parts(message)[position][0]]["type"] != "program")
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the item that answers a call, as its kind demands.
@@ -470,7 +470,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         Raises:
             FormatError: for an output that does not have the field that its kind demands; it names kind and field.
         """
-        location, part = self.located(message)[position]
+        location, part = self.locate_parts(message)[position]
         kind = message["items"][location]["type"]
         if kind in _PLAIN_OUTPUTS:
             return {"items": [{"type": _PLAIN_OUTPUTS[kind], "call_id": part.call_id, "output": text}]}
@@ -488,12 +488,12 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
             )
         return {"items": [{"type": output, id_key: part.call_id, **fields}]}
 
-    def cleared(self, message: Message, position: int, text: str) -> Message:
+    def clear_result(self, message: Message, position: int, text: str) -> Message:
         """Return a message with one output replaced by a text.
 
         Outputs that cannot be text stay: a screenshot, loaded tools, an approval.
         """
-        location = self.located(message)[position][0]
+        location = self.locate_parts(message)[position][0]
         items, item = list(message["items"]), message["items"][location]
         kind = item.get("type")
         if kind in ("computer_call_output", "tool_search_output", "mcp_approval_response"):

@@ -96,7 +96,7 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         dumped: list[Any] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
         return dumped
 
-    def located(self, message: ModelMessage) -> list[Located[int]]:
+    def locate_parts(self, message: ModelMessage) -> list[Located[int]]:
         """Return the parts of a message that become items, each with its position in `message.parts`.
 
         Raises:
@@ -114,7 +114,7 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
 
     def keep(self, message: ModelMessage, positions: Sequence[int]) -> ModelMessage:
         """Return a copy of the message with only some of its parts; all other fields are the same."""
-        located = self.located(message)
+        located = self.locate_parts(message)
         parts: Any = [message.parts[located[number][0]] for number in positions]
         return replace(message, parts=parts)
 
@@ -155,16 +155,16 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
 
     def awaits(self, message: ModelMessage, position: int) -> bool:
         """Whether the application answers a call: the provider runs native tools."""
-        return isinstance(message.parts[self.located(message)[position][0]], _m.ToolCallPart)
+        return isinstance(message.parts[self.locate_parts(message)[position][0]], _m.ToolCallPart)
 
     def result(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
         """Return a request with the return of a call."""
-        part = self.located(message)[position][1]
+        part = self.locate_parts(message)[position][1]
         return ModelRequest([_m.ToolReturnPart(part.tool or "", text, part.call_id or "")])
 
-    def cleared(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
+    def clear_result(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
         """Return a request with one return's content replaced by a text; returns of native tools stay."""
-        location = self.located(message)[position][0]
+        location = self.locate_parts(message)[position][0]
         part = message.parts[location]
         if not isinstance(message, ModelRequest) or not isinstance(part, _m.ToolReturnPart | _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]
             return message

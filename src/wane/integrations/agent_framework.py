@@ -31,11 +31,11 @@ from wane.integrations.lifecycle import (
     Warner,
     after_answer,
     has_budget,
-    joined,
+    insert_passing,
     maker,
-    parted,
-    resumed,
+    resume,
     set_overhead,
+    split_passing,
 )
 
 try:
@@ -158,10 +158,10 @@ class _AgentRun:
             context.options = options
         elif context.stream:
             # The end of a stream has the usage.
-            context.stream_result_hooks.append(self._answered)
+            context.stream_result_hooks.append(self._take_answer)
         await call_next()
         if self.managed and isinstance(context.result, ChatResponse):
-            self._answered(context.result)
+            self._take_answer(context.result)
 
     async def call(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Wrap a call of a tool, before its arguments are validated, and answer an own call."""
@@ -186,21 +186,21 @@ class _AgentRun:
             return False
         if context.kwargs.get("compaction_strategy") or getattr(context.client, "compaction_strategy", None):
             warner.warn(_COMPACTED)
-        history, passing = parted(context.messages, self._is_of_history)
+        history, passing = split_passing(context.messages, self._is_of_history)
         try:
-            conversation = self._conversation or resumed(self._lifecycle._make, self.saved, history, warner)
-            warner.ingested(conversation.host.ingest(history))
+            conversation = self._conversation or resume(self._lifecycle._make, self.saved, history, warner)
+            warner.warn_replaced(conversation.host.ingest(history))
             self._conversation = conversation
             fixed = f"{options.get('instructions') or ''}{_definitions(options.get('tools'))}"
             set_overhead(conversation, fixed, [message for _, message in passing])
         except (FormatError, HistoryError) as error:
-            warner.unmanaged(error)
+            warner.warn_unmanaged(error)
             return False
         conversation.keep_opening = has_budget(options.get("thinking"))
-        context.messages = joined(conversation.request(), passing, conversation)
+        context.messages = insert_passing(conversation.request(), passing, conversation)
         return True
 
-    def _answered(self, response: ChatResponse[Any]) -> None:
+    def _take_answer(self, response: ChatResponse[Any]) -> None:
         """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
         conversation = self._conversation
         assert conversation is not None
@@ -277,7 +277,7 @@ class AgentFrameworkFormat(NativeFormat[Message]):
 
     name = "agent_framework"
 
-    def located(self, message: Message) -> list[Located[int]]:
+    def locate_parts(self, message: Message) -> list[Located[int]]:
         if not isinstance(message, Message):
             raise FormatError(f"a message must be an Agent Framework Message, found {type(message).__name__}")
         kind, system = _TURNS.get(message.role, Kind.TEXT), False
@@ -296,7 +296,7 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         return couple(located, [_tie(message.contents[location], part) for location, part in located])
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        located = self.located(message)
+        located = self.locate_parts(message)
         fewer = copy.copy(message)
         fewer.contents = [message.contents[located[position][0]] for position in positions if located[position][0] >= 0]
         return fewer
@@ -328,7 +328,7 @@ class AgentFrameworkFormat(NativeFormat[Message]):
 
     def sendable(self, message: Message) -> Message:
         """Return a message in which own calls whose arguments are no object have an empty one."""
-        return _mended(message)
+        return _mend_calls(message)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
         return FunctionTool(name=name, description=description, input_model=schema)
@@ -337,11 +337,11 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         return Message("user", [text])
 
     def result(self, message: Message, position: int, text: str) -> Message:
-        call = self.located(message)[position][1]
+        call = self.locate_parts(message)[position][1]
         return Message("tool", [Content.from_function_result(call_id=call.call_id or "", result=text)])
 
-    def cleared(self, message: Message, position: int, text: str) -> Message:
-        location = self.located(message)[position][0]
+    def clear_result(self, message: Message, position: int, text: str) -> Message:
+        location = self.locate_parts(message)[position][0]
         cleared, content = copy.copy(message), copy.copy(message.contents[location])
         content.result, content.items, content.output, content.outputs = text, None, None, None
         cleared.contents = list(message.contents)
@@ -349,7 +349,7 @@ class AgentFrameworkFormat(NativeFormat[Message]):
         return cleared
 
 
-def _mended(message: Message) -> Message:
+def _mend_calls(message: Message) -> Message:
     wrong = [
         content.type == "function_call" and must_mend(content.name, content.arguments) for content in message.contents
     ]

@@ -44,10 +44,10 @@ from wane.integrations.lifecycle import (
     LifecycleSettings,
     Warner,
     has_budget,
-    joined,
+    insert_passing,
     maker,
-    parted,
     set_overhead,
+    split_passing,
     with_guidance,
 )
 
@@ -195,25 +195,25 @@ class _Windows:
         if session is None or (self._instructions and DELIMITER not in names):
             return arguments
         conversation = self._find(f"{getattr(run, 'agent_id', '')}\n{session}")
-        history, passing = parted([m for m in messages if m.role != "system"], lambda m: not m.temporary)
+        history, passing = split_passing([m for m in messages if m.role != "system"], lambda m: not m.temporary)
         system = [m for m in messages if m.role == "system"]
         conversation.keep_opening = has_budget(settings.get("thinking"))
         prompts = [message.get_content_string() for message in system]
         fixed = json.dumps([prompts, self._instructions, list(map(_definition, tools))], default=str)
         try:
             set_overhead(conversation, fixed, [message for _, message in passing])
-            self._warner.ingested(conversation.host.ingest(history))
+            self._warner.warn_replaced(conversation.host.ingest(history))
         except (FormatError, HistoryError) as error:
-            self._warner.unmanaged(error)
+            self._warner.warn_unmanaged(error)
             others = [tool for tool in tools if tool.get("function", tool).get("name") not in OWN_TOOLS]
             return {**arguments, "tools": others or None}
         prompt = with_guidance(system, self._instructions, Message.get_content_string, _with_text)
-        sent = joined(conversation.request(), passing, conversation)
+        sent = insert_passing(conversation.request(), passing, conversation)
         answer = arguments.get("assistant_message")
         if answer is not None:
             with self._lock:
                 _remember(self._by_answer, answer.id, conversation)
-        return {**arguments, "messages": [*prompt, *map(_unchained, sent)]}
+        return {**arguments, "messages": [*prompt, *map(_without_chain, sent)]}
 
     def prepare_calls(self, answer: Message, calls: list[FunctionCall]) -> list[FunctionCall]:
         """Judge all marks of an answer in order, before its tools run, and have own calls answered by its window."""
@@ -267,7 +267,7 @@ def _with_text(message: Message | None, text: str) -> Message:
     return Message(role="system", content=text) if message is None else message.model_copy(update={"content": text})
 
 
-def _unchained(message: Message) -> Message:
+def _without_chain(message: Message) -> Message:
     """Return a message without what would have the provider continue its own copy of the whole history."""
     data = message.provider_data
     if not data or not any(key in data for key in _CHAINS):
@@ -314,7 +314,7 @@ class AgnoFormat(NativeFormat[Message]):
 
     name = "agno"
 
-    def located(self, message: Message) -> list[Located[str | int]]:
+    def locate_parts(self, message: Message) -> list[Located[str | int]]:
         if not isinstance(message, Message):
             raise FormatError(f"a message must be a Message of Agno, found {type(message).__name__}")
         text, media = _text_of(message)
@@ -330,7 +330,7 @@ class AgnoFormat(NativeFormat[Message]):
         raise FormatError(f"role {message.role!r} is unknown; known: system, developer, user, assistant, tool")
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        located = self.located(message)
+        located = self.locate_parts(message)
         if len(positions) == len(located):
             return message
         locations = {located[position][0] for position in positions}
@@ -366,7 +366,7 @@ class AgnoFormat(NativeFormat[Message]):
 
     def sendable(self, message: Message) -> Message:
         """Return a message in which own calls whose arguments are no object have an empty one."""
-        return _mended(message)
+        return _mend_calls(message)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         function = {"name": name, "description": description, "parameters": dict(schema)}
@@ -376,14 +376,14 @@ class AgnoFormat(NativeFormat[Message]):
         return Message(role="user", content=text, temporary=True)
 
     def result(self, message: Message, position: int, text: str) -> Message:
-        part = self.located(message)[position][1]
+        part = self.locate_parts(message)[position][1]
         return Message(role="tool", content=text, tool_call_id=part.call_id, tool_name=part.tool)
 
-    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - a message has one result
+    def clear_result(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - a message has one result
         return message.model_copy(update={"content": text, "compressed_content": None})
 
 
-def _mended(message: Message) -> Message:
+def _mend_calls(message: Message) -> Message:
     calls = message.tool_calls or []
     mended = mend_calls(calls)
     return message if mended is calls else message.model_copy(update={"tool_calls": mended})

@@ -35,11 +35,11 @@ from wane.integrations.lifecycle import (
     LifecycleSettings,
     Warner,
     after_answer,
-    joined,
+    insert_passing,
     maker,
-    parted,
-    resumed,
+    resume,
     set_overhead,
+    split_passing,
 )
 from wane.strategies.host import Scope
 
@@ -139,26 +139,26 @@ class ContextLifecycle(BasePlugin, HostMarks):
             self._warner.warn(_COMPACTED)
         events = [event.content for event in callback_context.session.events if event.author == "user"]
         user_texts = {part.text for content in events if content for part in content.parts or () if part.text}
-        history, passing = parted(llm_request.contents, lambda content: _is_of_history(content, user_texts))
+        history, passing = split_passing(llm_request.contents, lambda content: _is_of_history(content, user_texts))
         conversations, key = self._conversations(callback_context), _key(callback_context)
         try:
-            conversation = conversations.get(key) or resumed(
-                self._make, _saved(callback_context), history, self._warner
+            conversation = conversations.get(key) or resume(
+                self._make, _saved_state(callback_context), history, self._warner
             )
-            self._warner.ingested(conversation.host.ingest(history))
+            self._warner.warn_replaced(conversation.host.ingest(history))
             conversations[key] = conversation
             if self._instructions:
                 llm_request.append_instructions([self._instructions])
             llm_request.append_tools(list(self._tools.values()))
-            set_overhead(conversation, _fixed(llm_request.config), [content for _, content in passing])
+            set_overhead(conversation, _write_fixed(llm_request.config), [content for _, content in passing])
         except (FormatError, HistoryError) as error:
-            self._warner.unmanaged(error)
+            self._warner.warn_unmanaged(error)
             return
         thinking = llm_request.config.thinking_config
         budgeted = thinking is not None and (thinking.thinking_budget or 0) > 0
         conversation.keep_opening = budgeted and "claude" in (llm_request.model or "")
         with self._step(callback_context):
-            llm_request.contents = joined(conversation.request(), passing, conversation)
+            llm_request.contents = insert_passing(conversation.request(), passing, conversation)
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
         """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
@@ -186,7 +186,7 @@ class ContextLifecycle(BasePlugin, HostMarks):
         """Answer `delimiter` and `recall`; every other tool runs as usual."""
         if tool.name not in self._tools:
             return None
-        text = _saved(tool_context).get("told", {}).get(tool_context.function_call_id)
+        text = _saved_state(tool_context).get("told", {}).get(tool_context.function_call_id)
         if text is None and (conversation := self._conversations(tool_context).get(_key(tool_context))):
             text = conversation.host.answer(Call(tool.name, tool_args))
         return {"result": text or f"Error: `{tool.name}` cannot be answered now. Call it again."}
@@ -228,7 +228,7 @@ def _key(context: CallbackContext) -> str:
     return ":".join(["wane", context.branch or "", context.isolation_scope or "", context.agent_name])
 
 
-def _saved(context: CallbackContext) -> Mapping[str, Any]:
+def _saved_state(context: CallbackContext) -> Mapping[str, Any]:
     """The agent's data in the session's state. `context.state` would copy it."""
     saved: Mapping[str, Any] = context.session.state.get(_key(context)) or {}
     return saved
@@ -250,7 +250,7 @@ def _is_of_history(content: types.Content, user_texts: set[str]) -> bool:
     )
 
 
-def _fixed(config: types.GenerateContentConfig) -> str:
+def _write_fixed(config: types.GenerateContentConfig) -> str:
     """The system prompt and the definitions of tools, as text to count."""
     tools = [tool.model_dump_json(exclude_none=True) for tool in config.tools or () if isinstance(tool, types.Tool)]
     return "".join([_text(config.system_instruction), *tools])
@@ -278,7 +278,7 @@ class GoogleADKFormat(NativeFormat[types.Content]):
 
     name = "google_adk"
 
-    def located(self, content: types.Content) -> list[Located[int]]:
+    def locate_parts(self, content: types.Content) -> list[Located[int]]:
         if not isinstance(content, types.Content):
             raise FormatError(f"a message must be a content of google.genai, found {type(content).__name__}")
         if content.role == "model":
@@ -292,7 +292,7 @@ class GoogleADKFormat(NativeFormat[types.Content]):
         return list(_turn_parts(parts, kind)) or [(0, Part(kind))]
 
     def keep(self, message: types.Content, positions: Sequence[int]) -> types.Content:
-        located, parts = self.located(message), message.parts or []
+        located, parts = self.locate_parts(message), message.parts or []
         return message.model_copy(update={"parts": [parts[located[position][0]] for position in positions]})
 
     def speaker(self, content: types.Content) -> str | None:
@@ -322,13 +322,13 @@ class GoogleADKFormat(NativeFormat[types.Content]):
         return types.Content(role="user", parts=[types.Part(text=text)])
 
     def result(self, message: types.Content, position: int, text: str) -> types.Content:
-        call = (message.parts or [])[self.located(message)[position][0]].function_call
+        call = (message.parts or [])[self.locate_parts(message)[position][0]].function_call
         assert call is not None
         answer = types.FunctionResponse(id=call.id, name=call.name, response={"result": text})
         return types.Content(role="user", parts=[types.Part(function_response=answer)])
 
-    def cleared(self, message: types.Content, position: int, text: str) -> types.Content:
-        location, parts = self.located(message)[position][0], list(message.parts or [])
+    def clear_result(self, message: types.Content, position: int, text: str) -> types.Content:
+        location, parts = self.locate_parts(message)[position][0], list(message.parts or [])
         response = parts[location].function_response
         assert response is not None
         update = {"response": {"result": text}, "parts": None}

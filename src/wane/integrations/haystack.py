@@ -105,9 +105,9 @@ class ContextLifecycle(HostMarks):
                 if run is None:
                     run = self._runs[state] = _Run(self._conversations.of(history))
                 else:
-                    self._warner.ingested(run.conversation.host.ingest(history))
+                    self._warner.warn_replaced(run.conversation.host.ingest(history))
             except (FormatError, HistoryError) as error:
-                self._warner.unmanaged(error)
+                self._warner.warn_unmanaged(error)
                 return
             conversation = run.conversation
             conversation.overhead = self._fixed
@@ -216,7 +216,7 @@ class HaystackFormat(NativeFormat[ChatMessage]):
 
     name = "haystack"
 
-    def located(self, message: ChatMessage) -> list[Located[int]]:
+    def locate_parts(self, message: ChatMessage) -> list[Located[int]]:
         if not isinstance(message, ChatMessage):
             raise FormatError(f"a message must be a ChatMessage, found {type(message).__name__}")
         content, role = message.to_dict()["content"], message.role.value
@@ -236,7 +236,7 @@ class HaystackFormat(NativeFormat[ChatMessage]):
         return couple(located, ties)
 
     def keep(self, message: ChatMessage, positions: Sequence[int]) -> ChatMessage:
-        located = self.located(message)
+        located = self.locate_parts(message)
         if len(positions) == len(located):
             return message
         data = message.to_dict()
@@ -271,11 +271,11 @@ class HaystackFormat(NativeFormat[ChatMessage]):
         return ChatMessage.from_user(text)
 
     def result(self, message: ChatMessage, position: int, text: str) -> ChatMessage:
-        call_id = self.located(message)[position][1].call_id
+        call_id = self.locate_parts(message)[position][1].call_id
         origin = next(call for call in message.tool_calls if call.id == call_id)
         return ChatMessage.from_tool(text, origin=origin)
 
-    def cleared(self, message: ChatMessage, position: int, text: str) -> ChatMessage:
+    def clear_result(self, message: ChatMessage, position: int, text: str) -> ChatMessage:
         origin = message.tool_call_results[position].origin
         return ChatMessage.from_tool(text, origin=origin, meta=message.meta)
 

@@ -124,9 +124,9 @@ class ContextLifecycle(ToolSource):
             try:
                 conversation = self._conversation(state.messages)
             except (FormatError, HistoryError) as error:
-                self._warner.unmanaged(error)
+                self._warner.warn_unmanaged(error)
                 others = [tool for tool in definitions if tool.name not in self._own]
-                return _answered(state, await answering.generate(state.messages, others))
+                return _take_answer(state, await answering.generate(state.messages, others))
             conversation.keep_opening = "claude" in answering.name
             infos = [ToolInfo(name=it.name, description=it.description, parameters=it.parameters) for it in definitions]
             counted = [info.model_dump(mode="json", exclude_none=True) for info in infos]
@@ -140,7 +140,7 @@ class ContextLifecycle(ToolSource):
             self._conversations.answered(conversation, calls_of(conversation.format, answer), answer)
             self._conversations.save(conversation)
             _asking.set(conversation)
-            return _answered(state, output)
+            return _take_answer(state, output)
 
         return lifecycle
 
@@ -201,7 +201,7 @@ def _has_answer(messages: Sequence[ChatMessage]) -> bool:
     return any(isinstance(message, ChatMessageAssistant) for message in messages)
 
 
-def _answered(state: AgentState, output: ModelOutput) -> AgentState:
+def _take_answer(state: AgentState, output: ModelOutput) -> AgentState:
     state.output = output
     state.messages.append(output.message)
     return state
@@ -227,7 +227,7 @@ class InspectFormat(NativeFormat[ChatMessage]):
 
     name = "inspect_ai"
 
-    def located(self, message: object) -> list[Located[Location]]:
+    def locate_parts(self, message: object) -> list[Located[Location]]:
         if isinstance(message, ChatMessageAssistant):
             located = list(_answer_parts(message))
             return couple(located, _ties(message, located))
@@ -244,7 +244,7 @@ class InspectFormat(NativeFormat[ChatMessage]):
         # Its id tells which parts, as logs tell messages apart by id.
         if not isinstance(message, ChatMessageAssistant):
             return message
-        located = self.located(message)
+        located = self.locate_parts(message)
         locations = {located[position][0] for position in positions}
         content: Any = message.content
         if isinstance(content, str):
@@ -282,10 +282,10 @@ class InspectFormat(NativeFormat[ChatMessage]):
         return ChatMessageUser(content=text)
 
     def result(self, message: ChatMessage, position: int, text: str) -> ChatMessage:
-        call = self.located(message)[position][1]
+        call = self.locate_parts(message)[position][1]
         return ChatMessageTool(content=text, tool_call_id=call.call_id, function=call.tool)
 
-    def cleared(self, message: ChatMessage, position: int, text: str) -> ChatMessage:  # noqa: ARG002 - it has one part
+    def clear_result(self, message: ChatMessage, position: int, text: str) -> ChatMessage:  # noqa: ARG002 - it has one part
         return message.model_copy(update={"content": text, "error": None})
 
 

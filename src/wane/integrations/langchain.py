@@ -37,7 +37,7 @@ from wane.integrations.lifecycle import (
     after_answer,
     has_budget,
     maker,
-    resumed,
+    resume,
 )
 from wane.strategies.host import Scope
 
@@ -57,7 +57,7 @@ _UNREAD: Final = "Error: the call's arguments are not a JSON object. Call the to
 _KEPT: Final = 64  # conversations kept in memory, so that they are not restored for each call
 
 
-def _merged(stored: Any, new: Any) -> Any:
+def _merge_data(stored: Any, new: Any) -> Any:
     """Return Wane's data after a node. Of parallel branches, the view of the first goes on, as its messages do."""
     if not isinstance(new, Mapping) or not isinstance(stored, Mapping):
         return new  # another's, which a node will warn of
@@ -69,7 +69,7 @@ def _merged(stored: Any, new: Any) -> Any:
 class LifecycleState(AgentState[Any]):
     """An agent's state with Wane's, which is in the checkpoint but not in the agent's input or output."""
 
-    wane: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, _merged]]
+    wane: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, _merge_data]]
 
 
 class _Adapter(Adapter[BaseMessage]):
@@ -129,14 +129,14 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Send a view of the thread instead of all of it."""
         conversation, sent = self._outgoing(request)
-        return self._answered(conversation, handler(sent))
+        return self._take_answer(conversation, handler(sent))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Send a view of the thread instead of all of it."""
         conversation, sent = self._outgoing(request)
-        return self._answered(conversation, await handler(sent))
+        return self._take_answer(conversation, await handler(sent))
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
@@ -168,7 +168,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         for message in messages:
             message.id = message.id or str(uuid4())
         with self._lock:
-            conversation = self._begun(state.get("wane"), messages, system)
+            conversation = self._begin(state.get("wane"), messages, system)
             self._asked[_mark(state.get("wane")), *map(id, messages)] = list(messages), conversation
             if len(self._asked) > _KEPT:
                 self._asked.popitem(last=False)
@@ -181,7 +181,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
             _, asked = self._asked.pop((_mark(stored), *map(id, messages)), (None, None))
             conversation = asked or self._conversation(stored, messages)
             self._known.pop(_mark(stored), None)
-            self._warner.ingested(conversation.host.ingest(messages))
+            self._warner.warn_replaced(conversation.host.ingest(messages))
             update = self._state_after(conversation, answer)
         # A node that calls the model several times goes on from the mark that the graph knows.
         base = stored["base"] if isinstance(stored, Mapping) and "base" in stored else _mark(stored)
@@ -205,9 +205,9 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
         overhead = f"{system.text if system else ''}{json.dumps(definitions)}"
         with self._lock:
             try:
-                conversation = self._begun(request.state.get("wane"), request.messages, overhead)
+                conversation = self._begin(request.state.get("wane"), request.messages, overhead)
             except (FormatError, HistoryError) as error:
-                self._warner.unmanaged(error)
+                self._warner.warn_unmanaged(error)
                 return None, self._without_tools(request)
             conversation.keep_opening = has_budget(getattr(request.model, "thinking", None))
             return conversation, request.override(messages=conversation.request().messages, system_message=system)
@@ -215,26 +215,26 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
     def _without_tools(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         return request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) not in self._own])
 
-    def _answered(
+    def _take_answer(
         self, conversation: Conversation[BaseMessage] | None, response: ModelResponse[Any]
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         if conversation is None:
             return response
         return ExtendedModelResponse(response, Command(update=self._state_after(conversation, response.result)))
 
-    def _begun(self, stored: object, messages: Sequence[BaseMessage], overhead: str) -> Conversation[BaseMessage]:
+    def _begin(self, stored: object, messages: Sequence[BaseMessage], overhead: str) -> Conversation[BaseMessage]:
         """The thread's conversation for a request."""
         conversation = self._conversation(stored, messages)
         # Until its answer is there, another run from the same checkpoint gets its own.
         self._known.pop(_mark(stored), None)
         # Before the messages come in: the usage of their answers includes it.
         conversation.overhead = overhead
-        self._warner.ingested(conversation.host.ingest(messages))
+        self._warner.warn_replaced(conversation.host.ingest(messages))
         return conversation
 
     def _conversation(self, stored: object, messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
         """The thread's conversation, before it took in the new messages."""
-        return self._known.get(_mark(stored)) or resumed(self._make, stored, messages, self._warner)
+        return self._known.get(_mark(stored)) or resume(self._make, stored, messages, self._warner)
 
     def _state_after(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """The data to store in the thread's state after an answer."""
@@ -260,7 +260,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any], HostMarks):
                 messages = request.state["messages"]
                 try:
                     conversation = self._conversation(request.state.get("wane"), messages)
-                    self._warner.ingested(conversation.host.ingest(messages))
+                    self._warner.warn_replaced(conversation.host.ingest(messages))
                     text = conversation.host.answer(Call(name, call["args"], call_id))
                 except (FormatError, HistoryError):
                     text = UNMANAGED_CALL
@@ -307,7 +307,7 @@ class LangChainFormat(NativeFormat[BaseMessage]):
 
     name = "langchain"
 
-    def located(self, message: BaseMessage) -> list[Located[Location]]:
+    def locate_parts(self, message: BaseMessage) -> list[Located[Location]]:
         if isinstance(message, AIMessage):
             return _couple(message, list(_answer(message)))
         if not isinstance(message, BaseMessage):
@@ -339,7 +339,7 @@ class LangChainFormat(NativeFormat[BaseMessage]):
     def keep(self, message: BaseMessage, positions: Sequence[int]) -> BaseMessage:
         if not isinstance(message, AIMessage):
             return message
-        located = self.located(message)
+        located = self.locate_parts(message)
         locations = {located[position][0] for position in positions}
         calls = _calls(message)
         stay = {number for where, number in locations if where == "call"}
@@ -396,10 +396,10 @@ class LangChainFormat(NativeFormat[BaseMessage]):
         return HumanMessage(text)
 
     def result(self, message: BaseMessage, position: int, text: str) -> BaseMessage:
-        call = self.located(message)[position][1]
+        call = self.locate_parts(message)[position][1]
         return ToolMessage(text, tool_call_id=call.call_id or "", name=call.tool)
 
-    def cleared(self, message: BaseMessage, position: int, text: str) -> BaseMessage:  # noqa: ARG002 - it has one part
+    def clear_result(self, message: BaseMessage, position: int, text: str) -> BaseMessage:  # noqa: ARG002 - it has one part
         return message.model_copy(update={"content": text, "artifact": None})
 
 

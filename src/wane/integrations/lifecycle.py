@@ -104,7 +104,7 @@ class HostMarks:
         return OpenScope(self, name, type, dependencies, id=id)
 
 
-def resumed(
+def resume(
     make: Callable[[], Conversation[MessageT]], stored: object, messages: Sequence[MessageT], warner: Warner
 ) -> Conversation[MessageT]:
     """Return a new conversation that continues from the data of `after_answer`.
@@ -134,7 +134,7 @@ def after_answer(conversation: Conversation[MessageT], calls: Sequence[Call[Mess
         calls: all calls of the answer, in order.
 
     Returns:
-        `state`, for `resumed`; `told`, the results of `delimiter` calls by id; and `mark`, a unique id of this state.
+        `state`, for `resume`; `told`, the results of `delimiter` calls by id; and `mark`, a unique id of this state.
     """
     conversation.host.foresee(calls)
     results = {call.id: conversation.host.answer(call) for call in calls if call.name == DELIMITER and call.id}
@@ -163,7 +163,7 @@ class Warner:
             self._given.add(subject or text)
             warnings.warn(f"Wane: {text}", stacklevel=4)
 
-    def ingested(self, change: Change) -> None:
+    def warn_replaced(self, change: Change) -> None:
         """Warn of a history that replaced another one, because something was lost unless it begins anew."""
         if change.replaced and change.added > 1:
             self.warn(f"the history was replaced, so what had been evicted cannot be recalled. {self._competes}")
@@ -172,7 +172,7 @@ class Warner:
         """Warn of a stored state that cannot be read."""
         self.warn(f"the view starts over with estimated counts, as {error}")
 
-    def unmanaged(self, error: WaneError) -> None:
+    def warn_unmanaged(self, error: WaneError) -> None:
         """Warn of a history that cannot be taken in; the request is sent unchanged, and the provider may refuse it."""
         self.warn(f"a request is sent as it is, with nothing evicted: {error}", "unmanaged")
 
@@ -181,7 +181,7 @@ Passing = list[tuple[int, MessageT]]
 """Messages that are not history, each with the number of messages of the history before it."""
 
 
-def parted(
+def split_passing(
     messages: Sequence[MessageT], is_of_history: Callable[[MessageT], bool]
 ) -> tuple[list[MessageT], Passing[MessageT]]:
     """Separate the history from the messages of this request only.
@@ -216,7 +216,7 @@ def set_overhead(conversation: Conversation[MessageT], text: str, passing: Itera
     conversation.overhead += sum(part.extra_tokens for part in parts)
 
 
-def joined(
+def insert_passing(
     request: Request[MessageT], passing: Passing[MessageT], conversation: Conversation[MessageT]
 ) -> list[MessageT]:
     """Insert messages into a request again: at its beginning, before the user's turn that followed, or at the end.

@@ -81,7 +81,7 @@ class ContextLifecycle(CustomLogger):
             try:
                 conversation = self._conversations.of(messages)
             except (FormatError, HistoryError) as error:
-                self._warner.unmanaged(error)
+                self._warner.warn_unmanaged(error)
                 return None
             conversation.overhead = json.dumps(tools, default=str) if tools else 0
             conversation.keep_opening = has_budget(kwargs.get("thinking"))

@@ -120,7 +120,7 @@ class ContextLifecycle(LitellmModel):
                 )
                 view = _with_guidance(conversation.request().messages, self.instructions)
         except (FormatError, HistoryError) as error:
-            self._warner.unmanaged(error)
+            self._warner.warn_unmanaged(error)
             unmanaged: Message = super().query(messages, **kwargs)
             return unmanaged
         answer: Message = super().query(view, tools=self._tools, **kwargs)

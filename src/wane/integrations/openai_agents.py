@@ -142,7 +142,7 @@ class ContextLifecycle(HostMarks):
 
     # Around each model call
 
-    def _prepared(
+    def _prepare_arguments(
         self, arguments: Arguments, scope: Scope | None = None
     ) -> tuple[Arguments, Conversation[Message] | None, Request[Message] | None]:
         """The arguments to send instead of the runner's; no request if the provider keeps the conversation."""
@@ -160,7 +160,7 @@ class ContextLifecycle(HostMarks):
             try:
                 conversation = self._conversations.of(items)
             except (FormatError, HistoryError) as error:
-                self._warner.unmanaged(error)
+                self._warner.warn_unmanaged(error)
                 return self._without_tools(arguments), None, None
             conversation.overhead = f"{system or ''}{_definitions(arguments)}"
             conversation.host.worker = scope
@@ -187,7 +187,7 @@ class ContextLifecycle(HostMarks):
     def _without_tools(self, arguments: Arguments) -> Arguments:
         return {**arguments, "tools": [tool for tool in arguments["tools"] if tool.name not in self._own]}
 
-    def _answered(
+    def _take_answer(
         self, conversation: Conversation[Message], request: Request[Message] | None, output: Sequence[Any], tokens: int
     ) -> None:
         items = [item if isinstance(item, dict) else item.model_dump(exclude_unset=True) for item in output]
@@ -241,15 +241,15 @@ class _ManagedModel(Model):
         return self._model.get_retry_advice(request)
 
     async def get_response(self, *args: Any, **named: Any) -> ModelResponse:
-        arguments, conversation, request = self._lifecycle._prepared(_named(args, named), self._scope)
-        response = await self._model.get_response(*_placed(arguments), **arguments)
+        arguments, conversation, request = self._lifecycle._prepare_arguments(_bind_arguments(args, named), self._scope)
+        response = await self._model.get_response(*_pop_positional(arguments), **arguments)
         if conversation is not None:
-            self._lifecycle._answered(conversation, request, response.output, response.usage.input_tokens)
+            self._lifecycle._take_answer(conversation, request, response.output, response.usage.input_tokens)
         return response
 
     async def stream_response(self, *args: Any, **named: Any) -> AsyncIterator[TResponseStreamEvent]:
-        arguments, conversation, request = self._lifecycle._prepared(_named(args, named), self._scope)
-        stream, done = self._model.stream_response(*_placed(arguments), **arguments), list[Any]()
+        arguments, conversation, request = self._lifecycle._prepare_arguments(_bind_arguments(args, named), self._scope)
+        stream, done = self._model.stream_response(*_pop_positional(arguments), **arguments), list[Any]()
         try:
             async for event in stream:
                 if isinstance(event, ResponseOutputItemDoneEvent):
@@ -258,18 +258,18 @@ class _ManagedModel(Model):
                     usage = event.response.usage
                     # Some servers omit from the final response what they have streamed already.
                     output = event.response.output or done
-                    self._lifecycle._answered(conversation, request, output, usage.input_tokens if usage else 0)
+                    self._lifecycle._take_answer(conversation, request, output, usage.input_tokens if usage else 0)
                 yield event
         finally:
             if (close := getattr(stream, "aclose", None)) is not None:
                 await close()
 
 
-def _named(args: tuple[Any, ...], named: Mapping[str, Any]) -> Arguments:
+def _bind_arguments(args: tuple[Any, ...], named: Mapping[str, Any]) -> Arguments:
     return {**dict(zip(_PLACES, args, strict=False)), **named}
 
 
-def _placed(arguments: Arguments) -> list[Any]:
+def _pop_positional(arguments: Arguments) -> list[Any]:
     """Take a model's positional arguments out of the given ones."""
     return [arguments.pop(name) for name in _PLACES]
 

@@ -37,7 +37,7 @@ from wane.formats.coupling import NAMED, PLACED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, join_texts, speaker_by_role
 from wane.formats.values import sealed_tokens, type_name
-from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resumed
+from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resume
 from wane.strategies.base import Annotate
 
 try:
@@ -106,24 +106,24 @@ class _Window(Adapter[Message]):
         rows = state.agent.llm.metrics.token_usages if answered and state else ()
         return next((row.prompt_tokens for row in reversed(rows) if row.response_id == answered), 0)
 
-    def ingested(self, lifecycle: ContextLifecycle) -> Conversation[Message]:
+    def open_conversation(self, lifecycle: ContextLifecycle) -> Conversation[Message]:
         """Return the conversation with these settings, after it took in all events."""
         state: Any = self.state()
         events, tools = OpenHandsFormat().read(state.view.events), [*state.agent.tools_map.values()]
         if self._conversation is None or self._settings != lifecycle:
-            self._conversation = resumed(lambda: lifecycle._make(self), state.agent_state.get(_STATE), events, _warner)
+            self._conversation = resume(lambda: lifecycle._make(self), state.agent_state.get(_STATE), events, _warner)
             self._settings, self._tools = lifecycle, []
         if tools != self._tools:  # the SDK takes milliseconds to make their definitions
             definitions = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
             # Before the events come in: the usage of their answers includes it.
             self._tools, self._conversation.overhead = tools, json.dumps(definitions)
-        _warner.ingested(self._conversation.host.ingest(events))
+        _warner.warn_replaced(self._conversation.host.ingest(events))
         return self._conversation
 
     def view(self, lifecycle: ContextLifecycle) -> list[Any]:
         """Return the events of the next request, and store the state for other processes."""
         state: Any = self.state()
-        conversation, llm = self.ingested(lifecycle), state.agent.llm
+        conversation, llm = self.open_conversation(lifecycle), state.agent.llm
         conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
         request = conversation.request()
         # Each assignment saves the whole state.
@@ -202,7 +202,7 @@ class ContextLifecycle(CondenserBase):
                     return View.model_construct(events=windows[0].view(self))
                 _warner.warn(_LACKING)
             except (FormatError, HistoryError) as error:
-                _warner.unmanaged(error)
+                _warner.warn_unmanaged(error)
         return view
 
     def _make(self, adapter: Adapter[Message] | None = None) -> Conversation[Message]:
@@ -252,7 +252,7 @@ class _OwnToolExecutor(ToolExecutor[Any, LifecycleObservation]):
             return _NOWHERE
         with _lock:
             try:
-                conversation = (_windows.get(str(state.id)) or _Window(state)).ingested(lifecycle)
+                conversation = (_windows.get(str(state.id)) or _Window(state)).open_conversation(lifecycle)
             except (FormatError, HistoryError):
                 return _NOWHERE
             # A tool gets neither its call nor the call's id.
@@ -309,7 +309,7 @@ class OpenHandsFormat(NativeFormat[Message]):
 
     name = "openhands"
 
-    def located(self, message: Message) -> list[Located[int]]:
+    def locate_parts(self, message: Message) -> list[Located[int]]:
         first = message[0]
         if isinstance(first, ActionEvent) or (
             isinstance(first, MessageEvent) and first.llm_message.role == "assistant"
@@ -330,7 +330,7 @@ class OpenHandsFormat(NativeFormat[Message]):
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
         # The first of its events tells what the answer told.
-        located = self.located(message)
+        located = self.locate_parts(message)
         kinds = {located[position][1].kind for position in positions}
         calls = [message[located[position][0]] for position in positions if located[position][1].kind is Kind.CALL]
         update = {} if Kind.REASONING in kinds else dict(_NO_REASONING)
@@ -387,11 +387,11 @@ class OpenHandsFormat(NativeFormat[Message]):
         return (MessageEvent(id=first[0].id, source=first[0].source, llm_message=joined),)
 
     def note_result(self, message: Message, text: str) -> Message | None:
-        located = self.located(message)
+        located = self.locate_parts(message)
         part = located[-1][1]
         if part.kind is not Kind.RESULT or part.extra_tokens:
             return None
-        return self.cleared(message, len(located) - 1, join_texts(part.text, text))
+        return self.clear_result(message, len(located) - 1, join_texts(part.text, text))
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Any:
         return {"type": "function", "function": {"name": name, "description": description, "parameters": dict(schema)}}
@@ -403,7 +403,7 @@ class OpenHandsFormat(NativeFormat[Message]):
         call = self.parts(message)[position]
         return (AgentErrorEvent(tool_name=call.tool or "", tool_call_id=call.call_id or "", error=text),)
 
-    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
+    def clear_result(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
         event = message[0]
         assert isinstance(event, ObservationBaseEvent)
         return (AgentErrorEvent(id=event.id, tool_name=event.tool_name, tool_call_id=event.tool_call_id, error=text),)

@@ -110,15 +110,15 @@ class TurnAligner(Aligner[ModelMessage]):
             return Alignment(len(self._known), history[len(previous) :])
         same = sum(1 for _ in takewhile(bool, map(is_, previous, history)))
         # Back to the end of a response, because only there both histories are surely divided alike.
-        same = _settled(history[:same])
+        same = _count_settled(history[:same])
         turns = sum(isinstance(message, ModelResponse) for message in history[:same])
         ends = (number for number, (message, _) in enumerate(self._known, 1) if isinstance(message, ModelResponse))
         unchanged = next(islice(ends, turns - 1, None)) if turns else 0
-        new_turns = _turns(_sized(history[same:]))
+        new_turns = _turns(_with_sizes(history[same:]))
         added, renewed = list[ModelMessage](), list[tuple[int, ModelMessage]]()
         for turn in _turns(self._known[unchanged:]):
             after = next(new_turns, None)
-            compared = None if after is None else _compared(turn, after)
+            compared = None if after is None else _compare_turns(turn, after)
             if after is None or compared is None:
                 # Everything after the last equal turn is taken in again.
                 new_turns = chain([] if after is None else [after], new_turns)
@@ -133,23 +133,23 @@ class TurnAligner(Aligner[ModelMessage]):
         for number, message in alignment.renewed:
             self._known[number] = message, self._known[number][1]
         del self._known[alignment.kept :]
-        self._known += _sized(alignment.fresh)
+        self._known += _with_sizes(alignment.fresh)
         self._seen, self._open = list(history), _open_sizes(history)
 
     def extend(self, taken: Sequence[Prepared[ModelMessage]]) -> None:
         """Remember messages that were taken in."""
         messages = [prepared.message for prepared in taken]
-        self._known += _sized(messages)
+        self._known += _with_sizes(messages)
         self._seen += messages
         self._open = _open_sizes(self._seen)
 
 
-def _sized(messages: Iterable[ModelMessage]) -> list[_Sized]:
+def _with_sizes(messages: Iterable[ModelMessage]) -> list[_Sized]:
     return [(message, len(message.parts)) for message in messages]
 
 
 def _open_sizes(messages: Sequence[ModelMessage]) -> list[int]:
-    return [len(message.parts) for message in messages[_settled(messages) :]]
+    return [len(message.parts) for message in messages[_count_settled(messages) :]]
 
 
 def _turns(messages: Iterable[_Sized]) -> Iterator[_Turn]:
@@ -163,7 +163,7 @@ def _turns(messages: Iterable[_Sized]) -> Iterator[_Turn]:
         yield turn
 
 
-def _compared(before: _Turn, after: _Turn) -> tuple[list[ModelMessage], list[tuple[int, ModelMessage]]] | None:
+def _compare_turns(before: _Turn, after: _Turn) -> tuple[list[ModelMessage], list[tuple[int, ModelMessage]]] | None:
     """What a turn adds to the known one, and which of its messages are other objects now, each with its position.
 
     None if it is another turn.
@@ -256,9 +256,9 @@ class Outgoing:
             chat: whether the model speaks Chat Completions. Servers with strict templates then take no system message
                 at the end, so that a reminder stands in the last message, if roles take turns.
         """
-        settled, known_messages = _settled(history), self._conversation.messages
+        settled, known_messages = _count_settled(history), self._conversation.messages
         if _same(messages[:settled], history[:settled]):
-            answered = _settled(known_messages)
+            answered = _count_settled(known_messages)
             later = (at for at, number in enumerate(request.numbers) if number is not None and number >= answered)
             stop = next(later, len(request.view))
             sent = [
@@ -279,7 +279,7 @@ class Outgoing:
         return self._sendable(with_note(sent, request.reminder))
 
     def _with_record(self, messages: list[ModelMessage]) -> list[ModelMessage]:
-        settled = _settled(messages)
+        settled = _count_settled(messages)
         if self._record is None or not settled or any(map(_record, messages)):
             return messages
         last = messages[settled - 1]
@@ -292,7 +292,7 @@ class Outgoing:
         if not _same(self._shown, messages[:same]):
             same = sum(1 for _ in takewhile(bool, map(is_, self._shown, messages)))
         sent = [*self._sent[:same], *map(sendable, messages[same:])]
-        settled = _settled(messages)
+        settled = _count_settled(messages)
         self._shown, self._sent = messages[:settled], sent[:settled]
         return sent
 
@@ -387,7 +387,7 @@ def _same(first: Sequence[ModelMessage], second: Sequence[ModelMessage]) -> bool
         return False
 
 
-def _settled(messages: Sequence[ModelMessage]) -> int:
+def _count_settled(messages: Sequence[ModelMessage]) -> int:
     """How many messages there are up to the last response."""
     return len(messages) - sum(
         1 for _ in takewhile(lambda message: not isinstance(message, ModelResponse), reversed(messages))

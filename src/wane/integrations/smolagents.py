@@ -141,9 +141,9 @@ class _Window:
             [prompt.system_prompt, conversation.instructions, [*map(get_tool_json_schema, tools)]], default=str
         )
         try:
-            self._warner.ingested(conversation.host.ingest(self._history(steps)))
+            self._warner.warn_replaced(conversation.host.ingest(self._history(steps)))
         except (FormatError, HistoryError) as error:
-            self._warner.unmanaged(error)
+            self._warner.warn_unmanaged(error)
             self.managed = False
             return None
         self.managed = True
@@ -332,7 +332,7 @@ class SmolagentsFormat(NativeFormat[MemoryStep]):
 
     name = "smolagents"
 
-    def located(self, message: MemoryStep) -> list[Located[Location]]:
+    def locate_parts(self, message: MemoryStep) -> list[Located[Location]]:
         match message:
             case TaskStep():
                 return [(("task", 0), turn_part(message.task, _media(message.task_images)))]
@@ -347,7 +347,7 @@ class SmolagentsFormat(NativeFormat[MemoryStep]):
         raise FormatError(f"a message must be a step of a task, an action or a plan, found {type(message).__name__}")
 
     def keep(self, message: MemoryStep, positions: Sequence[int]) -> MemoryStep:
-        located = self.located(message)
+        located = self.locate_parts(message)
         if len(positions) == len(located):
             return message
         kept = {located[position][0] for position in positions}
@@ -369,9 +369,9 @@ class SmolagentsFormat(NativeFormat[MemoryStep]):
         return AddedStep(text)
 
     def result(self, message: MemoryStep, position: int, text: str) -> MemoryStep:
-        return AddedStep(text, self.located(message)[position][1].call_id)
+        return AddedStep(text, self.locate_parts(message)[position][1].call_id)
 
-    def cleared(self, message: MemoryStep, position: int, text: str) -> MemoryStep:
+    def clear_result(self, message: MemoryStep, position: int, text: str) -> MemoryStep:
         if isinstance(message, AddedStep):
             return replace(message, text=text)
         step, results = copy.copy(message.step), _results(message.step)
@@ -391,7 +391,7 @@ def _answer_parts(step: ActionStep) -> list[Located[Location]]:
         arguments = shown_text(call.arguments if call.arguments is not None else {})
         part = Part(Kind.CALL, call_id=call.id, tool=call.name, arguments=arguments, extra_tokens=frame)
         located.append((("call", number), part))
-    return _tied(step, located)
+    return _couple_half(step, located)
 
 
 def _outcome_parts(step: ActionStep) -> list[Located[Location]]:
@@ -407,10 +407,10 @@ def _outcome_parts(step: ActionStep) -> list[Located[Location]]:
         told = "\n".join(filter(None, (result, error))) if last else result
         part = Part(Kind.RESULT, told, call_id=call.id, extra_tokens=images if last else 0)
         located.append((("result", number), part))
-    return _tied(step, located)
+    return _couple_half(step, located)
 
 
-def _tied(step: ActionStep, located: list[Located[Location]]) -> list[Located[Location]]:
+def _couple_half(step: ActionStep, located: list[Located[Location]]) -> list[Located[Location]]:
     """Return the parts of a half. Where it is not known which result is whose, all calls stay or leave together."""
     if len(step.tool_calls or []) < 2 or _split(step) is not None:
         return located
@@ -430,17 +430,21 @@ def _results(step: ActionStep) -> list[str]:
 def _split(step: ActionStep) -> list[str] | None:
     """Return the result of each call of a step; None if they are not known apart, or a callback has changed them."""
     results: list[str] | None = getattr(step, _RESULTS, None)
-    fits = results is not None and len(results) == len(step.tool_calls or []) and _joined(results) == step.observations
+    fits = (
+        results is not None
+        and len(results) == len(step.tool_calls or [])
+        and _join_results(results) == step.observations
+    )
     return results if fits else None
 
 
 def _set_results(step: ActionStep, results: list[str]) -> None:
     """Write the results of a step's calls as its observations, and note where each begins."""
-    step.observations = _joined(results) if results else None
+    step.observations = _join_results(results) if results else None
     setattr(step, _RESULTS, results)
 
 
-def _joined(results: Sequence[str]) -> str:
+def _join_results(results: Sequence[str]) -> str:
     # As `process_tool_calls` does.
     return "".join(f"{result}\n" for result in results).rstrip("\n")
 

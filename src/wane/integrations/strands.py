@@ -138,9 +138,9 @@ class _Window:
         fixed = json.dumps([system, context.tool_specs], default=str)
         try:
             set_overhead(conversation, fixed, [{"role": "user", "content": passing}] if passing else [])
-            self._warner.ingested(conversation.host.ingest(messages))
+            self._warner.warn_replaced(conversation.host.ingest(messages))
         except (FormatError, HistoryError) as error:
-            self._warner.unmanaged(error)
+            self._warner.warn_unmanaged(error)
             return self._without_tools(context)
         request = conversation.request()
         sent: list[Any] = list(request.messages)
@@ -212,7 +212,7 @@ class StrandsFormat(NativeFormat[Message]):
 
     name = "strands"
 
-    def located(self, message: Message) -> list[Located[int]]:
+    def locate_parts(self, message: Message) -> list[Located[int]]:
         if not isinstance(message, dict):
             raise FormatError(f"a message must be an object, found {type_name(message)}")
         role, content = message.get("role"), message.get("content")
@@ -228,7 +228,7 @@ class StrandsFormat(NativeFormat[Message]):
         return couple(located, [SIGNED if seal else UNTIED for seal in sealed])
 
     def keep(self, message: Message, positions: Sequence[int]) -> Message:
-        located = self.located(message)
+        located = self.locate_parts(message)
         return {**message, "content": [message["content"][located[position][0]] for position in positions]}
 
     def speaker(self, message: Message) -> str | None:
@@ -251,7 +251,7 @@ class StrandsFormat(NativeFormat[Message]):
 
     def sendable(self, message: Message) -> Message:
         """Return a message in which own calls whose input is no object have an empty one."""
-        return _mended(message)
+        return _mend_calls(message)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "inputSchema": {"json": dict(schema)}}
@@ -261,20 +261,20 @@ class StrandsFormat(NativeFormat[Message]):
 
     def awaits(self, message: Message, position: int) -> bool:
         # A call that the provider runs by itself has a type.
-        return "type" not in message["content"][self.located(message)[position][0]]["toolUse"]
+        return "type" not in message["content"][self.locate_parts(message)[position][0]]["toolUse"]
 
     def result(self, message: Message, position: int, text: str) -> Message:
-        call_id = self.located(message)[position][1].call_id
+        call_id = self.locate_parts(message)[position][1].call_id
         block = {"toolResult": {"toolUseId": call_id, "status": "success", "content": [{"text": text}]}}
         return {"role": "user", "content": [block]}
 
-    def cleared(self, message: Message, position: int, text: str) -> Message:
-        content, location = message["content"], self.located(message)[position][0]
+    def clear_result(self, message: Message, position: int, text: str) -> Message:
+        content, location = message["content"], self.locate_parts(message)[position][0]
         block = {"toolResult": {**content[location]["toolResult"], "content": [{"text": text}]}}
         return {**message, "content": [*content[:location], block, *content[location + 1 :]]}
 
 
-def _mended(message: Message) -> Message:
+def _mend_calls(message: Message) -> Message:
     content: list[Block] = []
     for block in message["content"]:
         call = block.get("toolUse")

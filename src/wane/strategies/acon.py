@@ -105,10 +105,10 @@ class Acon(Summarised):
             )
         return self._with_compressions(super().fit(cold=cold))
 
-    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
+    def take_summary(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
         """Replace an observation or the history with what the model made of it."""
         if self._asked is None:
-            return self._with_compressions(super().summarised(text, tokens))
+            return self._with_compressions(super().take_summary(text, tokens))
         index, self._asked = self._asked, None
         del self._texts[index]
         if tokens < self._groups.tokens[index]:

@@ -178,7 +178,7 @@ class Strategy(ABC):
             cold: the provider's cache has expired, so that a changed prefix costs nothing.
         """
 
-    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:  # noqa: ARG002 - for subclasses
+    def take_summary(self, text: str, tokens: int) -> Fitted | SummaryNeeded:  # noqa: ARG002 - for subclasses
         """Take in the summary that was asked for, and return the next model call's view, or ask for another one.
 
         Args:
@@ -306,7 +306,7 @@ class Resumable(Strategy):
         return self._view
 
     def redo(self, done: Mapping[str, Any]) -> None:
-        """Repeat what an earlier `fit` or `summarised` did, whatever the budget is now.
+        """Repeat what an earlier `fit` or `take_summary` did, whatever the budget is now.
 
         All items of that time must have been added; later ones may have been added too.
 

@@ -149,7 +149,7 @@ class Evicted:
         if item.tool == DELIMITER:
             closed = added.closed if added.verdict is not None else None
             if closed is not None and closed.description:
-                entry.topics = [self._topic(_learned(str(closed.name), closed.description))]
+                entry.topics = [self._topic(_topic_of(str(closed.name), closed.description))]
         elif item.kind is Kind.CALL:
             entry.topics = [*map(self._topic, _about(part))]
             self._calls[item.call_id or ""] = index, entry
@@ -165,7 +165,7 @@ class Evicted:
         """Note the description with which a host ends an exploration or a task, at the item that holds it (R18)."""
         entry = None if mark.closing is None else self._entries.get(mark.closing)
         if entry is not None and mark.description:
-            topic = self._topic(_learned(mark.name, mark.description))
+            topic = self._topic(_topic_of(mark.name, mark.description))
             topic.visible += 1
             entry.topics.append(topic)
 
@@ -256,7 +256,7 @@ def _rank(name: _Name) -> tuple[bool, int]:
     return name.used >= 0, max(name.used, name.latest if name.used < 0 else -1)
 
 
-def _learned(name: str, description: str) -> tuple[str, str]:
+def _topic_of(name: str, description: str) -> tuple[str, str]:
     """The topic of the description of an exploration or a task."""
     return "Learned", f"{name}: {_cut(description, _LONGEST_DESCRIPTION)}"
 

@@ -86,7 +86,7 @@ class Fold(Resumable):
                 self._live.remove(episode)
         if gone:
             # They leave with what needs them, as if all had been folded at once (R14).
-            self._held = self._needed(gone)
+            self._held = self._find_needed(gone)
             gone -= self._held
         if not gone:
             return Fitted(self._view)
@@ -120,7 +120,7 @@ class Fold(Resumable):
         last = max((of[index] for index in members), default=-1)
         return {index for index in members if of[index] != last and call[index] != opening}
 
-    def _needed(self, gone: set[int]) -> set[int]:
+    def _find_needed(self, gone: set[int]) -> set[int]:
         """The items of these that must stay because a remaining item needs them (R12), or their call stays."""
         of, call = self._groups.of, self._groups.call
         touched = {of[index] for index in gone}

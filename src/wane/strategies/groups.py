@@ -45,7 +45,7 @@ class Groups:
         index = len(self.tokens)
         begins, call = self._starts.begins(item), index
         if item.kind is Kind.RESULT:
-            call = self._answered(item, index)
+            call = self._find_call(item, index)
             group = self.of[call]
         elif item.kind in ASSISTANT and not begins:
             group = self.latest
@@ -60,7 +60,7 @@ class Groups:
             self._open.setdefault(item.call_id, []).append(index)
         return group
 
-    def _answered(self, item: Item, index: int) -> int:
+    def _find_call(self, item: Item, index: int) -> int:
         waiting = self._open.get(item.call_id or "")
         if not waiting:
             raise HistoryError(f"item {index} is a result for the call {item.call_id!r}, but no such call is open")

@@ -86,7 +86,7 @@ class HostMarker:
             path = tuple(scope for scope in path if scope.type is _TASK)
         around = self._enter(path, changes)
         if type_ is not None:
-            changes.start(Mark("start", self._unused(str(item.tool)), type_, host=True))
+            changes.start(Mark("start", self._number_name(str(item.tool)), type_, host=True))
         elif self.describing and around:
             changes.marks.append(Mark("describe", around, host=True))
         return changes.marks
@@ -104,9 +104,9 @@ class HostMarker:
         for mark in marks:
             described |= mark.action == "describe"
             if mark.action == "start":
-                self._started(mark, item)
+                self._note_start(mark, item)
             elif mark.action == "end":
-                self._ended(mark)
+                self._note_end(mark)
         self.describing = False
         if owner is None or (owner.name not in self._scopes and owner.name not in self._calls):
             return
@@ -131,7 +131,7 @@ class HostMarker:
                 changes.enter(around)
                 explored = self.explored | changes.explored
                 needed = tuple(name for name in scope.dependencies if name in explored)
-                name = self._unused(scope.name)
+                name = self._number_name(scope.name)
                 changes.start(Mark("start", name, scope.type, needed, host=True, scope=scope.id))
             around = name
         changes.enter(around)
@@ -144,21 +144,21 @@ class HostMarker:
         scope = self._scopes.get(name)
         return scope is not None and scope not in self.live and all(scope != entered.id for entered in self.path)
 
-    def _unused(self, name: str) -> str:
+    def _number_name(self, name: str) -> str:
         number, unused = 1, name
         while unused in self.used:
             number += 1
             unused = f"{name} {number}"
         return unused
 
-    def _started(self, mark: Mark, item: Item) -> None:
+    def _note_start(self, mark: Mark, item: Item) -> None:
         self.used.add(mark.name)
         if mark.scope:
             self._scopes[mark.name] = mark.scope
         elif item.call_id is not None:
             self._calls[mark.name] = item.call_id
 
-    def _ended(self, mark: Mark) -> None:
+    def _note_end(self, mark: Mark) -> None:
         if mark.type is EpisodeType.EXPL:
             self.explored.add(mark.name)
         self._scopes.pop(mark.name, None)

@@ -78,7 +78,7 @@ class Summarised(Cutting):
         ran, self._released = self._released, False
         return Fitted(self._view, ran=ran, done=self._done if ran else None)
 
-    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
+    def take_summary(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
         """Replace the summarised messages with the summary."""
         if self._due is None:
             raise unasked(self.name)

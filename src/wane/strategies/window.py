@@ -186,7 +186,7 @@ class WindowStrategy(Strategy):
         self.window = window
         if self._evicted is not None:
             self._evicted.leave(index for index in range(window.item_count) if not window.shows(index))
-        self._view = self._indexed(window.visible)
+        self._view = self._with_index(window.visible)
 
     def _index(self, trace: Sequence[Step], limit: int) -> EvictedIndex | None:
         """Write the index for a pass; see `ContextWindow.fit`."""
@@ -201,14 +201,14 @@ class WindowStrategy(Strategy):
         if self._evicted is not None:
             self._evicted.leave(removed)
         before = self._view
-        view = self._indexed([slot for slot in before if isinstance(slot, int) and slot not in removed])
+        view = self._with_index([slot for slot in before if isinstance(slot, int) and slot not in removed])
         changed = view != before
         if changed:
             same = next((n for n, (now, then) in enumerate(zip(view, before, strict=False)) if now != then), len(view))
             self._view, self._sent = view, min(self._sent, same)
         return changed
 
-    def _indexed(self, items: Sequence[int]) -> list[Slot]:
+    def _with_index(self, items: Sequence[int]) -> list[Slot]:
         """Return the view of some items, with the index in its place."""
         view: list[Slot] = [*items]
         if (index := self.window.index) is not None:

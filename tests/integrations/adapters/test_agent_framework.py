@@ -397,7 +397,7 @@ def test_what_wane_writes() -> None:
     result = FORMAT.result(Message("assistant", ["I look.", call("c1")]), 1, "There.")
     (part,) = FORMAT.parts(result)
     assert (part.kind, part.text, part.call_id) == (Kind.RESULT, "There.", "c1")
-    assert told(FORMAT, FORMAT.cleared(result, 0, "gone")) == [(Kind.RESULT, "gone")]
+    assert told(FORMAT, FORMAT.clear_result(result, 0, "gone")) == [(Kind.RESULT, "gone")]
     assert FORMAT.parts(result)[0].text == "There."
 
 

@@ -499,7 +499,7 @@ def test_what_wane_writes() -> None:
     kept = FORMAT.keep(content, [1])
     assert kept.parts is not None
     assert kept.parts[0] is (content.parts or [])[2]
-    assert told(FORMAT, FORMAT.cleared(user(response("a", result="x")), 0, "gone")) == [(Kind.RESULT, "gone")]
+    assert told(FORMAT, FORMAT.clear_result(user(response("a", result="x")), 0, "gone")) == [(Kind.RESULT, "gone")]
     (part,) = FORMAT.parts(FORMAT.result(content, 1, "There."))
     assert (part.kind, part.text, part.call_id) == (Kind.RESULT, "There.", FORMAT.parts(content)[1].call_id)
 

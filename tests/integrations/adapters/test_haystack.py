@@ -160,7 +160,7 @@ def test_a_message_is_taken_apart_and_kept_in_part() -> None:
     assert (kept.reasonings, kept.texts, kept.tool_calls) == ([], ["I look."], [])
     result = FORMAT.result(ANSWER, 2, "It says é.")
     assert told(FORMAT, result) == [(Kind.RESULT, "It says é.")]
-    assert told(FORMAT, FORMAT.cleared(result, 0, "Gone.")) == [(Kind.RESULT, "Gone.")]
+    assert told(FORMAT, FORMAT.clear_result(result, 0, "Gone.")) == [(Kind.RESULT, "Gone.")]
 
 
 def test_images_count_by_an_estimate() -> None:

@@ -395,5 +395,5 @@ def test_what_wane_writes() -> None:
     result = FORMAT.result(message, 1, "It.")
     assert (result.role, result.text, FORMAT.parts(result)[0].call_id) == ("tool", "It.", "c0")
     failed = ChatMessageTool(content="", tool_call_id="c0", error=ToolCallError("unknown", "No."))
-    assert FORMAT.parts(FORMAT.cleared(failed, 0, "Gone."))[0].text == "Gone."
+    assert FORMAT.parts(FORMAT.clear_result(failed, 0, "Gone."))[0].text == "Gone."
     assert FORMAT.tool("read", "Reads.", {"type": "object", "properties": {}}).name == "read"

@@ -440,6 +440,6 @@ def test_what_wane_writes() -> None:
     message = (call(1),)
     (result,) = FORMAT.result(message, 0, "It.")
     assert [(part.text, part.call_id) for part in FORMAT.parts((result,))] == [("It.", "c1")]
-    assert FORMAT.parts(FORMAT.cleared((failed(1),), 0, "Gone."))[0].text == "Gone."
+    assert FORMAT.parts(FORMAT.clear_result((failed(1),), 0, "Gone."))[0].text == "Gone."
     assert FORMAT.parts(FORMAT.turn("Go."))[0].kind is Kind.USER
     assert FORMAT.tool("read", "Reads.", {"type": "object"})["function"]["name"] == "read"

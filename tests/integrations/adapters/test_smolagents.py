@@ -436,11 +436,11 @@ def test_a_step_is_taken_apart_and_kept_in_part() -> None:
     assert texts_of(FORMAT.keep(answer, [2])) == [f"Calling tools:\n{[TWO[1].dict()]}"]
     assert texts_of(FORMAT.keep(answer, [0])) == ["I look."]
     assert texts_of(FORMAT.keep(outcome, [1])) == ["Observation:\nNothing."]
-    assert texts_of(FORMAT.cleared(outcome, 0, "Gone.")) == ["Observation:\nGone.\nNothing."]
-    assert texts_of(FORMAT.cleared(outcome, 1, "Gone.")) == ["Observation:\nIt says é.\nGone."]
+    assert texts_of(FORMAT.clear_result(outcome, 0, "Gone.")) == ["Observation:\nGone.\nNothing."]
+    assert texts_of(FORMAT.clear_result(outcome, 1, "Gone.")) == ["Observation:\nIt says é.\nGone."]
     added = FORMAT.result(answer, 2, "Found.")
     assert told(FORMAT, added) == [(Kind.RESULT, "Found.")]
-    assert texts_of(FORMAT.cleared(added, 0, "Gone.")) == ["Observation:\nGone."]
+    assert texts_of(FORMAT.clear_result(added, 0, "Gone.")) == ["Observation:\nGone."]
     assert texts_of(answer) == ["I look.", f"Calling tools:\n{[call.dict() for call in TWO]}"]
 
 

@@ -316,7 +316,7 @@ def test_only_sealed_reasoning_needs_company(reasoning: Any, needed: tuple[int, 
 def test_what_wane_writes() -> None:
     said = {"toolUseId": "a", "status": "success", "content": [{"text": "Yes."}]}
     assert FORMAT.result(ANSWER, 2, "Yes.") == {"role": "user", "content": [{"toolResult": said}]}
-    cleared = FORMAT.cleared(RESULTS, 1, "Gone.")
+    cleared = FORMAT.clear_result(RESULTS, 1, "Gone.")
     assert cleared["content"][1]["toolResult"] == {"toolUseId": "b", "status": "error", "content": [{"text": "Gone."}]}
     assert cleared["content"][0] is RESULTS["content"][0]
     turn = FORMAT.turn("Go.")

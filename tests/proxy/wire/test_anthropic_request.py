@@ -182,12 +182,12 @@ def test_results_are_one_message() -> None:
 def test_a_result_is_cleared_with_its_breakpoint_kept() -> None:
     message = user(text("a"), result("c", [text("r"), marked(text("s"))], is_error=True), result("d"))
     before = deepcopy(message)
-    cleared = WIRE.format.cleared(message, 1, "[cleared]")
+    cleared = WIRE.format.clear_result(message, 1, "[cleared]")
     assert cleared == user(text("a"), marked(result("c", "[cleared]", is_error=True)), result("d"))
     assert message == before
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     searched = model({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, found)
-    assert WIRE.format.cleared(searched, 1, "[cleared]") == searched
+    assert WIRE.format.clear_result(searched, 1, "[cleared]") == searched
 
 
 # A view in a body
@@ -284,7 +284,7 @@ def test_a_breakpoint_in_a_result_moves_too() -> None:
 
 def test_a_block_that_was_changed_keeps_its_breakpoint() -> None:
     sent = [said("Hi"), model(call("c")), user(marked(result("c"))), said("Ho")]
-    view = [*sent[:2], WIRE.format.cleared(sent[2], 0, "[cleared]"), sent[3]]
+    view = [*sent[:2], WIRE.format.clear_result(sent[2], 0, "[cleared]"), sent[3]]
     placed = place(sent, view)
     assert list(marks(placed)) == [MARK]
     assert list(marks(placed[0])) == []

@@ -29,7 +29,7 @@ def _shown(history: Sequence[Message], message: Message) -> ViewMessage:
     for number, whole in enumerate(history):
         locations = {location for location, block in enumerate(_blocks(whole)) if _key(block) in blocks}
         if locations:
-            located = AnthropicFormat().located(whole)
+            located = AnthropicFormat().locate_parts(whole)
             return ViewMessage(message, number, [n for n, (at, _) in enumerate(located) if at in locations])
     return ViewMessage(message)
 

@@ -105,8 +105,8 @@ class Watched(Strategy):
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
         return self._look(self._strategy.fit(cold=cold))
 
-    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
-        return self._look(self._strategy.summarised(text, tokens))
+    def take_summary(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
+        return self._look(self._strategy.take_summary(text, tokens))
 
     def _look(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         # A call has one view, whatever summaries came before it.

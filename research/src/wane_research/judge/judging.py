@@ -178,7 +178,7 @@ class Excerpt:
             outcome = strategy.fit()
             while isinstance(outcome, SummaryNeeded):
                 text = self._summary(added)
-                outcome = strategy.summarised(text, len(self._judge.tokens(text)))
+                outcome = strategy.take_summary(text, len(self._judge.tokens(text)))
             view = outcome.view
             if arm.strategy == USERS:
                 items = [slot for slot in view if isinstance(slot, int)]

@@ -244,7 +244,7 @@ class _Run:
             own += self._summary_call(outcome, call)
             started = perf_counter()
             # The text of the summary is unknown: it has only a length.
-            outcome = self._strategy.summarised("", self._expected(outcome))
+            outcome = self._strategy.take_summary("", self._expected(outcome))
             seconds += perf_counter() - started
         if self._trace:
             self._trace.observe(number, outcome)

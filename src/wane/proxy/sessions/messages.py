@@ -16,7 +16,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final
 
-from wane.conversation.calls import normalised
+from wane.conversation.calls import normalise_arguments
 from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
@@ -82,7 +82,9 @@ def shape_of(parts: Sequence[Part]) -> bytes:
             if part.kind is Kind.CALL:
                 call_id = part.call_id or ""
                 numbered = _NUMBERED.fullmatch(call_id)
-                calls.append(f"{call_id} {part.tool} {normalised(part.arguments or '{}')}" if numbered else call_id)
+                calls.append(
+                    f"{call_id} {part.tool} {normalise_arguments(part.arguments or '{}')}" if numbered else call_id
+                )
         if calls:
             return ASSISTANT + _hash(["calls", *calls], 8)
         words: list[str] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from wane.account import Account
-from wane.conversation.calls import normalised
+from wane.conversation.calls import normalise_arguments
 from wane.core import DELIMITER, RECALL, Kind
 from wane.core.delimiter import Protocol
 from wane.core.errors import WaneError
@@ -44,7 +44,7 @@ def tool_uses(session: RecordedSession) -> Iterator[ToolUse]:
             since_change.clear()
             yield ToolUse(changes=True)
         elif activity is Activity.EXPLORE:
-            call = part.tool or "", normalised(part.arguments)
+            call = part.tool or "", normalise_arguments(part.arguments)
             yield ToolUse(explores=True, repeats=call in since_change)
             since_change.add(call)
         else:

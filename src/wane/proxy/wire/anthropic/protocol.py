@@ -382,7 +382,7 @@ def _blocks_of(shown: ViewMessage, message: Message) -> Iterable[int]:
     """The blocks of a message of the history that a view shows, in order."""
     if shown.positions is None:
         return range(len(_listed(message)) or 1)
-    located = _FORMAT.located(message)
+    located = _FORMAT.locate_parts(message)
     return dict.fromkeys(located[position][0] for position in shown.positions)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.base import Part, WritingFormat
-from wane.formats.gemini import UNCHECKED, GeminiFormat, is_reasoning, joined, seal_of
+from wane.formats.gemini import UNCHECKED, GeminiFormat, is_reasoning, merge_contents, seal_of
 from wane.formats.gemini_calls import as_called, completed, field
 from wane.formats.values import objects_in
 from wane.proxy import jsons
@@ -168,7 +168,7 @@ class GeminiWire(Wire):
         for shown in view:
             as_sent, before = shown.was_sent_behind(before), shown
             if placed and not as_sent and _is_model(placed[-1]) == _is_model(shown.message):
-                placed[-1], unchanged[-1] = joined(placed[-1], shown.message), False
+                placed[-1], unchanged[-1] = merge_contents(placed[-1], shown.message), False
             else:
                 placed.append(shown.message)
                 unchanged.append(shown.sent and shown.positions is None)
