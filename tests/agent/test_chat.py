@@ -82,9 +82,10 @@ class Terminal:
         await self.when(lambda: self.asks(words), words)
 
     async def asked(self, words: str) -> str:
-        new = await self.until(words)
+        """Wait until the open question holds these words; return what was written before, and the question."""
+        await self.shows(words)
         await self.when(lambda: self.chat._question.open)
-        return new
+        return await self.until() + "".join(text for _, text in self.chat._message())
 
 
 @contextmanager
@@ -152,8 +153,9 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         assert "app.py:2:" in shown
         assert "■ look: app.py:2 returns 41" in shown
         at.say("y")
-        await at.asked("touch tested")
+        assert "  └ allowed once: changes of app.py\n" in await at.asked("touch tested")
         shown = await at.answers("use make test", "Done.", "5 model calls")
+        assert "  └ refused: touch tested (use make test)\n" in shown
         assert r"It is \x1b[31m42 now." in shown
         assert "use make test" in shown
         shown = await at.answers("/context", "A pass runs when the view is full")
@@ -236,24 +238,24 @@ def test_a_search_goes_on_page_by_page(served: Serve, repository: Path) -> None:
 def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("go")
-        shown = await at.asked("e  ask about each part")
+        shown = await at.asked("5  ask about each part")
         assert "  touch x && mkdir 3\nIts parts:\n  asks     touch x  (always: touch with any arguments)\n" in shown
-        assert "y  yes, this whole line, once\n" in shown
-        assert "a  always, as shown above, until the session ends" in shown
-        assert at.asks("Allow it? y/a/p/s/e/n, or")
-        await at.answers("v", "Answer with one of the letters above, or in your own words.")
+        assert "1  yes, this whole line, once\n" in shown
+        assert "2  always, as shown above, until the session ends" in shown
+        assert at.asks("Allow it? 1-6, or")
+        await at.answers("v", "Answer with one of the digits below, or in your own words.")
         at.say("e")
-        shown = await at.asked("v  never: touch with any arguments, in this project for good")
+        shown = await at.asked("6  never: touch with any arguments, in this project for good")
         assert "Part 1 of the 2 that need approval:\n  touch x\n" in shown
-        assert at.asks("Allow it? y/a/p/s/n/v, or")
+        assert at.asks("Allow it? 1-6, or")
         at.say("p")
         await at.asked("Part 2 of the 2 that need approval:\n  mkdir 3\n")
         at.say("a")
         shown = await at.asked("  asks     xargs rm\n")
         assert "  allowed  mkdir 3  (mkdir *)\n" in shown
         assert "always" not in shown.partition("xargs rm")[2]
-        assert at.asks("Allow it? y/s/n, or")
-        await at.answers("a", "Answer with one of the letters above, or in your own words.")
+        assert at.asks("Allow it? 1-3, or")
+        await at.answers("a", "Answer with one of the digits below, or in your own words.")
         await at.answers("n", "One.")
         shown = await at.answers(
             "/permissions", "for good", "The agent asks before other commands, file changes, calls of MCP tools."
@@ -265,7 +267,7 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
         at.say("go")
         shown = await at.asked("  asks     mkdir 3\n")
         assert "  allowed  touch y  (touch *)\n" in shown
-        assert "a  always: mkdir with any arguments, until the session ends" in shown
+        assert "2  always: mkdir with any arguments, until the session ends" in shown
         await at.answers("v", "Two.")
         shown = await at.answers("/permissions forget 2", "1  deny  mkdir *")
         assert "touch" not in shown
@@ -330,6 +332,46 @@ def test_a_key_that_stops_refuses_what_is_asked(served: Serve, repository: Path,
     requests = converse(served, repository, [shell("touch made")], scene)
     assert len(requests) == 1
     assert not (repository / "made").exists()
+
+
+def test_one_digit_answers_a_question_that_somebody_can_have_read(served: Serve, repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("work")
+        await at.asked("touch one")
+        at.type("1")  # at once: meant for something else
+        await asyncio.sleep(0.4)
+        assert at.chat.asking
+        at.type("\x7f")
+        await at.when(lambda: not at.chat._prompt.default_buffer.text)
+        at.type("1")
+        assert "touch one" in await at.asked("touch two")
+        await asyncio.sleep(0.4)
+        at.type("stop 1")  # within words a digit is a digit, and no letter answers
+        await asyncio.sleep(0.1)
+        assert at.chat.asking
+        at.type(ENTER)
+        assert "refused: touch two (stop 1)" in await at.until("Done.")
+
+    converse(served, repository, [shell("touch one"), shell("touch two"), Reply("Done.")], scene)
+    assert (repository / "one").exists()
+    assert not (repository / "two").exists()
+
+
+def test_a_long_question_leaves_room_for_its_answers(served: Serve, repository: Path) -> None:
+    command = "\n".join(f"touch file-{number}" for number in range(60))
+
+    async def scene(at: Terminal) -> None:
+        at.say("work")
+        shown = await at.asked("more lines; Ctrl-O shows all")
+        question = "".join(text for _, text in at.chat._message())
+        assert question.count("\n") < 40  # rows of the terminal
+        assert "file-59" not in shown
+        at.type("\x0f")  # Ctrl-O
+        await at.until("touch file-59")
+        at.say("no")
+        await at.until("Done.")
+
+    converse(served, repository, [shell(command), Reply("Done.")], scene)
 
 
 @pytest.mark.full
@@ -565,7 +607,7 @@ def test_edits_show_their_diff_once(served: Serve, repository: Path) -> None:
         shown = await at.answers("s", "Done.")
         assert "● edit_file app.py\n  └ old_text not found in app.py" in shown
         assert "● write_file new.py\n" in shown
-        assert "+    return 42" not in shown
+        assert shown.count("+    return 42\n") == shown.count("+    return 43\n") == 1
         assert "    -    return 42\n    +    return 43\n" in shown
         assert "    +a\n    +b\n" in shown
 

@@ -6,13 +6,13 @@ import asyncio
 import os
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import ThreadedCompleter
-from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.formatted_text import ANSI, FormattedText, to_formatted_text
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import patch_stdout
@@ -28,13 +28,13 @@ from wane.cli.chat import narration
 from wane.cli.chat.commands import COMMANDS, ChatCommand, chosen, find_command, is_command
 from wane.cli.chat.narration import Activity, Narration, footer, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
-from wane.cli.chat.questions import Asking
+from wane.cli.chat.questions import Asking, choice_lines, question_lines
 from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, session_store
 from wane.cli.chat.typed import ChatCompleter, Pastes, chat_keys, history_at, keyboard
 from wane.cli.failure import UsageError
 from wane.cli.terminal.answer import hanging
 from wane.cli.terminal.signals import INTERRUPT, handled
-from wane.cli.terminal.text import cut, is_unicode, plain_console, printable
+from wane.cli.terminal.text import counted, cut, is_unicode, plain_console, printable
 from wane.core.errors import WaneError
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ _TICK: Final = 0.1
 _ESCAPE: Final = 0.15
 """Seconds after which an escape character is the Esc key, and not the beginning of another key."""
 _MOST_QUEUED: Final = 3
+_FEWEST_ROWS: Final = 3
+"""Rows of what a question is about, however low the terminal is."""
+_ROWS_BELOW: Final = 5
+"""Rows for the prompt, which may wrap, and for what stands around it."""
 _CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
 
 
@@ -231,8 +235,20 @@ class Chat:
         buffer.insert_text(self._waiting.pop())
         return True
 
+    @property
+    def asking(self) -> bool:
+        return self._question.open
+
+    def press(self, buffer: Buffer, digit: str) -> None:
+        if buffer.text or self._draft or not self._question.press(digit):
+            buffer.insert_text(digit)
+
     def unfold(self) -> None:
-        self._narration.unfold()
+        if self._question.open and self._question.request is not None:
+            for line in question_lines(self._question.request):
+                self.console.print(hanging(line))
+        else:
+            self._narration.unfold()
 
     # Input
 
@@ -244,12 +260,11 @@ class Chat:
             if line.startswith("/") and is_command(line) and not self._custom(line) and self._looks(line):
                 self._do(line)
                 return
-            self.console.print(Text(f"> {safe(line)}", style="cyan"))
             if line.startswith("/") and is_command(line):
                 self.console.print("Answer the question first; Esc refuses, and stops the turn.", style="yellow")
                 return
             if not self._question.take(self.pastes.full(line)):
-                self.console.print("Answer with one of the letters above, or in your own words.", style="yellow")
+                self.console.print("Answer with one of the digits below, or in your own words.", style="yellow")
         elif not line and self._choices is None:
             return
         elif self._session is None or (self._turn is not None and (self._custom(line) or not self._looks(line))):
@@ -359,7 +374,7 @@ class Chat:
         self._prompt.app.invalidate()
 
     async def _ask(self, request: ApprovalRequest) -> Approval:
-        self._narration.question(request)
+        self._narration.flush()
         # The user's unfinished line is not the answer.
         buffer = self._prompt.default_buffer
         self._draft = buffer.text
@@ -368,7 +383,9 @@ class Chat:
         loop = asyncio.get_running_loop()
         asked = loop.time()
         try:
-            return await self._question.ask(request)
+            approval = await self._question.ask(request)
+            self._narration.show_answer(request, approval)
+            return approval
         finally:
             if self._activity is not None:
                 self._activity.began += loop.time() - asked
@@ -384,6 +401,7 @@ class Chat:
         queued = [cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
         parts += [("ansibrightblack", f"{line}\n") for line in queued]
         if self._question.open:
+            parts += self._question_text(size.rows)
             parts.append(("ansiyellow bold", self._question.prompt))
         elif self._activity is not None:
             at = asyncio.get_running_loop().time()
@@ -392,6 +410,26 @@ class Chat:
             parts.append(("ansiyellow bold", _CHOOSE))
         parts.append(("ansicyan bold" if self._turn is None else "ansibrightblack", "> "))
         return FormattedText(parts)
+
+    def _question_text(self, rows: int) -> list[tuple[str, str]]:
+        """Return the open question as far as it fits above the prompt; its answers always do."""
+        request = self._question.request
+        assert request is not None
+        subject, choices = self._drawn(question_lines(request)), self._drawn(choice_lines(request))
+        most = max(_FEWEST_ROWS, rows - len(choices) - _ROWS_BELOW)
+        if len(subject) > most:
+            left_out = counted(len(subject) - most + 1, "more line")
+            subject = [*subject[: most - 1], f"  ({left_out}; Ctrl-O shows all)"]
+        fragments: list[tuple[str, str]] = []
+        for line in (*subject, *choices):
+            fragments += [(style, text) for style, text, *_ in to_formatted_text(ANSI(f"{line}\n"))]
+        return fragments
+
+    def _drawn(self, lines: Iterable[Text]) -> list[str]:
+        with self.console.capture() as captured:
+            for line in lines:
+                self.console.print(hanging(line))
+        return captured.get().splitlines()
 
     def _footer(self) -> str:
         if self._session is None:

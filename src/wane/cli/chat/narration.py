@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from wane.account import Account
-from wane.agent.approval.permissions import ApprovalRequest, Effect
+from wane.agent.approval.permissions import Approval, ApprovalRequest
 from wane.agent.events import (
     CommandOutput,
     FileChanged,
@@ -31,7 +31,7 @@ from wane.agent.events import (
     Warned,
 )
 from wane.agent.tools import EDIT_TOOLS, SHELL_TOOL
-from wane.cli.chat.questions import question_lines
+from wane.cli.chat.questions import answer_line
 from wane.cli.terminal.answer import AnswerStream
 from wane.cli.terminal.text import counted, cut, printable, short
 from wane.conversation.events import BudgetChosen, BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
@@ -59,6 +59,7 @@ MAX_ALL: Final = 1_000
 _MAX_ARGUMENTS: Final = 100
 _MAX_OUTPUT: Final = 300  # characters of a line of a result
 _MAX_REST: Final = 2_000
+_MAX_ANSWER: Final = 74  # with its mark one line of 80 columns
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
 # How a refusing verdict of the delimiter begins (`wane.core.delimiter`).
 _REFUSED: Final = "Error: "
@@ -89,7 +90,6 @@ class Narration:
         self._answer = AnswerStream()
         self._output = OutputTail()
         self._written: dict[str, str] = {}
-        self._asked = ""
         self._unmet = False
         self._latest = ""
         self._waiting_for = ""
@@ -103,8 +103,8 @@ class Narration:
             case CommandOutput(text):
                 self._output.feed(text)
                 return
-            case FileChanged(path, diff):
-                self._change(path, [line for line in diff.split("\n") if not line.startswith(("---", "+++"))])
+            case FileChanged(diff=diff):
+                self._write_change([line for line in diff.split("\n") if not line.startswith(("---", "+++"))])
                 return
             case ToolCalled(call_id, "write_file", arguments):
                 self._written[call_id] = arguments
@@ -141,11 +141,9 @@ class Narration:
         calls = counted(result.spent.calls, "model call")
         self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
 
-    def question(self, request: ApprovalRequest) -> None:
-        self.flush()
-        self._asked = request.subject if request.effect is Effect.WRITE else ""
-        for line in question_lines(request):
-            self._write(line)
+    def show_answer(self, request: ApprovalRequest, approval: Approval) -> None:
+        style = "dim" if approval.allowed else "yellow"
+        self._write(Text(f"  {self._marks.result} {cut(answer_line(request, approval), _MAX_ANSWER)}", style=style))
 
     def unfold(self) -> None:
         """Write the whole of what was last shown in part."""
@@ -222,12 +220,8 @@ class Narration:
         body = "\n    ".join(cut(safe(line), _MAX_OUTPUT) for line in lines)
         return Text(f"  {self._marks.result} {name}{body}", style=style)
 
-    def _change(self, path: str, lines: list[str]) -> None:
-        """Write what changed in a file, unless the user has just approved it."""
+    def _write_change(self, lines: list[str]) -> None:
         self.flush()
-        approved, self._asked = self._asked, ""
-        if approved == path:
-            return
         for line in lines[:MAX_CHANGED]:
             self._write(Text(f"    {safe(line)}", style=_DIFF_STYLES.get(line[:1], "")))
         if len(lines) > MAX_CHANGED:
@@ -235,9 +229,9 @@ class Narration:
             self._write(Text(f"    ({counted(len(lines) - MAX_CHANGED, 'more line')}; Ctrl-O shows all)", style="dim"))
 
     def _new_file(self, arguments: str) -> None:
-        path, content = _member(arguments, "path"), _member(arguments, "content")
-        if path is not None and content is not None:
-            self._change(path, [f"+{line}" for line in content.rstrip("\n").split("\n")])
+        content = _member(arguments, "content")
+        if content is not None:
+            self._write_change([f"+{line}" for line in content.rstrip("\n").split("\n")])
 
 
 class OutputTail:

@@ -1,4 +1,9 @@
-"""Questions for approval: what they say, what the answers mean, and how the prompt waits for one."""
+"""Questions for approval: what they say, what the answers mean, and how the prompt waits for one.
+
+A question stands above the prompt until it is answered, by the digit ahead of an answer or in words; then one line
+about the answer is written in its place. A digit answers at once. Letters do not: words begin with them, and "stop"
+must not allow all commands because its first letter does.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +33,20 @@ _SPELLED: Final = {
 }  # fmt: skip
 
 
+_SAYS: Final = "the user refused it and says: "
+
+_GRACE: Final = 0.3
+"""Seconds within which no digit answers a new question: nobody has read it yet."""
+
+_SCOPES: Final = {
+    Scope.ONCE: "once",
+    Scope.SESSION: "until the session ends",
+    Scope.PROJECT: "in this project for good",
+}
+
+
 def question_lines(request: ApprovalRequest) -> Iterator[Text]:
-    """Yield what the user is asked, and what each answer covers."""
+    """Yield what the user is asked about."""
     bold = "bold yellow"
     match request.effect:
         case Effect.COMMAND:
@@ -60,8 +77,30 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
             if request.unsettled > 1 and not request.covers_line:  # the menu has no room for what "always" covers
                 always = f"  (always: {covered(part.rule)})" if part.rule else "  (asked for each time)"
             yield Text.assemble(("  asks     ", "yellow"), printable(part.text), (always, "dim"))
-    for key, what in _menu(request):
-        yield Text.assemble("  ", (key, bold), f"  {what}")
+
+
+def choice_lines(request: ApprovalRequest) -> Iterator[Text]:
+    """Yield the answers to choose from, and what each covers."""
+    for number, (_, what) in enumerate(_menu(request), start=1):
+        yield Text.assemble("  ", (str(number), "bold yellow"), f"  {what}")
+
+
+def answer_line(request: ApprovalRequest, approval: Approval) -> str:
+    """Return what was asked and answered, on one line."""
+    subject = printable(request.part or request.subject)
+    if request.effect is Effect.WRITE:
+        subject = f"changes of {subject}"
+    elif request.effect is Effect.REPOSITORY:
+        subject = f"the settings of the repository in {subject}"
+    rule = "" if request.unsettled > 1 or not request.rules else covered(request.rules[0])
+    if approval.scope is Scope.EACH:
+        return f"asked about each part of {subject}"
+    if approval.scope is Scope.EVERYTHING:
+        return f"allowed {EVERYTHING[request.effect]}, until the session ends"
+    if approval.allowed:
+        return f"allowed {_SCOPES[approval.scope]}: {subject if approval.scope is Scope.ONCE else rule or subject}"
+    refused = f"refused for good: {rule}" if approval.scope is Scope.PROJECT else f"refused: {subject}"
+    return f"{refused} ({printable(approval.reason.removeprefix(_SAYS))})" if approval.reason else refused
 
 
 def covered(rule: str) -> str:
@@ -108,8 +147,9 @@ class Asking:
     """The question that is open, if there is one; there is one at a time."""
 
     def __init__(self) -> None:
-        self._request: ApprovalRequest | None = None
+        self.request: ApprovalRequest | None = None
         self._answer: asyncio.Future[Approval] | None = None
+        self._readable_at = 0.0
 
     @property
     def open(self) -> bool:
@@ -118,26 +158,34 @@ class Asking:
     @property
     def prompt(self) -> str:
         """The words of the prompt for the answer; "" if no question is open."""
-        if not self.open or self._request is None:
+        if not self.open or self.request is None:
             return ""
-        return f"Allow it? {'/'.join(dict(_menu(self._request)))}, or say what to do instead "
+        return f"Allow it? 1-{len(dict(_menu(self.request)))}, or say what to do instead "
 
     async def ask(self, request: ApprovalRequest) -> Approval:
-        self._request, self._answer = request, asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._readable_at = loop.time() + _GRACE
+        self.request, self._answer = request, loop.create_future()
         try:
             return await self._answer
         finally:
-            self._request = self._answer = None
+            self.request = self._answer = None
+
+    def press(self, digit: str) -> bool:
+        """Take a digit as the answer; False if it answers nothing, or nobody can have read the question yet."""
+        if self.request is None or asyncio.get_running_loop().time() < self._readable_at:
+            return False
+        return digit in _numbered(self.request) and self.take(digit)
 
     def take(self, line: str) -> bool:
         """Take a line as the answer; False if it is an answer that the question does not offer."""
-        assert self._request is not None
+        assert self.request is not None
         word = line.strip().lower()
-        key = _SPELLED.get(word, word)
-        if key not in _ANSWERS:
-            self.answer(Approval(allowed=False, reason=f"the user refused it and says: {line}"))
+        key = _numbered(self.request).get(word, _SPELLED.get(word, word))
+        if key not in _ANSWERS and not word.isdecimal():
+            self.answer(Approval(allowed=False, reason=f"{_SAYS}{line}"))
             return True
-        if key not in dict(_menu(self._request)):
+        if key not in dict(_menu(self.request)):
             return False
         self.answer(_ANSWERS[key])
         return True
@@ -145,3 +193,8 @@ class Asking:
     def answer(self, approval: Approval) -> None:
         assert self._answer is not None
         self._answer.set_result(approval)
+
+
+def _numbered(request: ApprovalRequest) -> dict[str, str]:
+    """Return the answers' letters by their digits."""
+    return {str(number): key for number, (key, _) in enumerate(_menu(request), start=1)}

@@ -184,8 +184,15 @@ class Host(Protocol):
     def working(self) -> bool:
         """Whether a turn is running."""
 
+    @property
+    def asking(self) -> bool:
+        """Whether a question waits for its answer."""
+
     def interrupt(self, buffer: Buffer) -> None:
         """Handle Ctrl-C, and Esc during a turn."""
+
+    def press(self, buffer: Buffer, digit: str) -> None:
+        """Take a digit as the answer to the open question, or as a part of one in words."""
 
     def take_back(self, buffer: Buffer) -> bool:
         """Take the last queued line back into an empty prompt; False if there is none."""
@@ -226,6 +233,12 @@ def chat_keys(chat: Host) -> KeyBindings:
             event.current_buffer.cancel_completion()
         else:
             chat.interrupt(event.current_buffer)
+
+    for number in range(1, 10):
+
+        @keys.add(str(number), filter=Condition(lambda: chat.asking))
+        def _(event: KeyPressEvent) -> None:
+            chat.press(event.current_buffer, event.data)
 
     # Ctrl-J is a separate key in every terminal; few distinguish Shift-Enter from Enter.
     @keys.add("escape", "enter")
