@@ -182,7 +182,11 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         await at.answers("/budget lots", "budget 'lots' is not understood")
         await at.answers("/cwl off", "not managed")
         await at.answers("/cwl on", "is managed")
-        await at.answers("/model", "The model is openai:gpt-4.1")
+        await at.answers("/model", "The model is openai:gpt-4.1", "openai:gpt-6.1-sol", "$ per 1M in")
+        await at.answers("/model openai:gpt-6.1-soll", "is known; did you mean openai:gpt-6.1-sol")
+        await at.answers("/model openai:xyz", "no model 'openai:xyz' is known; /model lists some.")
+        assert at.chat.session.model.model_id == "openai:gpt-4.1"
+        await at.answers("/fxi", "there is no command /fxi; /help lists all")
         await at.answers("/nonsense", "there is no command /nonsense; /help lists all")
         await at.answers("/permisions", "there is no command /permisions; did you mean /permissions? /help lists all")
         await at.answers("/new and fix it", "/new takes nothing after it, but there is 'and fix it'")
@@ -280,7 +284,7 @@ def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(ser
     assert not (repository / "y").exists()
 
 
-def test_a_delimiter_call_that_is_refused_is_told_in_a_line(served: Serve, repository: Path) -> None:
+def test_a_mark_that_is_refused_stands_in_the_log(served: Serve, repository: Path) -> None:
     replies = [
         Reply(calls=(end(), start("a\x1b[1m", "expl"))),
         Reply(calls=(start("b", "expl"),)),
@@ -288,14 +292,28 @@ def test_a_delimiter_call_that_is_refused_is_told_in_a_line(served: Serve, repos
     ]
 
     async def scene(at: Terminal) -> None:
+        await at.answers("/log", "Nothing has happened behind the scenes yet.")
         shown = await at.answers("go", "Done.", "3 model calls")
-        assert [line.rstrip() for line in shown.splitlines() if "refused:" in line] == [
-            "  └ delimiter refused: no episode is active, so there is nothing to end",
-            r'  └ delimiter refused: episode "a\u001b[1m" is still active, and there is one at a time',
-        ]
+        assert "refused" not in shown
         assert r"▶ expl a\x1b[1m" in shown
+        shown = await at.answers("/log", "one at a time")
+        assert [line.rstrip() for line in shown.splitlines() if "refused:" in line] == [
+            "mark refused: no episode is active, so there is nothing to end",
+            r'mark refused: episode "a\u001b[1m" is still active, and there is one at a time',
+        ]
 
     converse(served, repository, replies, scene)
+
+
+def test_the_agents_to_do_list_is_shown(served: Serve, repository: Path) -> None:
+    todos = [{"content": "look", "status": "completed"}, {"content": "fix", "status": "in_progress"}]
+    todos += [{"content": "test\x1b[1m", "status": "pending"}, {"content": "ask", "status": "cancelled"}]
+
+    async def scene(at: Terminal) -> None:
+        shown = await at.answers("go", "Done.", "2 model calls")
+        assert "● to do\n  ☑ look\n  ▶ fix\n  ☐ test\\x1b[1m\n    ask\n" in shown
+
+    converse(served, repository, [Reply(calls=(Call("todo_write", {"todos": todos}),)), Reply("Done.")], scene)
 
 
 def test_ctrl_c_stops_the_turn_and_not_the_chat(served: Serve, repository: Path) -> None:
@@ -399,8 +417,8 @@ def test_sessions_are_listed_and_changed(served: Serve, repository: Path) -> Non
         assert second != first
         assert "*1" in await at.answers("/sessions", "first", "second")
         shown = await at.answers("/resume 2", "/help lists", "One.")
-        title, counts, answer = shown.splitlines()[-3:]
-        assert (title, answer) == ("first", "One.")
+        counts, _, words_shown, answer = shown.splitlines()[-4:]
+        assert (words_shown, answer) == ("> first", "One.")
         assert "1 turn  0 passes" in counts
         assert at.chat.session.id == first
         await at.answers(f"/resume {first}", "you are in this session already")
@@ -437,18 +455,20 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
         await at.answers("fix it", "Now it is fixed.", "1 model call")
 
     async def fail(at: Terminal) -> None:
-        title, counts, asked, answer = (await at.until("Now it is fixed.")).partition(GREETING)[2].splitlines()
-        assert title.startswith(r"Explain \x1b[1m the parser and all that")
-        assert len(title) == 100
-        assert title.endswith("…")
+        shown = (await at.until("Now it is fixed.")).partition(GREETING)[2].splitlines()
+        counts, _, first, *answer, _, second, last = shown
+        assert first.startswith(r"> Explain \x1b[1m the parser and all that")
+        assert len(first) == 100
+        assert first.endswith("…")
         assert re.fullmatch(r"last used \d{4}-\d\d-\d\d \d\d:\d\d  2 turns  0 passes  view [\d.]+k/80k", counts)
-        assert (asked, answer) == ("> fix it", "Now it is fixed.")
+        assert answer == ["It splits.", "Then it joins."]
+        assert (second, last) == ("> fix it", "Now it is fixed.")
         await at.answers("and now?", "HTTP 400")
 
     async def look(at: Terminal) -> None:
-        _, counts, *rest = (await at.until("cut off")).partition(GREETING)[2].splitlines()
+        counts, *_, last, cut_off = (await at.until("cut off")).partition(GREETING)[2].splitlines()
         assert "  3 turns  " in counts
-        assert rest == ["> and now?", "The last turn was cut off before an answer."]
+        assert (last, cut_off) == ("> and now?", "The last turn was cut off before an answer.")
 
     converse(served, repository, script, talk, fail, look)
 
@@ -456,7 +476,8 @@ def test_going_on_shows_what_the_session_was_about(served: Serve, repository: Pa
 @pytest.mark.full
 def test_a_provider_that_stays_away_is_told_of_in_few_words(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
-        shown = await at.answers("go", "Given up after", "0 model calls")
+        shown = await at.answers("go", "Given up after")
+        assert "0 model calls" not in shown
         assert shown.count("slow down") == 1
         assert "trying again" not in shown, "that is the business of the line above the prompt"
 
@@ -471,7 +492,7 @@ def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(served: Ser
         await at.until("Stopped", "wane --resume")
 
     async def again(at: Terminal) -> None:
-        await at.until("wait", "1 turn  0 passes", "The last turn was cut off before an answer.")
+        await at.until("1 turn  0 passes", "> wait\n  shell sleep 60\n", "The last turn was cut off before an answer.")
         await at.answers("what happened?", "ok")
 
     requests = converse(served, repository, [shell("sleep 60"), Reply("ok")], scene, again, yolo=True)
@@ -626,8 +647,8 @@ def test_a_command_of_the_users_own_is_read_with_the_next_words(served: Serve, r
         await at.answers("what was that?", "An error.")
 
     async def look(at: Terminal) -> None:
-        title, counts, *_ = (await at.until("An error.")).partition(GREETING)[2].splitlines()
-        assert title == "what was that?"
+        counts, _, first, *_ = (await at.until("An error.")).partition(GREETING)[2].splitlines()
+        assert first == "> what was that?"
         assert "  1 turn  " in counts, "what a command printed is no turn"
 
     (request,) = converse(served, repository, [Reply("An error.")], scene, look)

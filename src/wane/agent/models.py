@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from wane.core.errors import MissingExtraError, WaneError
+from wane.prices import known_models, listed_prices
 from wane.refusals import provider_message
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ _KEY_VARIABLES: Final = {model.partition(":")[0]: variable for variable, model i
 _EXTRA: Final = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
 _FAMILIES: Final = {"claude": "anthropic", "gpt": "openai", "gemini": "google"}
 """Who makes models whose names begin so."""
+_NEAR: Final = 0.8
+"""Least similarity of a misspelt name, as difflib measures it."""
 _EXAMPLE: Final = " or ".join(list(DEFAULT_MODELS.values())[:2])
 
 
@@ -103,6 +106,40 @@ def resolve_model(spec: str | Model) -> Model:
         raise ModelError(_reason(spec, str(error) or type(error).__name__)) from error
 
 
+def offered_models(current: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the models to choose from: those that the clients list of the current provider and of those with a key."""
+    from pydantic_ai.models import KnownModelName
+
+    providers = {current.partition(":")[0]}
+    for variable, model in DEFAULT_MODELS.items():
+        if environ.get(variable):
+            providers.add(model.partition(":")[0])
+    return [name for name in get_args(KnownModelName.__value__) if name.partition(":")[0] in providers]
+
+
+def check_name(spec: str, environ: Mapping[str, str]) -> None:
+    """Refuse a model that its provider does not have, as far as that is known.
+
+    A server of the user's own, at an address from the environment, may have any model.
+
+    Raises:
+        ModelError: for such a model; the message names similar ones.
+    """
+    from pydantic_ai.models import KnownModelName
+
+    provider, _, name = spec.partition(":")
+    maker = provider.partition("-")[0]
+    if not name or maker not in _KEY_VARIABLES or environ.get(ADDRESS_VARIABLES[maker]) or name.startswith("ft:"):
+        return
+    listed = [known for known in get_args(KnownModelName.__value__) if known.partition(":")[0] == provider]
+    if spec in listed or listed_prices(f"{maker}:{name}") is not None:
+        return
+    priced = [known.replace(maker, provider, 1) for known in known_models() if known.startswith(f"{maker}:")]
+    near = get_close_matches(spec, dict.fromkeys([*listed, *priced]), 3, _NEAR)
+    guess = f"did you mean {' or '.join(near)}?" if near else "/model lists some."
+    raise ModelError(f"no model {spec!r} is known; {guess} If it is a new one: wane -c -m {spec}")
+
+
 def _reason(spec: str, error: str) -> str:
     match = _KEY.search(error)
     variable = match[1] if match else _KEY_VARIABLES.get(spec.partition(":")[0])
@@ -124,7 +161,7 @@ def _meant(spec: str) -> str | None:
         family = next((family for family in _FAMILIES if spec.startswith(family)), None)
         return f"{_FAMILIES[family]}:{spec}" if family else None
     providers = dict.fromkeys(known.partition(":")[0] for known in get_args(KnownModelName.__value__))
-    near = get_close_matches(provider, providers, 1)
+    near = get_close_matches(provider, providers, 1, _NEAR)
     return f"{near[0]}:{name}" if near and near[0] != provider else None
 
 

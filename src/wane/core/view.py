@@ -58,12 +58,16 @@ class Accounting:
     @property
     def total(self) -> int:
         """Tokens of the next request, by the provider's last report."""
-        return round((self.items + self.overhead + self.index) * self.ratio + self.drift)
+        return self.total_of(self.estimate)
 
     @property
     def beside(self) -> int:
         """Tokens of the next request besides the items, by the provider's last report."""
         return round(self.overhead * self.ratio + self.drift)
+
+    def total_of(self, estimate: int) -> int:
+        """Return `total` for a request of so many estimated tokens."""
+        return round(estimate * self.ratio + self.drift)
 
     def scaled(self, estimate: int) -> int:
         """Return estimated tokens as the provider would count them."""

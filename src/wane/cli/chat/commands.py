@@ -18,11 +18,13 @@ from rich.text import Text
 
 from wane.agent.approval.permissions import REMEMBERED, Effect
 from wane.agent.approval.rules import Rule
+from wane.agent.models import check_name, offered_models
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.own_commands import custom_commands
 from wane.cli.terminal.text import counted, local_time, printable, short
 from wane.core.errors import ConfigError
 from wane.money import dollars
+from wane.prices import listed_prices
 from wane.strategies.registry import describe, traits
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 _SHORTHANDS: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help"}
 """Lines that stand for commands; nobody says these words to a model."""
+
+
+_LIKENESS: Final = 0.8
+"""Least similarity of a misspelt name, as difflib measures it: two letters exchanged, or one wrong."""
 
 
 class Host(Protocol):
@@ -117,7 +123,7 @@ def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] 
         names = [name for command in matches for name in command.matches(word)]
         raise ConfigError(f"{word} could be {', '.join(names[:-1])} or {names[-1]}")
     names = [name for command in commands for name in command.names]
-    near = get_close_matches(word, [*names, *own], 1)
+    near = get_close_matches(word, [*names, *own], 1, _LIKENESS)
     guess = f"did you mean {near[0]}? " if near else ""
     raise ConfigError(f"there is no command {word}; {guess}/help lists all")
 
@@ -143,7 +149,7 @@ def _context(chat: Host, _: str) -> None:
 
     session, labels = chat.session, ("view", "then")
     report, window = session.next_pass(), session.window
-    removed = {index for step in report.steps for index in step.removed}
+    removed = [index for step in report.steps for index in step.removed]
     blocks = layout.view_blocks(_items(session), session.episodes, window, removed, done=False)
     table = picture.EpisodeTable(layout.rows(blocks, window.episodes, window.policy, done=False), _ROWS, labels)
     chat.console.print(picture.titled("What the view holds, and what the next pass would leave", table))
@@ -230,11 +236,33 @@ def _cwl(chat: Host, text: str) -> None:
 
 def _model(chat: Host, text: str) -> None:
     if text:
+        check_name(text, os.environ)
         chat.session.set_model(text)
     session = chat.session
     window = session.model.context_window
     size = f", a window of {short(window)} tokens" if window else ", a window of unknown size"
     chat.console.print(f"The model is {printable(session.model.model_id)}{size}.")
+    if not text:
+        _list_models(chat)
+
+
+def _list_models(chat: Host) -> None:
+    """List the models of the current provider and of those whose key is set, with their prices."""
+    from wane.agent.opening import name_of
+    from wane.cli.terminal import picture
+
+    table = picture.plain_table("model", ">window", ">$ per 1M in", ">out")
+    for name in offered_models(name_of(chat.session.settings, chat.session.model), os.environ):
+        prices = listed_prices(name)
+        if prices is None or not prices.tiers:
+            table.add_row(name, "", "", "")
+            continue
+        rates = prices.rates(0)
+        window = short(prices.window) if prices.window else ""
+        table.add_row(name, window, f"{rates.input * 1e6:,.2f}", f"{rates.output * 1e6:,.2f}")
+    if table.row_count:
+        chat.console.print(table)
+        chat.console.print("/model provider:model changes it, from the next turn on.", style="dim")
 
 
 def _cost(chat: Host, _: str) -> None:
@@ -262,6 +290,18 @@ def _compact(chat: Host, _: str) -> None:
     chat.console.print(
         f"For a smaller view, lower the budget: /budget {short(max(1, budget // 2))}. For an empty one: /new."
     )
+
+
+def _log(chat: Host, _: str) -> None:
+    from wane.cli.chat.recap import log_lines
+
+    lines = log_lines(chat.session)
+    for line in lines[-_ROWS:]:
+        chat.console.print(Text(line))
+    if len(lines) > _ROWS:
+        chat.console.print(f"These are the last {_ROWS} of {len(lines):,}.", style="dim")
+    if not lines:
+        chat.console.print("Nothing has happened behind the scenes yet.")
 
 
 def _new(chat: Host, _: str) -> None:
@@ -435,7 +475,7 @@ COMMANDS: Final = (
         "/compact", "", "Say why nothing has to be compacted, and what makes the view smaller.", _compact, True
     ),
     ChatCommand("/cost", "", "Show what the session has cost.", _cost, True, ("/usage",)),
-    ChatCommand("/model", "[provider:model]", "Show or change the model.", _model, shows=True),
+    ChatCommand("/model", "[provider:model]", "Show the model and others, or change it.", _model, shows=True),
     ChatCommand("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
     ChatCommand(
         "/search", "[TEXT]", "Find a text in the session, evicted or not; without TEXT, show more.", _search, True
@@ -443,6 +483,7 @@ COMMANDS: Final = (
     ChatCommand(
         "/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions, shows=True
     ),
+    ChatCommand("/log", "", "Show what Wane did behind the scenes: passes, refused marks, reminders.", _log, True),
     ChatCommand("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     ChatCommand("/sessions", "", "List the sessions of this directory.", _sessions, True),
     ChatCommand("/resume", "[ID]", "Resume another session.", _resume),

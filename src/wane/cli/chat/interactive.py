@@ -34,8 +34,9 @@ from wane.cli.chat.typed import ChatCompleter, Pastes, chat_keys, history_at, ke
 from wane.cli.failure import UsageError
 from wane.cli.terminal.answer import hanging
 from wane.cli.terminal.signals import INTERRUPT, handled
-from wane.cli.terminal.text import counted, cut, is_unicode, plain_console, printable
+from wane.cli.terminal.text import COLOURS, GREY, counted, cut, is_unicode, plain_console, printable, short
 from wane.core.errors import WaneError
+from wane.strategies.registry import traits
 
 if TYPE_CHECKING:
     from prompt_toolkit.buffer import Buffer
@@ -52,6 +53,8 @@ _TICK: Final = 0.1
 _ESCAPE: Final = 0.15
 """Seconds after which an escape character is the Esc key, and not the beginning of another key."""
 _MOST_QUEUED: Final = 3
+_BOLD_YELLOW: Final = f"{COLOURS['yellow']} bold"
+_BOLD_CYAN: Final = f"{COLOURS['cyan']} bold"
 _FEWEST_ROWS: Final = 3
 """Rows of what a question is about, however low the terminal is."""
 _ROWS_BELOW: Final = 5
@@ -396,19 +399,19 @@ class Chat:
         size = self._prompt.app.output.get_size()
         parts: list[tuple[str, str]] = []
         for line in self._narration.live(size.columns)[-max(2, size.rows // 2) :]:
-            style = "ansibrightblack" if line.startswith("    ") else ""
+            style = GREY if line.startswith("    ") else ""
             parts.append((style, f"{line}\n"))
         queued = [cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
-        parts += [("ansibrightblack", f"{line}\n") for line in queued]
+        parts += [(GREY, f"{line}\n") for line in queued]
         if self._question.open:
             parts += self._question_text(size.rows)
-            parts.append(("ansiyellow bold", self._question.prompt))
+            parts.append((_BOLD_YELLOW, self._question.prompt))
         elif self._activity is not None:
             at = asyncio.get_running_loop().time()
-            parts.append(("ansimagenta", f"{self._activity.line(at, size.columns, unicode=self._unicode)}\n"))
+            parts.append((COLOURS["magenta"], f"{self._activity.line(at, size.columns, unicode=self._unicode)}\n"))
         elif self._choices is not None:
-            parts.append(("ansiyellow bold", _CHOOSE))
-        parts.append(("ansicyan bold" if self._turn is None else "ansibrightblack", "> "))
+            parts.append((_BOLD_YELLOW, _CHOOSE))
+        parts.append((_BOLD_CYAN if self._turn is None else GREY, "> "))
         return FormattedText(parts)
 
     def _question_text(self, rows: int) -> list[tuple[str, str]]:
@@ -454,16 +457,24 @@ class Chat:
 
     def _greet(self) -> None:
         session = self.session
-        name = f"session {session.id}" if session.id else "the session is not saved"
         here = printable(str(session.cwd))
-        self.console.print(f"wane in {here}, {name}.", style="dim")
+        self.console.print(f"Wane is a coding agent for long work. Say what to do in {here}", style="bold")
+        if traits(session.settings.context.strategy).by_episode:
+            size = short(session.window.budget)
+            text = f"Finished work leaves its view above {size} tokens; the session on disk keeps all."
+            self.console.print(text if session.id else text.partition(";")[0] + ".", style="dim")
         if session.sandbox.in_force:
             self.console.print(session.sandbox.describe(), style="dim")
-        self.console.print("/help lists the commands.", style="dim")
+        name = f"Session {session.id}" if session.id else "The session is not saved"
+        self.console.print(f"{name}. /help lists the commands.", style="dim")
         self._warn(session.warnings)
+        self._show_again()
+
+    def _show_again(self) -> None:
+        """Show what was said in the session before."""
         from wane.cli.chat.recap import recap_lines
 
-        for line in recap_lines(session):
+        for line in recap_lines(self.session):
             if isinstance(line, Text):
                 self.console.print(line, no_wrap=True, overflow="ellipsis")
             else:

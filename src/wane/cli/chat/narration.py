@@ -38,6 +38,7 @@ from wane.conversation.events import BudgetChosen, BudgetUnmet, EpisodeClosed, E
 from wane.core import DELIMITER
 from wane.core.report import brief
 from wane.strategies.registry import traits
+from wane.tools.plans import IN_PROGRESS, PENDING, Plan
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,8 +62,6 @@ _MAX_OUTPUT: Final = 300  # characters of a line of a result
 _MAX_REST: Final = 2_000
 _MAX_ANSWER: Final = 74  # with its mark one line of 80 columns
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
-# How a refusing verdict of the delimiter begins (`wane.core.delimiter`).
-_REFUSED: Final = "Error: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +73,12 @@ class LineMarks:
     opened: str
     closed: str
     evicted: str
+    done: str
+    todo: str
 
 
-UNICODE: Final = LineMarks("●", "└", "▶", "■", "↯")
-ASCII: Final = LineMarks("*", "`-", ">", "#", "!")
+UNICODE: Final = LineMarks("●", "└", "▶", "■", "↯", "☑", "☐")
+ASCII: Final = LineMarks("*", "`-", ">", "#", "!", "[x]", "[ ]")
 
 
 class Narration:
@@ -90,6 +91,7 @@ class Narration:
         self._answer = AnswerStream()
         self._output = OutputTail()
         self._written: dict[str, str] = {}
+        self._plan = Plan()
         self._unmet = False
         self._latest = ""
         self._waiting_for = ""
@@ -138,8 +140,9 @@ class Narration:
             # The reason was written when the waiting began.
             error = result.error.removeprefix(f"{known}; ") if known else result.error
             self._write(Text(safe(f"{error[:1].upper()}{error[1:]}"), style="red"))
-        calls = counted(result.spent.calls, "model call")
-        self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
+        if result.spent.calls:
+            calls = counted(result.spent.calls, "model call")
+            self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
 
     def show_answer(self, request: ApprovalRequest, approval: Approval) -> None:
         style = "dim" if approval.allowed else "yellow"
@@ -164,14 +167,12 @@ class Narration:
         match event:
             case ToolCalled(call_id, tool, arguments) if tool != DELIMITER:
                 self._latest = call_id
+                if self._plan.read(tool, arguments):
+                    return Text("\n".join(plan_lines(self._plan, marks)), style="cyan")
                 return Text(f"{marks.tool} {called(tool, arguments)}", style="cyan")
             case ToolReturned(call_id, tool, result, failed) if tool != DELIMITER or failed:
                 # A result names its tool if it does not belong to the call right above it.
                 return self._returned(tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: ")
-            case ToolReturned(tool=tool, result=result) if tool == DELIMITER and result.startswith(_REFUSED):
-                reason = result.removeprefix(_REFUSED).partition(". ")[0]
-                refusal = cut(f"delimiter refused: {printable(reason)}", _MAX_ARGUMENTS)
-                return Text(f"  {marks.result} {refusal}", style="dim")
             case EpisodeOpened(episode) if episode.name is not None:
                 line = f"{marks.opened} {episode.type.value} {_named(episode.name)}"
                 if episode.dependencies:
@@ -258,6 +259,16 @@ class OutputTail:
         return [f"    {safe(line)}" for line in lines]
 
 
+def plan_lines(plan: Plan, marks: LineMarks) -> list[str]:
+    """Return the agent's to-do list, an entry a line; nothing stands ahead of one that was given up."""
+    signs = {PENDING: marks.todo, IN_PROGRESS: marks.opened, "completed": marks.done}
+    lines = [f"{marks.tool} to do"]
+    for entry in plan.entries.values():
+        sign = signs.get(entry.status, " " * len(marks.todo))
+        lines.append(f"  {sign} {cut(printable(entry.text), _MAX_ARGUMENTS)}")
+    return lines
+
+
 def safe(text: str, keep: str = "\t") -> str:
     r"""Return a line without control characters, which a terminal would obey; tabs stay."""
     return printable(text, keep=keep)
@@ -313,11 +324,12 @@ def footer(session: AgentSession, columns: int = 0) -> str:
         episode = f"cwl off ({session.settings.context.strategy})"
     elif active is not None:
         episode = f"{active.type.value} {printable(brief(active.name or ''))}"
+    cost = account.brief if account.calls else ""
     fitting = (
         [spent(account), fill, episode, model],
         [spent(account), fill, episode],
-        [account.brief, fill, episode],
-        [account.brief, fill],
+        [cost, fill, episode],
+        [cost, fill],
     )
     line = ""
     for parts in fitting:
@@ -328,11 +340,17 @@ def footer(session: AgentSession, columns: int = 0) -> str:
 
 
 def spent(account: Account) -> str:
-    """Return the usage so far: `↑12.3k ↓1.2k R10k W2.0k $0.42`."""
-    return (
-        f"↑{short(account.input_tokens)} ↓{short(account.output_tokens)} R{short(account.cache_read_tokens)}"
-        f" W{short(account.cache_write_tokens)} {account.brief}"
+    """Return the usage so far: `↑12.3k ↓1.2k R10k W2.0k $0.42`. A figure that is 0 is left out."""
+    figures = (
+        ("↑", account.input_tokens),
+        ("↓", account.output_tokens),
+        ("R", account.cache_read_tokens),
+        ("W", account.cache_write_tokens),
     )
+    parts = [f"{sign}{short(tokens)}" for sign, tokens in figures if tokens]
+    if account.calls:
+        parts.append(account.brief)
+    return " ".join(parts)
 
 
 HINT: Final = "Esc stops"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, TypeVar
 
@@ -80,23 +80,41 @@ def blocks(
 
 
 def view_blocks(
-    items: Sequence[Item], episodes: Iterable[Episode], window: ContextWindow, removed: Collection[int], *, done: bool
+    items: Sequence[Item], episodes: Iterable[Episode], window: ContextWindow, removed: Sequence[int], *, done: bool
 ) -> list[Band]:
-    """Return a window's view as blocks, including what a pass removes; `done` says that it has already run."""
+    """Return a window's view as blocks, including what a pass removes; `done` says that it has already run.
+
+    The blocks are in the tokens of the window's totals, by the provider's last report, and add up to them exactly: to
+    those before and after the pass, and after each step of it, unless the provider counts less than half of our estimate.
+
+    Args:
+        items: the items of the history.
+        episodes: the episodes.
+        window: the window.
+        removed: the items that the pass removes, in the order of its steps.
+        done: whether it has run.
+    """
     visible = set(window.visible)
-    if done:
-        before, after = visible.union(removed), visible
-    else:
-        before, after = visible, visible.difference(removed)
+    before, after = (visible.union(removed), visible) if done else (visible, visible.difference(removed))
     tokens = [0] * len(items)
-    for index in before:
-        tokens[index] = items[index].tokens
+    estimate = window.overhead
+    total = window.accounting.total_of(estimate)
+    parts = [Band(Role.SYSTEM, max(0, total))]
+    index: list[Band] = []
+    if window.index is not None:
+        estimate += window.index.tokens
+        grown = window.accounting.total_of(estimate)
+        index.append(Band(Role.INDEX, grown - total))
+        total = grown
+    # What stays, then what leaves, the last first: so each total is the sum of all blocks below it.
+    for number in (*sorted(after), *reversed([number for number in removed if number in before])):
+        estimate += items[number].tokens
+        grown = window.accounting.total_of(estimate)
+        tokens[number] = grown - total
+        total = grown
     history = blocks([item.kind for item in items], tokens, episodes, after)
-    parts = [block for block in history if block.tokens] + index_block(window)
-    index_tokens = sum(block.tokens for block in index_block(window))
-    # What every request carries in addition, so that the picture adds up to the window's total.
-    overhead = window.tokens - sum(items[index].tokens for index in visible) - index_tokens
-    return [Band(Role.SYSTEM, max(0, overhead)), *parts]
+    parts += [block for block in history if block.tokens]
+    return parts + index
 
 
 def index_block(window: ContextWindow) -> list[Band]:

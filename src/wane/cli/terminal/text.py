@@ -8,10 +8,27 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+COLOURS: Final = {
+    "red": "#d70000",
+    "green": "#008700",
+    "yellow": "#af5f00",
+    "magenta": "#af5faf",
+    "cyan": "#0087af",
+}
+"""What the names of colours stand for: shades that can be read on a dark and on a light background.
+
+Nobody can ask every terminal for its background, and its own yellow or cyan cannot be read on white. With fewer than
+256 colours the nearest of the terminal's own takes their place.
+"""
+
+GREY: Final = "#767676"
+"""What matters less, likewise."""
 
 
 def say(message: str) -> None:
@@ -34,9 +51,11 @@ def plain_console(file: TextIO | None = None, **options: Any) -> Console:
     without a terminal.
     """
     from rich.console import Console
+    from rich.theme import Theme
 
     # Rich must not colour what it takes for numbers or paths: colours here have a meaning.
-    return Console(file=file or sys.stdout, highlight=False, markup=False, emoji=False, **options)
+    theme = Theme(COLOURS | {f"bold {name}": f"bold {colour}" for name, colour in COLOURS.items()})
+    return Console(file=file or sys.stdout, highlight=False, markup=False, emoji=False, theme=theme, **options)
 
 
 def write_json(data: object, *, escaped: bool = True) -> None:
