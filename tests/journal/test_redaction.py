@@ -100,6 +100,12 @@ def test_ids_roles_and_marks_stay_and_no_guess_can_be_confirmed() -> None:
     assert other == records[2]
 
 
+def test_with_any_message_what_files_held_goes_too() -> None:
+    kept = NoteRecord("file", {"path": "a.py", "before": f"old\n  1. {SECRET[:9]}\n", "known": True, "after": "61ff"})
+    after = without_messages([*session([SECRET]), kept], {0}, NOON)
+    assert after[-1] == NoteRecord("file", {"path": "a.py", "known": False, "after": "61ff"})
+
+
 def test_a_deletion_can_be_followed_by_another_one_and_by_requests() -> None:
     records = without_messages(without_messages(session([SECRET, KEPT]), range(4), NOON), range(4, 8), NOON)
     receipts = Receipts()

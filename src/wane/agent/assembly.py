@@ -20,6 +20,7 @@ from wane.agent.approval.capability import Approvals, ExplorationGuard
 from wane.agent.faults import BrokenAnswerError
 from wane.agent.recorder import watch
 from wane.agent.repositories import RepositoryGuard
+from wane.agent.rewind import FileHistory
 from wane.agent.sandbox.own_git import OwnGit
 from wane.agent.tools.git import GitStatus
 from wane.agent.tools.toolset import Tools, repo_instructions
@@ -81,6 +82,7 @@ def build_agent(
     permissions: Permissions,
     phases: Phases,
     sandbox: Sandbox,
+    files: FileHistory,
 ) -> Agent[None, str]:
     """Return the agent of a session."""
     git = OwnGit(sandbox, os.environ)
@@ -91,6 +93,7 @@ def build_agent(
         ExplorationGuard(conversation),
         Approvals(permissions, tools.cleared),
         *tools.capabilities,
+        files,
         _Lifecycle(phases, conversation=conversation, summarise=partial(summarise, checkpoint)),
         Caching(),
         # Appends to the view, so it runs after the view is made. Only the model call follows the checkpoint.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wane.account import Account
 from wane.agent.approval.permissions import Approver, Permissions, refuse
 from wane.agent.approval.reading import Surroundings
 from wane.agent.approval.rules import FILE, RememberedRules, Rule
@@ -55,6 +56,7 @@ class SessionConfig:
         ask: asks the user to approve commands and file changes; not used with `Settings.yolo`.
         chosen: names of the settings that the user chose for this start. A resumed session takes these from `settings`
             and keeps its own for the rest.
+        spent: what was spent in the session that the user goes back or forward from; it counts for the cost limit.
     """
 
     cwd: Path
@@ -62,6 +64,7 @@ class SessionConfig:
     store: SessionStore | None = None
     ask: Approver = refuse
     chosen: frozenset[str] = frozenset()
+    spent: Account = field(default_factory=Account)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         conversation.log.follow(records)
         if journal is None and config.store is not None:
             journal = config.store.create(config.cwd, message_format=AGENT_FORMAT)
-        recorder = Recorder(journal, conversation)
+        recorder = Recorder(journal, conversation, config.spent)
         recorder.config(unless=recorded)
         if model_name != name_of(settings, model):
             record_model(recorder, settings, model)

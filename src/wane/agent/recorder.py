@@ -71,13 +71,15 @@ class Recorder:
     events. `flush` tries again and raises; a session calls it before each model call.
 
     Attributes:
-        account: what the session's model calls took.
+        account: what the session's model calls took, and those of `spent` before.
         unpriced: whether a whole answer of this start has no known cost.
     """
 
-    def __init__(self, journal: Journal | None, conversation: Conversation[ModelMessage]) -> None:
+    def __init__(
+        self, journal: Journal | None, conversation: Conversation[ModelMessage], spent: Account | None = None
+    ) -> None:
         records = journal.contents.records if journal else ()
-        self.account = Account.of(records)
+        self.account = Account.of(records) + (spent or Account())
         self.unpriced = False
         self._journal = journal
         self._conversation = conversation

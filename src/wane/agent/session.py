@@ -24,14 +24,19 @@ from wane.agent.faults import SILENCE, Patience, fault_of
 from wane.agent.messages import Prompt, answer_open_calls, event_of, has_begun, with_images
 from wane.agent.models import explain, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, name_of, prepare, record_model
-from wane.agent.options import Strategy
+from wane.agent.options import AGENT_FORMAT, Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
+from wane.agent.rewind import FileHistory, changed_files, fork_of, put_back, records_before
 from wane.agent.tools.toolset import coding_tools
+from wane.agent.turns import UserTurn, turns_of
 from wane.budgets import AutoBudget, choose_budget, is_auto
 from wane.conversation.events import BudgetChosen, Event, ThrashingBegan, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport, Room, exact_budget, parse_budget
-from wane.core.errors import JournalError
+from wane.core.errors import ConfigError, JournalError
 from wane.formats.pydantic_ai import encodable
+from wane.journal import FORK_NOTE, NoteRecord
+from wane.journal.reader import read
+from wane.journal.records import FILE_NOTE
 from wane.prices import price_step
 from wane.refusals import SHRINKS, fitting_budget, provider_message
 from wane.strategies.registry import traits
@@ -44,6 +49,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from wane.agent.faults import Fault
+    from wane.agent.rewind import KeptFile, Restored
+    from wane.journal import Record
 
 __all__ = ["AgentSession", "Outcome", "SessionConfig", "TurnResult"]
 
@@ -104,8 +111,17 @@ class AgentSession:
         self.permissions = parts.permissions
         self.permissions.warn = self._warn
         self._phases = Phases(self.conversation)
+        self._config = config
+        self._files = FileHistory(parts.recorder)
         self._agent = build_agent(
-            config.cwd, tools, self.conversation, self._checkpoint, self.permissions, self._phases, parts.sandbox
+            config.cwd,
+            tools,
+            self.conversation,
+            self._checkpoint,
+            self.permissions,
+            self._phases,
+            parts.sandbox,
+            self._files,
         )
         self._finish_turn(self.conversation.messages)
         if is_auto(self.settings.budget) and self.history:
@@ -313,11 +329,87 @@ class AgentSession:
         """
         return self.conversation.search(pattern, offset)
 
+    # Going back and forward
+
+    @property
+    def turns(self) -> list[UserTurn]:
+        """The user's turns so far, in order."""
+        return turns_of(self.conversation.messages)
+
+    def files_since(self, turn: UserTurn) -> list[KeptFile]:
+        """Return what is known of the files that the agent's file tools changed from a turn on."""
+        records = self._saved()
+        return changed_files(records[len(records_before(records, turn.first)) :])
+
+    def go_back(self, turn: UserTurn, files: bool = False) -> tuple[AgentSession, Restored]:
+        """Return a new session as this one was before a turn, and what became of the files. This one is closed.
+
+        Args:
+            turn: the turn, one of `turns`.
+            files: whether to put back the files that the agent's file tools have changed from that turn on.
+
+        Raises:
+            ConfigError: if this session is not saved.
+            JournalError: if the journal cannot be read, or another one cannot be written.
+        """
+        records, store = self._saved(), self._config.store
+        if store is None or self.journal is None:
+            raise _unsaved()
+        before = records_before(records, turn.first)
+        changed = changed_files(records[len(before) :]) if files else []
+        copy = store.create(self.cwd, message_format=AGENT_FORMAT)
+        try:
+            for record in (*before, NoteRecord(FORK_NOTE, {"session": self.journal.header.id, "messages": turn.first})):
+                copy.append(record)
+            copy.commit()
+        finally:
+            copy.close()
+        return self._changed_to(copy.path, changed)
+
+    def go_forward(self, files: bool = False) -> tuple[AgentSession, Restored]:
+        """Return the session that this one went back from, whole, and what became of the files. This one is closed.
+
+        Args:
+            files: whether to put the files that were changed since, by going back too, to what they were then.
+
+        Raises:
+            ConfigError: if it did not go back.
+            JournalError: if the journal cannot be read.
+        """
+        records, store = self._saved(), self._config.store
+        left = fork_of(records)
+        if left is None or store is None:
+            raise ConfigError("there is nothing ahead: this session did not go back from another one")
+        session_id, position = left
+        return self._changed_to(store.find(session_id), changed_files(records[position:]) if files else [])
+
+    def _changed_to(self, path: Path, files: Sequence[KeptFile]) -> tuple[AgentSession, Restored]:
+        """Go over to another session file, put files back, and note that there."""
+        spent, own = self.account, Account.of(read(path).records)
+        if self._config.spent.calls >= own.calls:
+            spent = spent.minus(own)  # they are counted there
+        config = replace(self._config, settings=self.settings, chosen=frozenset(), spent=spent)
+        other = AgentSession.resume(path, config)
+        restored = put_back(self.cwd, files)
+        for note in restored.notes:
+            other._recorder.note(FILE_NOTE, **note)
+        other._recorder.flush()
+        self.close()
+        return other, restored
+
+    def _saved(self) -> Sequence[Record]:
+        """The records of the session, as they are on the disk."""
+        if self.journal is None:
+            raise _unsaved()
+        self._recorder.flush()
+        return read(self.journal.path).records
+
     async def _turn(self, prompt: Prompt, token: CancellationToken) -> TurnResult:
         notes, self._notes = self._notes, []
         history: list[ModelMessage] = [*self.history, *notes]
         pending: Prompt | None = prompt
         self._expired, self._shrunk = False, 0
+        self._files.begin()
         try:
             self._checkpoint.begin()
         except CostLimitError as error:
@@ -500,3 +592,7 @@ class AgentSession:
     def _emit(self, event: SessionEvent) -> None:
         if self._on_event is not None:
             self._on_event(event)
+
+
+def _unsaved() -> ConfigError:
+    return ConfigError("there is no way back in a session that is not saved; start without --no-session")

@@ -368,6 +368,13 @@ SPENT_NOTE: Final = "spent"
 FORK_NOTE: Final = "fork"
 """Topic of a note that ends the records that a session has copied from the one it branches off from."""
 
+FILE_NOTE: Final = "file"
+"""Topic of a note on a change by the agent's file tools: the path, what the file held before, and a digest of the rest.
+
+`before` is None if there was no file; without `known`, what it held was not kept. A later change of a file in the same
+turn has only the digest (`wane.agent.rewind`).
+"""
+
 
 def settings_after(records: Iterable[Record]) -> ConfigRecord:
     """Return the settings in force at the end of a session; without a strategy if no record tells them."""

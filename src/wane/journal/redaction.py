@@ -16,6 +16,7 @@ from wane.journal.heads import forget_heads
 from wane.journal.lines import checksum_of, write_line, write_lines
 from wane.journal.receipts import Receipts, sent_requests
 from wane.journal.records import (
+    FILE_NOTE,
     MessageRecord,
     NoteRecord,
     PassRecord,
@@ -134,6 +135,10 @@ class _Redaction:
                 return replace(record, index=replace(index, text=self.of(index.text)))
             case StrategyRecord():
                 return replace(record, done=self.of(record.done))
+            case NoteRecord(topic=topic, data=data) if topic == FILE_NOTE:
+                # A whole file quotes what was read or written of it in many ways. Without it, it is not put back.
+                kept = {key: data[key] for key in data if key != "before"}
+                return replace(record, data={**self.of(kept), "known": False})
             case NoteRecord():
                 return replace(record, data=self.of(record.data))
             case ReminderRecord():

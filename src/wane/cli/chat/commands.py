@@ -19,9 +19,10 @@ from rich.text import Text
 from wane.agent.approval.permissions import REMEMBERED, Effect
 from wane.agent.approval.rules import Rule
 from wane.agent.models import check_name, offered_models
+from wane.agent.tools import AGENT_TOOLS, SHELL_TOOL
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.own_commands import custom_commands
-from wane.cli.terminal.text import counted, local_time, printable, short
+from wane.cli.terminal.text import counted, first_few, local_time, printable, short
 from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.prices import listed_prices
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from wane.agent.session import AgentSession
+    from wane.agent.turns import UserTurn
     from wane.core import FitReport, Item
     from wane.journal import SessionInfo, SessionStore
 
@@ -59,8 +61,11 @@ class Host(Protocol):
     def resume(self, path: Path) -> None:
         """Resume another session."""
 
-    def offer(self, infos: Sequence[SessionInfo]) -> None:
-        """Take the next input as the choice among these sessions."""
+    def offer(self, prompt: str, choose: Callable[[str], None]) -> None:
+        """Give the next input to a function, which may refuse it with an error; nothing chooses nothing."""
+
+    def move(self, direction: str, turn: UserTurn | None = None, *, files: bool) -> None:
+        """Go back to before a turn, or forward again, and say so in these words."""
 
     def quit(self) -> None:
         """End the chat."""
@@ -131,7 +136,7 @@ def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] 
 KEYS: Final = (
     ("Enter", "Send. During a turn, what you type waits; Up takes it back."),
     ("Alt-Enter, Ctrl-J", "Begin a new line; so does a backslash before Enter."),
-    ("Esc", "Stop the turn."),
+    ("Esc", "Stop the turn; twice at an empty prompt, go back to an earlier turn."),
     ("Ctrl-C", "Stop the turn, or clear the line; twice at an empty prompt, quit."),
     ("Ctrl-D", "Quit."),
     ("Ctrl-R", "Search what you typed before, in earlier sessions too."),
@@ -448,7 +453,81 @@ def _resume(chat: Host, text: str) -> None:
         return
     _sessions(chat, "")
     if infos:
-        chat.offer(infos)
+        prompt = "Resume which one? Its number or id, or nothing to stay here "
+        chat.offer(prompt, lambda answer: chat.resume(chat.store.find(chosen(infos, answer))))
+
+
+_FILES: Final = "files"
+
+
+def _rewind(chat: Host, text: str) -> None:
+    if text:
+        _go_back(chat, text)
+        return
+    turns = chat.session.turns
+    if not turns:
+        chat.console.print("Nothing has been said yet, so there is nothing to go back to.")
+        return
+    _list_turns(chat, turns)
+    prompt = f"Go back to before which turn? Its number, with `{_FILES}` to put back files too, or nothing to stay "
+    chat.offer(prompt, lambda answer: _go_back(chat, answer))
+
+
+def _list_turns(chat: Host, turns: Sequence[UserTurn]) -> None:
+    from wane.cli.chat.recap import one_line
+    from wane.cli.terminal import picture
+
+    table = picture.plain_table(">", "turn")
+    table.expand = True
+    table.columns[-1].ratio = 1
+    table.columns[-1].overflow = "ellipsis"
+    first = max(0, len(turns) - _ROWS)
+    for number, turn in enumerate(turns[first:], start=first + 1):
+        table.add_row(str(number), one_line(turn.words))
+    if first:
+        table.caption = f"and {first:,} earlier, from 1 on"
+        table.caption_justify = "left"
+    chat.console.print(table)
+
+
+def _go_back(chat: Host, text: str) -> None:
+    """Go back to before the turn that a text names by its number, with files if it says so."""
+    number, _, files = text.partition(" ")
+    turns = chat.session.turns
+    if files.strip() not in ("", _FILES) or not _is_number(number) or not 1 <= int(number) <= len(turns):
+        raise ConfigError(
+            f"{text!r} is not understood; give a turn's number, 1 to {len(turns)}, alone or with {_FILES}"
+        )
+    turn = turns[int(number) - 1]
+    commands, files_before = _outside(turns[int(number) - 1 :]), [] if files else chat.session.files_since(turn)
+    chat.move(f"back to before turn {number}", turn, files=bool(files))
+    if files_before:
+        names = first_few([file.path for file in files_before], 5)
+        chat.console.print(
+            Text(f"Files stay as they are: {names}. `{_FILES}` after the number puts them back.", style="dim")
+        )
+    if commands:
+        calls = counted(commands, "call of a command or another tool", "calls of commands and other tools")
+        text = f"{calls} since then: what they changed is not known, and stays; git status shows it."
+        chat.console.print(Text(text, style="dim"))
+
+
+def _outside(turns: Sequence[UserTurn]) -> int:
+    """Return how many calls of some turns may have changed what the journal does not know."""
+    from pydantic_ai.messages import ModelResponse
+
+    calls = 0
+    for turn in turns:
+        for message in turn.messages:
+            tools = [call.tool_name for call in message.tool_calls] if isinstance(message, ModelResponse) else []
+            calls += sum(tool == SHELL_TOOL or tool not in AGENT_TOOLS for tool in tools)
+    return calls
+
+
+def _forward(chat: Host, text: str) -> None:
+    if text not in ("", _FILES):
+        raise ConfigError(f"/forward {text} is not understood; write /forward or /forward {_FILES}")
+    chat.move("forward again", files=bool(text))
 
 
 def _help(chat: Host, _: str) -> None:
@@ -487,6 +566,13 @@ COMMANDS: Final = (
     ChatCommand("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     ChatCommand("/sessions", "", "List the sessions of this directory.", _sessions, True),
     ChatCommand("/resume", "[ID]", "Resume another session.", _resume),
+    ChatCommand(
+        "/rewind",
+        "[TURN [files]]",
+        "Go back to before a turn, and put back files if you say so; so does Esc Esc.",
+        _rewind,
+    ),
+    ChatCommand("/forward", "[files]", "Go forward again to where you went back from.", _forward),
     ChatCommand("/new", "", "Begin another session, with an empty view.", _new, aliases=("/clear",)),
     ChatCommand("/help", "", "Show these commands.", _help, True),
     ChatCommand(

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ from wane.agent.images import images_in
 from wane.agent.tools import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
-from wane.cli.chat.commands import COMMANDS, ChatCommand, chosen, find_command, is_command
+from wane.cli.chat.commands import COMMANDS, ChatCommand, find_command, is_command
 from wane.cli.chat.narration import Activity, Narration, footer, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
 from wane.cli.chat.questions import Asking, choice_lines, question_lines
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from wane.agent.options import AgentOptions
     from wane.agent.session import AgentSession, SessionConfig
-    from wane.journal import SessionInfo
+    from wane.agent.turns import UserTurn
 
 _STOPPED: Final = "the user stopped the turn"
 _LINES: Final = "\t\n"
@@ -59,7 +59,9 @@ _FEWEST_ROWS: Final = 3
 """Rows of what a question is about, however low the terminal is."""
 _ROWS_BELOW: Final = 5
 """Rows for the prompt, which may wrap, and for what stands around it."""
-_CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
+_TWICE: Final = 1.0
+"""Seconds within which Esc counts as pressed twice."""
+_OTHER_WAY: Final = ("/forward goes forward again.", "/rewind goes back again.")
 
 
 def run_chat(options: AgentOptions) -> int:
@@ -96,7 +98,8 @@ class Chat:
         self._narration = Narration(lambda line: console.print(hanging(line)), marks)
         self._activity: Activity | None = None
         self._question = Asking()
-        self._choices: Sequence[SessionInfo] | None = None
+        self._choice: tuple[str, Callable[[str], None]] | None = None
+        self._escaped_at = 0.0
         self._turn: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._waiting: deque[str] = deque()
@@ -110,7 +113,7 @@ class Chat:
             complete_while_typing=True,
             history=history_at(
                 self.store.root if options.save else None,
-                lambda line: bool(line.strip()) and not self._question.open and self._choices is None,
+                lambda line: bool(line.strip()) and not self._question.open and self._choice is None,
                 self.pastes,
             ),
             # Without this, what is above the prompt would stay there: `_line_typed` writes the line itself.
@@ -192,8 +195,26 @@ class Chat:
             raise UsageError("you are in this session already")
         self._change(AgentSession.resume(path, self._config()))
 
-    def offer(self, infos: Sequence[SessionInfo]) -> None:
-        self._choices = infos
+    def offer(self, prompt: str, choose: Callable[[str], None]) -> None:
+        self._choice = prompt, choose
+
+    def move(self, direction: str, turn: UserTurn | None = None, *, files: bool) -> None:
+        """Go back to before a turn, or forward again."""
+        left = self.session
+        if turn is not None:
+            session, restored = left.go_back(turn, files)
+        else:
+            session, restored = left.go_forward(files)
+        self._session, self.unseen = session, None
+        self._show_again()
+        self._warn(session.warnings)
+        self.console.print(Text(f"You are {direction}, in session {session.id}. {_OTHER_WAY[turn is None]}"))
+        for path in restored.paths:
+            self.console.print(Text(f"  put back: {printable(path)}", style="dim"))
+        for path, reason in restored.left.items():
+            self.console.print(Text(f"  left as it is: {printable(path)}: {reason}", style="yellow"))
+        if turn is not None:
+            self._draft = turn.words
 
     def quit(self) -> None:
         self._over = True
@@ -219,9 +240,9 @@ class Chat:
         """Stop the turn, or clear the line; at an idle prompt, say how to quit, and the second time quit."""
         if self._turn is not None:
             self.stop()
-        elif buffer.text or self._choices is not None:
+        elif buffer.text or self._choice is not None:
             buffer.reset()
-            self._choices = None
+            self._choice = None
         elif self._leaving:
             self._over = True
             self._leave()
@@ -231,6 +252,17 @@ class Chat:
             self._leaving = True
             return
         self._leaving = False
+
+    def escape(self) -> None:
+        """At an idle, empty prompt, the second Esc in a row asks where to go back to; the first does nothing."""
+        now = asyncio.get_running_loop().time()
+        if self._choice is not None:
+            self._choice = None
+        elif now - self._escaped_at <= _TWICE and self._session is not None:
+            self._escaped_at = 0.0
+            self._do("/rewind")
+        else:
+            self._escaped_at = now
 
     def take_back(self, buffer: Buffer) -> bool:
         if buffer.text or not self._waiting:
@@ -268,7 +300,7 @@ class Chat:
                 return
             if not self._question.take(self.pastes.full(line)):
                 self.console.print("Answer with one of the digits below, or in your own words.", style="yellow")
-        elif not line and self._choices is None:
+        elif not line and self._choice is None:
             return
         elif self._session is None or (self._turn is not None and (self._custom(line) or not self._looks(line))):
             self._waiting.append(line)
@@ -276,21 +308,23 @@ class Chat:
             self._do(line)
 
     def _do(self, line: str) -> None:
-        choices, self._choices = self._choices, None
+        choice, self._choice = self._choice, None
         if line:
             self.console.print(Text(f"\n> {safe(line, keep=_LINES)}", style="cyan"))
-        if choices is None and (not is_command(line) or self._custom(line)):
+        if choice is None and (not is_command(line) or self._custom(line)):
             self._turn = asyncio.get_running_loop().create_task(self._work(line))
             return
         try:
             if is_command(line):
                 command, argument = self._command(line)
                 command.run(self, argument)
-            elif choices is not None and line:
+            elif choice is not None and line:
                 # After a wrong answer the line comes back to be corrected, and the question stays.
-                self._choices, self._draft = choices, line
-                self.resume(self.store.find(chosen(choices, line)))
-                self._choices, self._draft = None, ""
+                self._choice, self._draft = choice, line
+                choice[1](line)
+                self._choice = None
+                if self._draft == line:
+                    self._draft = ""
         except WaneError as error:
             self.console.print(Text(safe(str(error)), style="red"))
 
@@ -409,8 +443,8 @@ class Chat:
         elif self._activity is not None:
             at = asyncio.get_running_loop().time()
             parts.append((COLOURS["magenta"], f"{self._activity.line(at, size.columns, unicode=self._unicode)}\n"))
-        elif self._choices is not None:
-            parts.append((_BOLD_YELLOW, _CHOOSE))
+        elif self._choice is not None:
+            parts.append((_BOLD_YELLOW, self._choice[0]))
         parts.append((_BOLD_CYAN if self._turn is None else GREY, "> "))
         return FormattedText(parts)
 

@@ -194,6 +194,9 @@ class Host(Protocol):
     def press(self, buffer: Buffer, digit: str) -> None:
         """Take a digit as the answer to the open question, or as a part of one in words."""
 
+    def escape(self) -> None:
+        """Handle Esc at an idle, empty prompt."""
+
     def take_back(self, buffer: Buffer) -> bool:
         """Take the last queued line back into an empty prompt; False if there is none."""
 
@@ -239,6 +242,11 @@ def chat_keys(chat: Host) -> KeyBindings:
         @keys.add(str(number), filter=Condition(lambda: chat.asking))
         def _(event: KeyPressEvent) -> None:
             chat.press(event.current_buffer, event.data)
+
+    @keys.add("escape", filter=Condition(lambda: not chat.working and not get_app().current_buffer.text))
+    def _(event: KeyPressEvent) -> None:
+        chat.escape()
+        event.app.invalidate()
 
     # Ctrl-J is a separate key in every terminal; few distinguish Shift-Enter from Enter.
     @keys.add("escape", "enter")

@@ -85,7 +85,7 @@ def view_blocks(
     """Return a window's view as blocks, including what a pass removes; `done` says that it has already run.
 
     The blocks are in the tokens of the window's totals, by the provider's last report, and add up to them exactly: to
-    those before and after the pass, and after each step of it, unless the provider counts less than half of our estimate.
+    those before and after the pass, and after each step of it, unless the provider counts less than half of them.
 
     Args:
         items: the items of the history.
