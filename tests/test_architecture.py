@@ -148,6 +148,7 @@ FLOORS: dict[str, set[str]] = {
         "agent",
         "scripted",
         "testing",
+        "tools",
         "proxy",
         "planning",
         "rebuilding",
