@@ -499,9 +499,10 @@ def _go_back(chat: Host, text: str) -> None:
             f"{text!r} is not understood; give a turn's number, 1 to {len(turns)}, alone or with {_FILES}"
         )
     turn = turns[int(number) - 1]
-    commands, files_before = _outside(turns[int(number) - 1 :]), [] if files else chat.session.files_since(turn)
+    commands = _outside(turns[int(number) - 1 :])
+    files_before = chat.session.files_since(turn)
     chat.move(f"back to before turn {number}", turn, files=bool(files))
-    if files_before:
+    if files_before and not files:
         names = first_few([file.path for file in files_before], 5)
         chat.console.print(
             Text(f"Files stay as they are: {names}. `{_FILES}` after the number puts them back.", style="dim")
@@ -519,8 +520,10 @@ def _outside(turns: Sequence[UserTurn]) -> int:
     calls = 0
     for turn in turns:
         for message in turn.messages:
-            tools = [call.tool_name for call in message.tool_calls] if isinstance(message, ModelResponse) else []
-            calls += sum(tool == SHELL_TOOL or tool not in AGENT_TOOLS for tool in tools)
+            if not isinstance(message, ModelResponse):
+                continue
+            for call in message.tool_calls:
+                calls += call.tool_name == SHELL_TOOL or call.tool_name not in AGENT_TOOLS
     return calls
 
 
