@@ -193,7 +193,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         await at.answers("/co", "/co could be /context, /compact or /cost")
         await at.answers("/cost", "$0.", " for 5 model calls in this session", "Output: ")
         await at.answers("/compact", "There is nothing to compact", "/budget 4.5k", "/new")
-        await at.answers("/help", "/context", "/new, /clear", "/quit, /exit", "Esc ", "Stop the turn.")
+        await at.answers("/help", "/context", "/new, /clear", "/quit, /exit", "Esc ", "Stop the turn; twice")
         await at.answers("/exit", "wane --resume")
 
     requests = converse(served, repository, replies, scene)
