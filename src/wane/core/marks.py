@@ -68,68 +68,107 @@ def check_marks(
         HistoryError: if one cannot be made; the message names it.
     """
     _check_closings(marks, opened)
-    scope = _Scope(_name(active), _name(task))
-    types = {episode.name: episode.type for episode in opened}
-    tasks = {episode.name: _name(episode.task) for episode in opened}
-    agents = {episode.name for episode in opened if episode.marked}
-    outside: str | None = None  # the innermost task that the host did not open
-    for episode in opened:
-        if episode.is_task and not episode.host:
-            outside = episode.name
-    explored: set[str] = set()
-    new: set[str] = set()
+    checked = _OpenMarks(active, task, opened, graph, used)
     for mark in marks:
-        name = mark.name
-        current = scope.episode or scope.task
-        if mark.action == "enter":
-            if not name:
-                scope = _Scope(None, outside)
-            elif name not in types:
-                raise HistoryError(f"{mark} enters an episode that is not open")
-            elif types[name] is EpisodeType.TASK:
-                scope = _Scope(None, name)
-            else:
-                scope = _Scope(name, tasks[name])
-        elif mark.action == "describe":
-            if not name or name != current:
-                raise HistoryError(f"{mark} describes an episode that is not open")
-        elif mark.action == "end":
-            if not name or name != current or (name in agents and not mark.host):
-                raise HistoryError(f"{mark} ends an episode that is not open or that the agent itself opened")
-            for inner, around in tasks.items():
-                if around == name:
-                    raise HistoryError(f"{mark} ends a task while {inner!r} in it is open")
-            if types.pop(name) is EpisodeType.EXPL:
-                explored.add(name)
-            scope = _Scope(None, tasks.pop(name))
-        else:
-            if scope.episode is not None:
-                raise HistoryError(f"{mark} starts an episode while {scope.episode!r} is open")
-            if not name or name in used or name in new:
-                raise HistoryError(f"{mark} has a name that is empty or was used before")
-            _check_dependencies(mark, explored, graph)
-            types[name] = mark.type
-            tasks[name] = scope.task
-            new.add(name)
-            scope = _Scope(None, name) if mark.type is EpisodeType.TASK else _Scope(name, scope.task)
+        match mark.action:
+            case "enter":
+                checked.enter(mark)
+            case "describe":
+                checked.describe(mark)
+            case "start":
+                checked.start(mark)
+            case "end":
+                checked.end(mark)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
-    """The names of the episode and of the innermost task around the next item."""
+class _OpenMark:
+    """An open episode or task: the task around it, and whether the agent itself opened it."""
 
-    episode: str | None
+    type: EpisodeType
     task: str | None
+    by_agent: bool = False
+
+
+class _OpenMarks:
+    """What is open after each mark, and in which of it the history stands; see `check_marks`."""
+
+    def __init__(
+        self,
+        active: Episode | None,
+        task: Episode | None,
+        opened: Sequence[Episode],
+        graph: EpisodeGraph,
+        used: Collection[str],
+    ) -> None:
+        self._episode, self._task = _name(active), _name(task)
+        self._graph = graph
+        self._used = used
+        self._new: set[str] = set()  # names that these marks give
+        self._explored: set[str] = set()  # explorations that these marks end
+        self._open: dict[str | None, _OpenMark] = {}
+        self._outside: str | None = None  # the innermost task that the host did not open
+        for episode in opened:
+            self._open[episode.name] = _OpenMark(episode.type, _name(episode.task), episode.marked)
+            if episode.is_task and not episode.host:
+                self._outside = episode.name
+
+    def enter(self, mark: Mark) -> None:
+        if not mark.name:
+            self._episode, self._task = None, self._outside
+            return
+        entered = self._open.get(mark.name)
+        if entered is None:
+            raise HistoryError(f"{mark} enters an episode that is not open")
+        self._stand_in(mark.name, entered)
+
+    def describe(self, mark: Mark) -> None:
+        if not self._stands_in(mark.name):
+            raise HistoryError(f"{mark} describes an episode that is not open")
+
+    def start(self, mark: Mark) -> None:
+        if self._episode is not None:
+            raise HistoryError(f"{mark} starts an episode while {self._episode!r} is open")
+        if not mark.name or mark.name in self._used or mark.name in self._new:
+            raise HistoryError(f"{mark} has a name that is empty or was used before")
+        unknown = [name for name in mark.dependencies if name not in self._explored and not self._is_closed(name)]
+        if unknown or (mark.dependencies and mark.type is not EpisodeType.ACT):
+            raise HistoryError(f"{mark} depends on {unknown or 'something'}; only acts depend, on closed explorations")
+        self._new.add(mark.name)
+        self._open[mark.name] = started = _OpenMark(mark.type, self._task)
+        self._stand_in(mark.name, started)
+
+    def end(self, mark: Mark) -> None:
+        if not self._stands_in(mark.name) or (self._open[mark.name].by_agent and not mark.host):
+            raise HistoryError(f"{mark} ends an episode that is not open or that the agent itself opened")
+        for name, other in self._open.items():
+            if other.task == mark.name:
+                raise HistoryError(f"{mark} ends a task while {name!r} in it is open")
+        ended = self._open.pop(mark.name)
+        if ended.type is EpisodeType.EXPL:
+            self._explored.add(mark.name)
+        self._episode, self._task = None, ended.task
+
+    def _stand_in(self, name: str, mark: _OpenMark) -> None:
+        if mark.type is EpisodeType.TASK:
+            self._episode, self._task = None, name
+        else:
+            self._episode, self._task = name, mark.task
+
+    def _stands_in(self, name: str) -> bool:
+        """Whether the history stands in the open episode or, outside episodes, task of a name."""
+        return bool(name) and name == (self._episode or self._task)
+
+    def _is_closed(self, name: str) -> bool:
+        """Whether a name is that of an exploration that was closed before these marks."""
+        episode = self._graph.named(name)
+        if episode is None:
+            return name in self._graph.archive
+        return episode.closed and episode.type is EpisodeType.EXPL
 
 
 def _name(episode: Episode | None) -> str | None:
     return None if episode is None else episode.name
-
-
-def _check_dependencies(mark: Mark, explored: Collection[str], graph: EpisodeGraph) -> None:
-    unknown = [name for name in mark.dependencies if name not in explored and not _is_closed(graph, name)]
-    if unknown or (mark.dependencies and mark.type is not EpisodeType.ACT):
-        raise HistoryError(f"{mark} depends on {unknown or 'something'}; only acts depend, on closed explorations")
 
 
 def _check_closings(marks: Sequence[Mark], opened: Collection[Episode]) -> None:
@@ -140,10 +179,3 @@ def _check_closings(marks: Sequence[Mark], opened: Collection[Episode]) -> None:
         owner = owners.get(mark.name)
         if owner is None or owner.marked or owner.type is EpisodeType.ACT or not owner.owns(mark.closing):
             raise HistoryError(f"{mark} is described by item {mark.closing}, which is not a member that may stay")
-
-
-def _is_closed(graph: EpisodeGraph, name: str) -> bool:
-    episode = graph.named(name)
-    if episode is None:
-        return name in graph.archive
-    return episode.closed and episode.type is EpisodeType.EXPL

@@ -79,8 +79,10 @@ def required_opening(
     required: dict[int, list[int]] = {}
     for opening in openings(visible):
         if not opening.reasons:
-            candidates = (_least(history, length, number) for number in range(opening.after + 1, opening.at + 1))
-            required |= next(filter(None, candidates), {})
+            for number in range(opening.after + 1, opening.at + 1):
+                if continuation := _find_cheapest_continuation(history, length, number):
+                    required |= continuation
+                    break
     return required
 
 
@@ -93,37 +95,52 @@ def _speaks(part: Part) -> bool:
     return part.kind not in (Kind.RESULT, Kind.SYSTEM) and not part.system and not part.needs
 
 
-def _least(history: Callable[[int], Sequence[Part]], length: int, begin: int) -> dict[int, list[int]]:
-    """The reasoning that begins a message, and the smallest text or call that may follow it; empty if there is none."""
+def _find_cheapest_continuation(
+    history: Callable[[int], Sequence[Part]], length: int, begin: int
+) -> dict[int, list[int]]:
+    """Return the reasoning that begins a message, and the smallest text or call that may follow it.
+
+    A call comes with its results, which may stand in later messages. Empty if there is no such part.
+    """
     parts = history(begin)
     lead = next((position for position, part in enumerate(parts) if part.kind is not Kind.REASONING), len(parts))
     if not lead:
         return {}
-    results: dict[str | None, tuple[int, int, Part]] = {}
-    for number in range(begin + 1, length):
-        later = history(number)
-        if is_answer(later):
-            break
-        results |= {part.call_id: (number, at, part) for at, part in enumerate(later) if part.kind is Kind.RESULT}
-    least, best = 0, dict[int, list[int]]()
+    results = _results_behind(history, length, begin)
+    fewest, cheapest = 0, dict[int, list[int]]()
     for position in range(lead, len(parts)):
         if parts[position].kind is Kind.TEXT and not parts[position].text.strip():
             continue  # the provider refuses blank text
         # The reasoning needs some part after it, which it has.
         positions = sorted({*range(lead), *_together(parts, position)})
-        together = [parts[number] for number in positions]
-        answered = {part.call_id for part in together if part.kind is Kind.RESULT}
-        calls = {part.call_id for part in together if part.kind is Kind.CALL} - answered
-        if not calls <= results.keys():
+        shown = [parts[number] for number in positions]
+        open_calls = {part.call_id for part in shown if part.kind is Kind.CALL}
+        open_calls -= {part.call_id for part in shown if part.kind is Kind.RESULT}
+        if not open_calls <= results.keys():
             continue
-        answers = sorted((results[call] for call in calls), key=lambda answer: answer[:2])
-        together += [part for _, _, part in answers]
-        tokens = sum(part.item(chars, 0).tokens for part in together)
-        if not best or tokens < least:
-            least, best = tokens, {begin: positions}
-            for number, result_position, _ in answers:
-                best.setdefault(number, []).append(result_position)
-    return best
+        continuation = {begin: positions}
+        for number, result_position, part in sorted((results[call] for call in open_calls), key=lambda row: row[:2]):
+            continuation.setdefault(number, []).append(result_position)
+            shown.append(part)
+        tokens = sum(part.item(chars, 0).tokens for part in shown)
+        if not cheapest or tokens < fewest:
+            fewest, cheapest = tokens, continuation
+    return cheapest
+
+
+def _results_behind(
+    history: Callable[[int], Sequence[Part]], length: int, begin: int
+) -> dict[str | None, tuple[int, int, Part]]:
+    """Return the results between an answer and the next one, by call, each with its message and its position there."""
+    results: dict[str | None, tuple[int, int, Part]] = {}
+    for number in range(begin + 1, length):
+        parts = history(number)
+        if is_answer(parts):
+            break
+        for position, part in enumerate(parts):
+            if part.kind is Kind.RESULT:
+                results[part.call_id] = (number, position, part)
+    return results
 
 
 def _together(parts: Sequence[Part], position: int) -> set[int]:
