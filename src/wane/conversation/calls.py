@@ -81,6 +81,9 @@ class Verdicts:
     """The verdicts on the `delimiter` calls of the latest answer, found by id, arguments or order.
 
     A verdict found by arguments or order is given only once, also across threads.
+
+    Attributes:
+        foreseen: whether that answer is not in the history yet.
     """
 
     def __init__(self) -> None:
@@ -90,7 +93,7 @@ class Verdicts:
     def _forget_answer(self) -> None:
         self._answer: list[_Verdict] = []  # all verdicts on the latest answer
         self._unused: dict[int, _Verdict] = {}  # by position, those that `find` may still give
-        self._foreseen = False  # whether that answer is not in the history yet
+        self.foreseen = False
         self._ahead: list[str] = []  # arguments of its `delimiter` calls, if so
         self._ids: set[str] = set()  # ids of all its calls, if so
 
@@ -107,7 +110,7 @@ class Verdicts:
             if text is not None:
                 verdicts.append(_Verdict(len(verdicts), part.call_id, normalise_arguments(part.arguments), text))
         unused = {verdict.position: verdict for verdict in verdicts}
-        if self._foreseen and [v.arguments for v in verdicts] == [v.arguments for v in self._answer]:
+        if self.foreseen and [v.arguments for v in verdicts] == [v.arguments for v in self._answer]:
             # The answer is the foreseen one: what was given for it is not given again.
             unused = {position: verdict for position, verdict in unused.items() if position in self._unused}
         self._by_id = {call_id: text for call_id, text in self._by_id.items() if call_id in open_calls}
@@ -123,9 +126,9 @@ class Verdicts:
             calls: all its calls, in order.
             judge: returns the verdicts' texts for the next `delimiter` calls, from their raw arguments.
         """
-        if not self._foreseen:
+        if not self.foreseen:
             self._forget_answer()
-            self._foreseen = bool(calls)
+            self.foreseen = bool(calls)
         judged_ids = {v.id for v in self._answer if v.id is not None}
         new = [call for call in calls if call.id is None or call.id not in judged_ids]
         marks = [call for call in new if call.name == DELIMITER]
@@ -142,7 +145,7 @@ class Verdicts:
 
     def forget_foreseen(self) -> None:
         """Forget a foreseen answer, because it never arrived and another request is made."""
-        if self._foreseen:
+        if self.foreseen:
             self._forget_answer()
 
     def knows(self, call_id: str) -> bool:
@@ -191,19 +194,15 @@ def normalise_arguments(raw: str | None) -> str:
 
 
 class WaitingCalls(Generic[MessageT]):
-    """Own calls without a result, which the conversation answers itself."""
+    """Own calls without a result, which the conversation answers itself.
+
+    Attributes:
+        calls: the calls in order, each with the verdict's text if it is a `delimiter` call.
+    """
 
     def __init__(self, format: Format[MessageT]) -> None:  # noqa: A002 - the field's word
         self._format = format
-        self._own: list[tuple[Call[MessageT], str | None]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._own)
-
-    @property
-    def ids(self) -> list[str | None]:
-        """The ids of the calls, in order."""
-        return [call.id for call, _ in self._own]
+        self.calls: list[tuple[Call[MessageT], str | None]] = []
 
     def note(
         self,
@@ -223,7 +222,7 @@ class WaitingCalls(Generic[MessageT]):
         for position, (part, text) in enumerate(zip(answer.parts, texts, strict=True)):
             # A call answered within its message was run by the provider.
             if part.kind is Kind.CALL and part.tool in own and part.call_id in open_calls:
-                self._own.append((_call(self._format, answer.message, position, part), text))
+                self.calls.append((_call(self._format, answer.message, position, part), text))
 
     def take_over(self, calls: Iterable[Call[MessageT]], results: Iterable[Part]) -> None:
         """Take over own calls with their results from the history that this one branches off.
@@ -235,21 +234,21 @@ class WaitingCalls(Generic[MessageT]):
         texts: dict[str | None, str] = {}
         for part in results:
             texts.setdefault(part.call_id, part.text)
-        self._own += [(call, texts[call.id]) for call in calls if call.id in texts]
+        self.calls += [(call, texts[call.id]) for call in calls if call.id in texts]
 
     def forget_answered(self, parts: Sequence[Part]) -> None:
         """Forget own calls whose results the host gives."""
         ids = {part.call_id for part in parts if part.kind is Kind.RESULT}
         if ids:
-            self._own = [(call, text) for call, text in self._own if call.id not in ids]
+            self.calls = [(call, text) for call, text in self.calls if call.id not in ids]
 
     def take_open(self, open_calls: Collection[str]) -> Iterator[tuple[Call[MessageT], str | None]]:
         """Yield the own calls without a result, in order, each once; with the verdict's text for a `delimiter` call."""
-        while self._own:
-            call, text = self._own[0]
+        while self.calls:
+            call, text = self.calls[0]
             if call.id in open_calls:
                 yield call, text
-            del self._own[0]  # not before it is answered
+            del self.calls[0]  # not before it is answered
 
 
 def find_open_calls(history: MessageHistory[MessageT], first: int = 0) -> list[Call[MessageT]]:

@@ -365,7 +365,11 @@ class Conversation(Generic[M]):
         branch._begin(history)
         branch._known.extend([Appended(entry) for entry in history.prepare(history.transcript.messages)])
         branch._append(history.prepare(branch._name_results(messages[shared:stop])))
-        branch._take_over_results(messages[stop:])
+        # Own calls without a result get the results that they have in later messages.
+        own_calls = [call for call in find_open_calls(branch._history) if call.name in branch._own_names]
+        if own_calls:
+            parts = [part for message in messages[stop:] for part in self.format.parts(message)]
+            branch._waiting.take_over(own_calls, [part for part in parts if part.kind is Kind.RESULT])
         return branch
 
     # Marks of the program (R18)
@@ -495,8 +499,9 @@ class Conversation(Generic[M]):
         if not self._hosted and (calls := self._open_calls()):
             waiting = ", ".join(f"{call.name} ({call.id})" for call in calls)
             raise HistoryError(f"calls without a result: {waiting}. Append `call.result(output)` for each first")
-        self._verdicts.forget_foreseen()
         history = self._history
+        if self._verdicts.foreseen:
+            self._verdicts.forget_foreseen()
         if at is not None:
             history.asked_at = at
         outcome = history.request(cold=cold)
@@ -689,14 +694,15 @@ class Conversation(Generic[M]):
         """
         history = self._history
         history.check_content(prepared, first=first)
-        paired = history.pair_results(prepared, own=self._own_names, waiting=self._waiting.ids, first=first)
+        waiting = [call.id for call, _ in self._waiting.calls]
+        paired = history.pair_results(prepared, own=self._own_names, waiting=waiting, first=first)
         history.check_order(paired, first=first)
         try:
             for entry, message in zip(prepared, paired, strict=True):
                 if message is None:
                     self._appended.append(Appended(entry, left_out=True))
                     continue
-                if self._waiting:
+                if self._waiting.calls:
                     self._waiting.forget_answered(message.parts)
                     if any(part.kind is not Kind.RESULT for part in message.parts):
                         self._answer_own_calls()
@@ -734,7 +740,7 @@ class Conversation(Generic[M]):
 
     def _answer_own_calls(self) -> None:
         """Append the results of own calls that have none."""
-        if not self._waiting:
+        if not self._waiting.calls:
             return
         for call, verdict in self._waiting.take_open(self.window.open_calls):
             result = call.result(verdict or answer(call.raw, self._history.archive))
@@ -756,7 +762,7 @@ class Conversation(Generic[M]):
         open_calls = self.window.open_calls
         if not open_calls:
             return []
-        waiting = self._waiting.ids
+        waiting = [call.id for call, _ in self._waiting.calls]
         calls = find_open_calls(self._history, first)
         return [call for call in calls if call.name not in self._own_names and call.id not in waiting]
 
@@ -767,14 +773,6 @@ class Conversation(Generic[M]):
             return messages
         calls = find_open_calls(self._history)
         return self.format.answering(messages, [(call.id, call.name) for call in calls])
-
-    def _take_over_results(self, later: Sequence[M]) -> None:
-        """Give own calls without a result the results that they have in later messages."""
-        calls = find_open_calls(self._history)
-        own_calls = [call for call in calls if call.name in self._own_names]
-        if own_calls:
-            parts = [part for message in later for part in self.format.parts(message)]
-            self._waiting.take_over(own_calls, [part for part in parts if part.kind is Kind.RESULT])
 
     def _tell(self) -> None:
         """Send the events to the listeners. If a listener fails, the next call sends that event again to all."""

@@ -213,7 +213,14 @@ class Engine:
             if fitted.ran:
                 self._detector.note_pass()
             return fitted
-        self._other.budget, self._other.overhead = self._limits()
+        # A strategy counts by itself. The amount by which the provider counts more is overhead.
+        counted = self._accounting
+        if self._partial_reports:
+            self._other.budget = self.window.budget
+            self._other.overhead = counted.overhead + max(0, counted.total - counted.estimate)
+        else:
+            self._other.budget = self.counted_budget
+            self._other.overhead = counted.overhead + max(0, round(counted.drift / counted.ratio))
         return self._show_outcome(self._other.fit(cold=cold))
 
     def take_summary(self, text: str) -> Fitted | SummaryNeeded:
@@ -337,14 +344,6 @@ class Engine:
         return self.window.shows(index) if self._other is None else index in self._view
 
     # Another strategy
-
-    def _limits(self) -> tuple[int, int]:
-        """Budget and overhead for a strategy that counts by itself."""
-        counted = self._accounting
-        if self._partial_reports:
-            return self.window.budget, counted.overhead + max(0, counted.total - counted.estimate)
-        # The budget in the strategy's tokens. The amount by which the provider counts more is overhead.
-        return self.counted_budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
     def _show_outcome(self, outcome: Fitted | SummaryNeeded) -> Fitted | SummaryNeeded:
         if isinstance(outcome, Fitted):

@@ -18,7 +18,7 @@ from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.formats.notices import is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
-from wane.formats.roles import CALLING, Turns, join_neighbours
+from wane.formats.roles import CALLING, join_neighbours
 from wane.formats.values import check_each, expect_list
 from wane.tools import class_of_call
 
@@ -469,11 +469,13 @@ class Outline:
 
     Attributes:
         person_calls: tells results that a person gave (R21).
+        alternating: whether turns of the user and answers without calls have taken turns so far (R12b).
     """
 
     def __init__(self, counter: Counter = chars) -> None:
         self.person_calls = PersonCalls()
-        self._turns = Turns()
+        self.alternating = True
+        self._speaker: str | None = None  # whose turn the latest of these was
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -484,17 +486,15 @@ class Outline:
         """Number of items so far."""
         return len(self._owner)
 
-    @property
-    def alternating(self) -> bool:
-        """Whether turns of the user and answers without calls have taken turns so far (R12b)."""
-        return self._turns.alternate
-
     def number(self, parts: list[Part]) -> list[tuple[Item, Part]]:
         """Take in the next message and return its items with their content."""
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
-        self._turns.see(speaker_of(parts))
+        speaker = speaker_of(parts)
+        if speaker in ("user", "assistant"):
+            self.alternating = self.alternating and speaker != self._speaker
+            self._speaker = speaker
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
         items = [(part.item(self._counter, number), part) for part in parts]
         self._first.append(len(self._owner))

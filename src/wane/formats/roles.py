@@ -87,24 +87,6 @@ class NeighbourJoiner(Generic[T]):
         return position
 
 
-class Turns:
-    """Sees whose turn each message of a history is (`Joining.speaker`).
-
-    Attributes:
-        alternate: whether messages of the user and answers without calls have taken turns so far.
-    """
-
-    def __init__(self) -> None:
-        self.alternate = True
-        self._before: str | None = None
-
-    def see(self, speaker: str | None) -> None:
-        """Take in whose turn the next message is."""
-        if speaker in ("user", "assistant"):
-            self.alternate = self.alternate and speaker != self._before
-            self._before = speaker
-
-
 def take_turns(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> bool:
     """Return whether messages of the user and answers without calls take turns.
 
@@ -112,11 +94,14 @@ def take_turns(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> 
         messages: the messages.
         speaker_of: says whose turn a message is (`Joining.speaker`).
     """
-    turns = Turns()
+    before = None
     for message in messages:
-        turns.see(speaker_of(message))
-        if not turns.alternate:
+        speaker = speaker_of(message)
+        if speaker not in ("user", "assistant"):
+            continue
+        if speaker == before:
             return False
+        before = speaker
     return True
 
 

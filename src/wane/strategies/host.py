@@ -104,9 +104,17 @@ class HostMarker:
         for mark in marks:
             described |= mark.action == "describe"
             if mark.action == "start":
-                self._note_start(mark, item)
+                self.used.add(mark.name)
+                if mark.scope:
+                    self._scopes[mark.name] = mark.scope
+                elif item.call_id is not None:
+                    self._calls[mark.name] = item.call_id
             elif mark.action == "end":
-                self._note_end(mark)
+                if mark.type is EpisodeType.EXPL:
+                    self.explored.add(mark.name)
+                self._scopes.pop(mark.name, None)
+                self._calls.pop(mark.name, None)
+                self._last.pop(mark.name, None)
         self.describing = False
         if owner is None or (owner.name not in self._scopes and owner.name not in self._calls):
             return
@@ -150,20 +158,6 @@ class HostMarker:
             number += 1
             unused = f"{name} {number}"
         return unused
-
-    def _note_start(self, mark: Mark, item: Item) -> None:
-        self.used.add(mark.name)
-        if mark.scope:
-            self._scopes[mark.name] = mark.scope
-        elif item.call_id is not None:
-            self._calls[mark.name] = item.call_id
-
-    def _note_end(self, mark: Mark) -> None:
-        if mark.type is EpisodeType.EXPL:
-            self.explored.add(mark.name)
-        self._scopes.pop(mark.name, None)
-        self._calls.pop(mark.name, None)
-        self._last.pop(mark.name, None)
 
 
 @dataclass(frozen=True, slots=True)
