@@ -34,7 +34,7 @@ from wane.formats import Part, StoredFormat, Transcript, detect_format, get_form
 from wane.formats.base import check_message
 from wane.formats.values import check_each
 from wane.formats.vocabulary import as_data
-from wane.strategies.base import AnnotateChoice, Fitted, Slot, resolved
+from wane.strategies.base import AnnotateChoice, Fitted, Slot, choose_annotator
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def plan_items(
     if annotate not in get_args(AnnotateChoice):
         raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(AnnotateChoice))}")
     marks = marks or {}
-    annotator = resolved(annotate, (part for _, part in history), marks)
+    annotator = choose_annotator(annotate, (part for _, part in history), marks)
     window = None if window is None else parse_window(window)
     auto = is_auto(budget)
     settings = ContextSettings(

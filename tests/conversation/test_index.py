@@ -95,7 +95,7 @@ def test_it_holds_no_more_than_its_share_by_any_count(
         if isinstance(event, PassRan) and event.report.index is not None:
             tokens = chars(event.report.index.text)
             allowed = share_of(event.report.budget_used, share)
-            held.append((tokens, run.window.accounting.scaled(tokens), allowed))
+            held.append((tokens, run.window.accounting.scale(tokens), allowed))
 
     run = Conversation(
         dialect.name,

@@ -107,7 +107,7 @@ def fit_with_index(window: ContextWindow, life: Life, spared: int, *, cold: bool
     assert tokens == outcome.index
     if report.ran:
         share = share_of(report.budget_used, window.policy.index_share)
-        assert max(tokens, window.accounting.scaled(tokens)) <= share
+        assert max(tokens, window.accounting.scale(tokens)) <= share
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def test_an_index_is_never_over_its_share_by_any_count() -> None:
         report = window.fit(write_index=write)
         assert report.index is not None
         assert 0 < report.index.tokens == limits[0] <= 100
-        assert window.accounting.scaled(report.index.tokens) <= 100
+        assert window.accounting.scale(report.index.tokens) <= 100
         assert revive(window).index == report.index
 
 

@@ -18,7 +18,7 @@ from tests.strategies import policies, sessions
 from wane import FormatError, Kind, Policy
 from wane.formats import Part
 from wane.formats.gemini import GeminiFormat, is_reasoning, seal_of
-from wane.formats.gemini_calls import completed, field
+from wane.formats.gemini_calls import field, name_results
 from wane.formats.openai import NON_TEXT_TOKENS
 
 FORMAT = GeminiFormat()
@@ -221,7 +221,7 @@ def test_no_view_has_a_content_whose_first_call_lost_its_signature(
     if not ids:
         # Without ids, results can only be told by their order.
         session = answered(session)
-    case = Case("gemini", FORMAT, lambda messages: completed(to_gemini(messages, signed=True, ids=ids)))
+    case = Case("gemini", FORMAT, lambda messages: name_results(to_gemini(messages, signed=True, ids=ids)))
     lived = live(case, session, budget, policy)
     assert all(seal_of(part) == SIGNATURE for part in first_calls(lived.view))
     whole = {id(part): part for message in lived.messages for part in message["parts"]}

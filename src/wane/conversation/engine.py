@@ -30,7 +30,7 @@ from wane.strategies.base import (
     Slot,
     Substitute,
     SummaryNeeded,
-    unasked,
+    unasked_error,
 )
 from wane.strategies.host import HostMarker
 from wane.strategies.memgpt import WARN_AT, WARNING
@@ -226,7 +226,7 @@ class Engine:
     def take_summary(self, text: str) -> Fitted | SummaryNeeded:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
         if self._other is None:
-            raise unasked(self.name)
+            raise unasked_error(self.name)
         return self._show_outcome(self._other.take_summary(text, chars(text)))
 
     def hold(self) -> Fitted:

@@ -118,7 +118,7 @@ def messages_of(
     """
     messages, numbers = list[MessageT](), list[int | None]()
     if not any(isinstance(slot, Substitute) for slot in view):
-        for number, message in transcript.numbered(visible_items(view)):
+        for number, message in transcript.numbered_view(visible_items(view)):
             messages.append(message)
             numbers.append(number)
         return messages, numbers

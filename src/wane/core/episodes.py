@@ -187,7 +187,7 @@ class Episode:
             return False
         return not any(episode.dependents for episode in self.described)
 
-    def protected(self, latest: int) -> int:
+    def protect_from(self, latest: int) -> int:
         """Return the index of the first item that overflow must leave to it (R16).
 
         An open episode keeps its own latest message, which may be an earlier one than the session's (R18).
@@ -334,7 +334,7 @@ class EpisodeGraph:
             task.inside += 1
             episode.depth = task.depth + 1
         self.insert(episode)
-        for target in self.declared(episode):
+        for target in self.declared_by(episode):
             target.dependents += 1
             target.used = episode.number
         return episode
@@ -349,7 +349,7 @@ class EpisodeGraph:
         if not episode.settled:
             self.unsettled[episode.number] = episode
 
-    def completed(self, episode: Episode) -> None:
+    def note_complete(self, episode: Episode) -> None:
         """Note that an episode is complete: it settles once an assistant message stands after it (R6)."""
         if episode.last < self.latest_message:
             self._settle(episode)
@@ -363,11 +363,11 @@ class EpisodeGraph:
             self._settle(episode)
         self.waiting.clear()
 
-    def needed(self) -> dict[int, Episode]:
+    def find_needed(self) -> dict[int, Episode]:
         """Return the settled explorations that an unsettled act declares and that are not removed, by number."""
         needed: dict[int, Episode] = {}
         for episode in self.unsettled.values():
-            for target in self.declared(episode):
+            for target in self.declared_by(episode):
                 if target.settled and not target.removed:
                     needed[target.number] = target
         return needed
@@ -385,7 +385,7 @@ class EpisodeGraph:
         """Put the episodes of a task ahead of all others, and release what its acts declare (R17 a)."""
         for episode in self.live.values():
             if task in episode.lineage():
-                for target in self.declared(episode):
+                for target in self.declared_by(episode):
                     target.dependents -= 1
         task.given_up = True
         self._requeue()
@@ -427,7 +427,7 @@ class EpisodeGraph:
         if episode.name is not None:
             del self._by_name[episode.name]
         self.archive_spans(episode)
-        for target in self.declared(episode):
+        for target in self.declared_by(episode):
             target.dependents -= 1
             self.offer(target)
 
@@ -447,11 +447,11 @@ class EpisodeGraph:
             episode.queued = True
             heapq.heappush(self._queue, (self._key(episode), episode))
 
-    def named(self, name: str) -> Episode | None:
+    def find(self, name: str) -> Episode | None:
         """Return the live episode of a name."""
         return self._by_name.get(name)
 
-    def declared(self, episode: Episode) -> Iterator[Episode]:
+    def declared_by(self, episode: Episode) -> Iterator[Episode]:
         """Yield the explorations that an act declares and that have something in view; none if it was abandoned."""
         if episode.abandoned:
             return

@@ -72,7 +72,7 @@ class Eviction:
                 self._take_overdue(owner, rank, overdue)
         self._close_tasks(self._graph.tasks.values())
         guarded: list[Episode] = []
-        first_guarded = self._graph.newest(policy.guarded(budget, fixed, index) / self._accounting.ratio)
+        first_guarded = self._graph.newest(policy.guarded_tokens(budget, fixed, index) / self._accounting.ratio)
         while self._accounting.total > target and (episode := self._graph.pick()):
             if episode.number >= first_guarded and not episode.abandoned:
                 guarded.append(episode)
@@ -136,10 +136,10 @@ class Eviction:
         for rank in range(episode.stage + 1, REMOVE_RANK + 1):
             self._strip(episode, rank)
             if episode.removed:
-                released = [episode, *self._graph.declared(episode)]
+                released = [episode, *self._graph.declared_by(episode)]
                 self._close_tasks(member.task for member in released if member.task)
                 if limit is not None:
-                    while self._accounting.scaled(self.closing_tokens) > limit and self._drop_oldest_description():
+                    while self._accounting.scale(self.closing_tokens) > limit and self._drop_oldest_description():
                         pass
             if self._accounting.total <= target:
                 break
@@ -168,7 +168,7 @@ class Eviction:
     def _overflow(self, target: float) -> None:
         """Take from unfinished work and from what it needs, the oldest first (R16)."""
         before = self._accounting.total
-        needed = self._graph.needed()
+        needed = self._graph.find_needed()
         for _, episode in sorted(needed.items()):
             for rank in range(episode.rank + 1, REMOVE_RANK):
                 if self._accounting.total > target:
@@ -192,7 +192,7 @@ class Eviction:
         before = self._accounting.total
         if before <= target:
             return
-        protected = episode.protected(self._graph.latest_message)
+        protected = episode.protect_from(self._graph.latest_message)
         removed: list[int] = []
         for index in sorted(ends[0]):
             if self._accounting.total <= target:

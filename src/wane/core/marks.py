@@ -161,7 +161,7 @@ class _OpenMarks:
 
     def _is_closed(self, name: str) -> bool:
         """Whether a name is that of an exploration that was closed before these marks."""
-        episode = self._graph.named(name)
+        episode = self._graph.find(name)
         if episode is None:
             return name in self._graph.archive
         return episode.closed and episode.type is EpisodeType.EXPL

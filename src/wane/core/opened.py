@@ -58,7 +58,7 @@ class OpenEpisodes:
         if episode is not None:
             episode.closed = True
             if episode.complete:
-                self._graph.completed(episode)
+                self._graph.note_complete(episode)
         return episode
 
     # The agent's calls

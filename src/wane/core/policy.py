@@ -113,7 +113,7 @@ class Policy:
             return self.guard
         return 0.0 if self.order == "paper" else GUARD
 
-    def guarded(self, budget: int, fixed: int, index: int) -> float:
+    def guarded_tokens(self, budget: int, fixed: int, index: int) -> float:
         """Return the tokens of the newest episodes that a pass spares (R10).
 
         Args:

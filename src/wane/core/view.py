@@ -69,7 +69,7 @@ class Accounting:
         """Return `total` for a request of so many estimated tokens."""
         return round(estimate * self.ratio + self.drift)
 
-    def scaled(self, estimate: int) -> int:
+    def scale(self, estimate: int) -> int:
         """Return estimated tokens as the provider would count them."""
         return round(estimate * self.ratio)
 

@@ -269,8 +269,8 @@ class ContextWindow:
             if not (episode in opened or episode.is_task or graph.exempt(episode)):
                 unsettled += episode.tokens
         held = sum(view.tokens[index] for index, owner in view.held.items() if owner.removed)
-        needed = sum(episode.tokens for episode in graph.needed().values())
-        scaled = self.accounting.scaled
+        needed = sum(episode.tokens for episode in graph.find_needed().values())
+        scaled = self.accounting.scale
         return Pinned(
             overhead=self.accounting.beside,
             system=scaled(self._fixed[Kind.SYSTEM]),
@@ -289,7 +289,7 @@ class ContextWindow:
     @property
     def room(self) -> Room:
         """The budget, and the tokens of it that no pass may ever take (R22). O(1), besides a prologue that stays."""
-        scaled, fixed = self.accounting.scaled, self._fixed
+        scaled, fixed = self.accounting.scale, self._fixed
         return Room(
             self._budget,
             self.accounting.beside + scaled(fixed[Kind.SYSTEM]),
@@ -306,7 +306,7 @@ class ContextWindow:
         """Tokens of the notices in view, by the number of the episode that they belong to (R15)."""
         by_episode: dict[int, int] = {}
         for index, number in self._view.notices.items():
-            by_episode[number] = by_episode.get(number, 0) + self.accounting.scaled(self._view.tokens[index])
+            by_episode[number] = by_episode.get(number, 0) + self.accounting.scale(self._view.tokens[index])
         return by_episode
 
     def members(self, name: str) -> tuple[range, ...]:
@@ -315,7 +315,7 @@ class ContextWindow:
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        if episode := self._graph.named(name):
+        if episode := self._graph.find(name):
             return tuple(range(first, stop) for first, stop in episode.spans)
         if spans := self._graph.archive.get(name):
             return tuple(range(first, stop) for first, stop in spans)
@@ -325,7 +325,7 @@ class ContextWindow:
 
     def absence(self, name: str) -> Absence:
         """Return how much of an annotated episode has left the view, apart from its description (R9) and reasoning."""
-        episode = self._graph.named(name)
+        episode = self._graph.find(name)
         if episode is None:
             return "all" if name in self._graph.archive else "none"
         members: list[Sequence[int]]
@@ -446,7 +446,7 @@ class ContextWindow:
 
     def _fixed_tokens(self) -> int:
         """Tokens that no pass may ever take: `Room.fixed`, without the time to make one."""
-        scaled, fixed = self.accounting.scaled, self._fixed
+        scaled, fixed = self.accounting.scale, self._fixed
         system = max(0, self.accounting.beside + scaled(fixed[Kind.SYSTEM]))
         stated = scaled(fixed[Kind.USER]) + scaled(fixed[Kind.NOTICE]) + scaled(fixed[Kind.CALL])
         return system + stated + scaled(self._graph.prologue_tokens)
@@ -702,7 +702,7 @@ class ContextWindow:
             if not item.person:
                 self._standing.loads.append(Load(owner, call.rank, call.index, index, set(item.loads)))
         if owner.complete:
-            self._graph.completed(owner)
+            self._graph.note_complete(owner)
         return Added(index, owner)
 
     def _rank(self, item: Item, owner: Episode, verdict: Verdict | None) -> int:

@@ -558,9 +558,9 @@ class Transcript(Outline, Generic[MessageT]):
         Args:
             visible: item indexes, ascending.
         """
-        return [message for _, message in self.numbered(visible)]
+        return [message for _, message in self.numbered_view(visible)]
 
-    def numbered(self, visible: Sequence[int]) -> Iterator[tuple[int, MessageT]]:
+    def numbered_view(self, visible: Sequence[int]) -> Iterator[tuple[int, MessageT]]:
         """Yield the messages of some items as `view` returns them, each with its number."""
         if len(visible) == len(self._owner):
             yield from enumerate(self.messages)

@@ -33,7 +33,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Seal, Tie, couple
-from wane.formats.gemini_calls import OpenCall, as_called, call_ids, completed, field
+from wane.formats.gemini_calls import OpenCall, as_called, call_ids, field, name_results
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import must_mend
 from wane.formats.values import (
@@ -73,14 +73,14 @@ class GeminiFormat(PlainFormat):
     called = "Gemini contents"
 
     def complete(self, messages: list[Message]) -> list[Message]:
-        return completed(messages)
+        return name_results(messages)
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return contents; of a whole answer its content, and of an object of Google's SDK its data."""
-        return completed([entry if type(entry) is dict and "parts" in entry else _of_sdk(entry) for entry in data])
+        return name_results([entry if type(entry) is dict and "parts" in entry else _of_sdk(entry) for entry in data])
 
     def answering(self, messages: Sequence[Message], calls: Sequence[OpenCall]) -> list[Message]:
-        return completed(messages, calls)
+        return name_results(messages, calls)
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
         GEMINI.check_fields(

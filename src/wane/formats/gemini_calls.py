@@ -54,7 +54,7 @@ def call_ids() -> Callable[[Mapping[str, Any], str], str]:
     return name
 
 
-def completed(messages: Iterable[Any], calls: Sequence[OpenCall] = ()) -> list[Any]:
+def name_results(messages: Iterable[Any], calls: Sequence[OpenCall] = ()) -> list[Any]:
     """Return contents whose results have the ids of their calls; the same object where nothing was missing.
 
     Google's SDK answers calls by their name and order alone, also where they have ids. A resumed session of Gemini CLI

@@ -37,7 +37,7 @@ AnnotateChoice = Literal["auto", "model", "infer"]
 """Who marks episodes in a recorded session: `auto` takes a host's marks (R18), else the agent's, else infers them."""
 
 
-def resolved(choice: AnnotateChoice, parts: Iterable[Part], marks: Collection[int]) -> Annotate:
+def choose_annotator(choice: AnnotateChoice, parts: Iterable[Part], marks: Collection[int]) -> Annotate:
     """Return who marks the episodes of a recorded session.
 
     Args:
@@ -77,7 +77,7 @@ class Traits:
     leaving: str | None = None
 
 
-def unasked(strategy: str) -> HistoryError:
+def unasked_error(strategy: str) -> HistoryError:
     """Return the error for a summary that a strategy did not ask for."""
     return HistoryError(f"the strategy {strategy!r} did not ask for a summary")
 
@@ -188,7 +188,7 @@ class Strategy(ABC):
         Raises:
             HistoryError: if none was asked for.
         """
-        raise unasked(self.name)
+        raise unasked_error(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from wane.core import DELIMITER, Added, Counter, Episode, Item, Kind, Mark, char
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part
 from wane.identifiers import candidates, is_identifier, spoken
-from wane.strategies.host import untagged
+from wane.strategies.host import without_tags
 from wane.tools.calls import command_of, judge_call
 from wane.tools.judgement import Activity
 
@@ -136,7 +136,7 @@ class Evicted:
         for mark in added.marks:
             self._describe(mark)
         described = any(mark.action == "describe" for mark in added.marks)
-        names = self._names_in(replace(part, text=untagged(part.text)) if described else part)
+        names = self._names_in(replace(part, text=without_tags(part.text)) if described else part)
         for name in names:
             name.visible += 1
             name.latest = index

@@ -217,14 +217,14 @@ class _Changes:
         self._scope = _name(self._tasks.pop(name))
 
 
-def untagged(text: str) -> str:
+def without_tags(text: str) -> str:
     """A text without the tags that make it a notice."""
     return text.removeprefix(OPENING).removesuffix(CLOSING)
 
 
 def _description(text: str) -> str:
     """The description in an item's text; the item has the whole of it."""
-    text = " ".join(untagged(text).split())
+    text = " ".join(without_tags(text).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

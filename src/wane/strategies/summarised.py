@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
 from wane.core.items import ASSISTANT
-from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, item_of, unasked
+from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, item_of, unasked_error
 from wane.strategies.groups import Cutting
 
 SUMMARY_TOKENS: Final = 2_000
@@ -81,7 +81,7 @@ class Summarised(Cutting):
     def take_summary(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
         """Replace the summarised messages with the summary."""
         if self._due is None:
-            raise unasked(self.name)
+            raise unasked_error(self.name)
         cut = max(self._due, self._tail_start(tokens + chars(PREFIX))) if self.reads_all else self._due
         self._replace(cut, text, tokens, self._kept_question())
         return Fitted(self._view, ran=True, done=self._done)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.core.errors import FormatError
 from wane.core.items import Kind
 from wane.formats.gemini import ROLES, is_reasoning, parts_of, seal_of
-from wane.formats.gemini_calls import call_ids, completed, field
+from wane.formats.gemini_calls import call_ids, field, name_results
 from wane.formats.vocabulary import GEMINI
 from wane.testing.request import Message, Part, Request, compact, count_chars
 from wane.testing.wire import Provider, Refused, ServerSentEvent, canonical, check_fields, pieces, token_of
@@ -86,7 +86,7 @@ class Gemini(Provider):
             yield Message("system", tuple(_part(Kind.SYSTEM, part, "") for part in _parts_of(instruction)))
         turn = 0  # counts the contents with calls, so that calls without ids have one each
         readable = ({"role": content.get("role"), "parts": _parts_of(content)} for content in contents)
-        for content in completed(_joined(readable)):
+        for content in name_results(_joined(readable)):
             is_model = content.get("role") == "model"
             kind = Kind.TEXT if is_model else Kind.USER
             turn += is_model

@@ -121,7 +121,7 @@ def index_block(window: ContextWindow) -> list[Band]:
     """Return the block of the index of evicted content (R20); no block if there is no index."""
     if window.index is None:
         return []
-    return [Band(Role.INDEX, window.accounting.scaled(window.index.tokens))]
+    return [Band(Role.INDEX, window.accounting.scale(window.index.tokens))]
 
 
 def rows(parts: Sequence[Band], episodes: Sequence[Episode], policy: Policy, *, done: bool = True) -> list[Row]:

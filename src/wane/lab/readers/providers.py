@@ -12,7 +12,7 @@ from wane.core.errors import FormatError
 from wane.formats import get_format
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.detection import telling_format
-from wane.formats.gemini_calls import completed, field
+from wane.formats.gemini_calls import field, name_results
 from wane.formats.openai_responses import group
 from wane.formats.values import compact
 from wane.journal.titles import title_of
@@ -113,7 +113,7 @@ def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
     """Yield the messages with their numbers and lines; items of Responses are grouped into messages."""
     entries = [entry for _, entry in chat.messages]
     if name == "gemini":
-        entries = completed(entries)
+        entries = name_results(entries)
     if name != "openai_responses" or all(isinstance(entry, dict) and "items" in entry for entry in entries):
         for number, (line, _) in enumerate(chat.messages):
             yield number, line, entries[number]

@@ -13,7 +13,7 @@ from wane.lab.readers import Recording
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.rereads import rereads
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Annotate, AnnotateChoice, Settings, resolved
+from wane.strategies.base import Annotate, AnnotateChoice, Settings, choose_annotator
 
 _ANNOTATIONS: Final[Mapping[Annotate, str]] = {"infer": "inferred", "model": "agent", "host": "host"}
 
@@ -114,8 +114,8 @@ def study(
 
 
 def annotator_of(session: RecordedSession, choice: AnnotateChoice = "auto") -> Annotate:
-    """Return who marks a session's episodes; see `resolved`."""
-    return resolved(choice, session.parts, session.marks)
+    """Return who marks a session's episodes; see `choose_annotator`."""
+    return choose_annotator(choice, session.parts, session.marks)
 
 
 def budgets_told(budget: int, studied: Iterable[Studied]) -> str:

@@ -16,7 +16,7 @@ from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.base import Part, WritingFormat
 from wane.formats.gemini import UNCHECKED, GeminiFormat, is_reasoning, merge_contents, seal_of
-from wane.formats.gemini_calls import as_called, completed, field
+from wane.formats.gemini_calls import as_called, field, name_results
 from wane.formats.values import objects_in
 from wane.proxy import jsons
 from wane.proxy.wire.base import (
@@ -73,7 +73,7 @@ class GeminiWire(Wire):
         streams = verb.startswith("stream")
         told = {"model": model, "stream": streams, "array": streams and _EVENTS not in query.split(b"&")}
         contents = body.get("contents")
-        return {**body, **told, **({"contents": completed(contents)} if isinstance(contents, list) else {})}
+        return {**body, **told, **({"contents": name_results(contents)} if isinstance(contents, list) else {})}
 
     def outgoing(self, body: Body, path: str, *, counts: bool) -> Body:
         """Return a body as it goes upstream; to count tokens, the whole request, with tools and instructions."""
