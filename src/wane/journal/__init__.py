@@ -4,7 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.journal.records import (
+    CLIENT_NOTE,
     FORK_NOTE,
+    REPLY_NOTE,
     ConfigRecord,
     Header,
     MessageRecord,
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
     from wane.journal.writer import Journal
 
 __all__ = [
+    "CLIENT_NOTE",
     "FORK_NOTE",
+    "REPLY_NOTE",
     "SESSION_DIR_VARIABLE",
     "Clock",
     "ConfigRecord",

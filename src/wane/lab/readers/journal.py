@@ -22,8 +22,10 @@ from wane.journal.codec import SchemaError
 from wane.journal.lines import checksum_of, decoded, read_record
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import (
+    CLIENT_NOTE,
     FORK_NOTE,
     RECORDS,
+    REPLY_NOTE,
     ConfigRecord,
     Header,
     MessageRecord,
@@ -133,10 +135,6 @@ class StrategyActions:
 
 NAME: Final = "journal"
 TITLE: Final = "Wane"
-
-# Topics of a proxy's notes: the client's messages, and the end of a reply.
-_CLIENT: Final = "client"
-_REPLY: Final = "reply"
 
 
 def recognises(head: Sequence[object]) -> bool:
@@ -295,9 +293,9 @@ class _Fold:
         elif isinstance(record, ConfigRecord) and record.overhead:
             # The tokens of instructions and tools are known at the first request; then the settings are recorded again.
             self.builder.system_tokens = record.overhead
-        elif isinstance(record, NoteRecord) and record.topic == _CLIENT:
+        elif isinstance(record, NoteRecord) and record.topic == CLIENT_NOTE:
             self._usages.rounds = True
-        elif isinstance(record, NoteRecord) and record.topic == _REPLY:
+        elif isinstance(record, NoteRecord) and record.topic == REPLY_NOTE:
             self._usages.complete()
         elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:
             self.builder.branched(len(self._usages))

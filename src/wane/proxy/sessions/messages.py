@@ -20,7 +20,7 @@ from wane.conversation.calls import normalise_arguments
 from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
-from wane.journal import NoteRecord
+from wane.journal import CLIENT_NOTE, REPLY_NOTE, NoteRecord
 from wane.proxy import jsons
 from wane.proxy.store.base import Sought
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
@@ -37,13 +37,13 @@ _KEY: Final = 8  # bytes
 _LEAST_ANSWERS: Final = 2
 _LEAST_TOKENS: Final = 100
 
-CLIENT: Final = "client"
+CLIENT: Final = CLIENT_NOTE
 """Topic of the note on the client's messages. Their records follow it."""
 
 EDITS: Final = "edits"
 """Topic of the note on messages that the client has edited since they were last seen."""
 
-REPLY: Final = "reply"
+REPLY: Final = REPLY_NOTE
 """Topic of the note on a reply, with its hidden rounds."""
 
 
