@@ -110,7 +110,7 @@ def test_the_chat_asks_before_a_tool_is_called(served: Serve, repository: Path, 
         await at.until("the MCP server gone does not work")
         await at.answers("/mcp", "sums_add, sums_fail, sums_count", "does not work: ")
         at.say("add")
-        shown = await at.asked("v  never: the tool sums_add, in this project for good")
+        shown = await at.asked("  never: the tool sums_add, in this project for good")
         assert 'The agent wants to call sums_add:\n  {\n    "a": 1,\n    "b": 41\n  }\n' in shown
         at.say("a")
         await at.asked("wants to call sums_count")
