@@ -124,6 +124,39 @@ def test_no_file_is_put_back_over_a_link_or_without_knowing_what_it_held(served:
     converse(served, repository, replies, scene, yolo=True)
 
 
+def test_what_a_person_keeps_and_lets_go_outlasts_the_chat(served: Serve, repository: Path) -> None:
+    replies = [
+        Reply(calls=(start("a", "expl"), Call("grep", {"pattern": "41"}))),
+        Reply(calls=(end("it is in app.py"), start("b", "expl"), Call("grep", {"pattern": "def"}))),
+        Reply(calls=(end("there is one"),)),
+        Reply("One."),
+        Reply("Two."),
+        Reply("Three."),
+    ]
+
+    async def scene(at: Terminal) -> None:
+        await at.answers("go", "One.", "model calls")
+        await at.answers("/keep", "which episode?")
+        await at.answers("/keep nothing", "no episode 'nothing' is in view")
+        await at.answers("/keep b", "b stays in view until you release or drop it")
+        await at.answers("/drop a", "a leaves the view with the next request")
+        await at.answers("/context", "let go by you", "kept by you")
+        await at.answers("more", "evicted", "Two.")
+        assert "a" not in state(at.chat.session)[-1]
+
+    async def later(at: Terminal) -> None:
+        await at.until("> more")
+        await at.answers("/context", "kept by you")
+        await at.answers("/rewind 2", "You are back to before turn 2")
+        at.type("\x03")
+        await at.answers("/context", "let go by you", "kept by you")
+        await at.answers("/release a", "a is evicted like any other again.")
+        await at.answers("anew", "Three.")
+        assert "a" in state(at.chat.session)[-1]
+
+    converse(served, repository, replies, scene, later, yolo=True)
+
+
 def test_a_session_that_is_not_saved_has_no_way_back(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.answers("go", "Done.", "1 model call")

@@ -27,6 +27,7 @@ from wane.account import Account
 from wane.agent.faults import BrokenAnswerError, Patience, check_whole
 from wane.conversation.events import (
     BudgetChosen,
+    EpisodeChosen,
     Event,
     HistoryForked,
     HistoryReplaced,
@@ -40,6 +41,7 @@ from wane.conversation.events import (
 from wane.core.errors import JournalError, WaneError
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import (
+    ChoiceRecord,
     ConfigRecord,
     Journal,
     MessageRecord,
@@ -165,6 +167,8 @@ class Recorder:
                 self._add(StrategyRecord(items, strategy, dict(done)))
             case Reminded(text, items):
                 self._add(ReminderRecord(items, text))
+            case EpisodeChosen(episode):
+                self._add(ChoiceRecord(episode.number, episode.choice))
             case OverheadChanged() | BudgetChosen():
                 self.config()
             case HistoryForked() | HistoryReplaced():

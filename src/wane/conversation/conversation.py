@@ -19,7 +19,7 @@ from wane.conversation.adapter import Adapter, Prepared
 from wane.conversation.alignment import Aligner, Appended, ByMessage, Change, HostHistory
 from wane.conversation.calls import Call, Verdicts, WaitingCalls, find_open_calls
 from wane.conversation.context import ContextArguments, ContextSettings
-from wane.conversation.events import Event, HistoryForked, HistoryReplaced, Listener
+from wane.conversation.events import EpisodeChosen, Event, HistoryForked, HistoryReplaced, Listener
 from wane.conversation.forks import go_back, has_answer, switch_strategy
 from wane.conversation.history import MessageHistory, Taken
 from wane.conversation.recorded import follow_records, records_of
@@ -37,6 +37,7 @@ from wane.conversation.state import Digest, export_conversation, restore_convers
 from wane.conversation.thrashing import Thrashing
 from wane.conversation.views import SentMessages
 from wane.core import DELIMITER, RECALL, Added, ContextWindow, Episode, EpisodeType, Kind, Room, exact_budget
+from wane.core.episodes import Choice
 from wane.core.errors import ConfigError, HistoryError
 from wane.core.guidance import guidance
 from wane.formats import get_format
@@ -432,6 +433,27 @@ class Conversation(Generic[M]):
         marker.describing = True
         notice = writing(self.format, "a description").turn(write_description(scope.name, text))
         self._append(self._history.prepare([notice]))
+
+    # Choices of a person (R23)
+
+    @_with_lock
+    def choose(self, episode: int, choice: Choice) -> Episode:
+        """Keep an episode in view, or let it go with the next request, because a person says so; return the episode.
+
+        Give it between the model's turns.
+
+        Args:
+            episode: its number (`Episode.number`).
+            choice: `"keep"`, `"drop"`, or `""` to take an earlier choice back. What has left stays out of the view.
+
+        Raises:
+            UnknownEpisodeError: for a number of no episode in view.
+            ConfigError: for a task, for another choice, and if the strategy does not evict by episode.
+        """
+        chosen = self._history.choose(episode, choice)
+        self._history.events.append(EpisodeChosen(chosen))
+        self._tell()
+        return chosen
 
     # Requests out
 

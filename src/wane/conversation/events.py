@@ -157,6 +157,13 @@ class Reminded:
 
 
 @dataclass(frozen=True, slots=True)
+class EpisodeChosen:
+    """A person has chosen what becomes of an episode (R23), whose `choice` says what."""
+
+    episode: Episode
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryForked:
     """The history continues from an earlier message than the last known one.
 
@@ -184,6 +191,7 @@ Event: TypeAlias = (
     | ThrashingBegan
     | StrategyActed
     | Reminded
+    | EpisodeChosen
     | HistoryForked
     | HistoryReplaced
 )

@@ -58,10 +58,12 @@ from wane.conversation.events import (
     UsageObserved,
 )
 from wane.conversation.views import ViewMessages, visible_items
-from wane.core import Added, FitReport, Item, Kind, Mark
+from wane.core import Added, Episode, FitReport, Item, Kind, Mark
+from wane.core.episodes import Choice
 from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError
 from wane.formats.base import Format, MessageT, Outline, Part, Transcript, check_message, is_answer, is_native, writes
 from wane.journal.records import (
+    ChoiceRecord,
     ConfigRecord,
     MessageRecord,
     PassRecord,
@@ -178,6 +180,19 @@ class History:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
         return self._record_done(self.engine.take_summary(text))
 
+    def choose(self, number: int, choice: Choice) -> Episode:
+        """Put a person's choice for an episode in force (R23); see `ContextWindow.choose`.
+
+        Raises:
+            ConfigError: as that does, and if the strategy does not evict by episode.
+            UnknownEpisodeError: as that does.
+        """
+        if not self.engine.evicts:
+            raise ConfigError(f"the strategy {self.engine.name} does not evict by episode, so nothing can be chosen")
+        episode = self.engine.window.choose(number, choice)
+        self.log.append(ChoiceRecord(number, choice))
+        return episode
+
     def hold(self) -> Fitted:
         """Return the next request's view without evicting anything."""
         fitted = self.engine.hold()
@@ -239,6 +254,8 @@ class History:
             case UsageRecord(request_tokens=tokens):
                 if record.anchors and tokens > 0 and self._shows_as(self.settings.strategy):
                     engine.observe(tokens)
+            case ChoiceRecord(episode=number, choice=choice):
+                engine.window.choose(number, choice)
             case ReminderRecord(text=text):
                 engine.repeat_reminder(text)
             case ConfigRecord():

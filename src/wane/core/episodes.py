@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
-from typing import Final
+from typing import Final, Literal
 
 from wane.core.policy import Policy
 
@@ -59,6 +59,10 @@ _RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
 REMOVE_RANK: Final = _RANK[Level.REMOVE]
 
 
+Choice = Literal["", "keep", "drop"]
+"""What a person chooses for an episode (R23): to keep it in view, to let it go now, or neither."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Episode:
     """A stretch of work: from an accepted start to its end, or unannotated work between episodes (R5).
@@ -88,6 +92,7 @@ class Episode:
         described: for a task, its explorations and tasks of which only the closing pair is in view.
         rank: rank of the last level that it reached.
         open_calls: number of its calls without a result.
+        choice: what a person has chosen for it (R23); empty for nothing.
         queued: whether the graph's queue holds it.
         spans: its members' indexes in the history, as half-open ranges `[first, stop]`.
         buckets: its visible items, by rank of the level that takes them.
@@ -119,6 +124,7 @@ class Episode:
     latest: int = -1
     rank: int = 0
     open_calls: int = 0
+    choice: Choice = ""
     queued: bool = False
     spans: list[list[int]] = field(default_factory=list)
     buckets: dict[int, list[int]] = field(default_factory=dict)
@@ -292,6 +298,7 @@ class EpisodeGraph:
             (R6).
         waiting: complete episodes that settle with the next assistant message.
         latest_message: index of the latest assistant message's first item; -1 if there is none.
+        dropping: live episodes that a person lets go (R23), by number.
     """
 
     def __init__(self) -> None:
@@ -304,6 +311,7 @@ class EpisodeGraph:
         self.started = 0
         self._by_name: dict[str, Episode] = {}
         self.waiting: list[Episode] = []
+        self.dropping: dict[int, Episode] = {}
         self.latest_message = -1
         self._queue: list[tuple[Key, Episode]] = []
         self._order: Callable[[Episode], Key] = ORDERS["paper"]
@@ -348,6 +356,8 @@ class EpisodeGraph:
             self._by_name[episode.name] = episode
         if not episode.settled:
             self.unsettled[episode.number] = episode
+        if episode.choice == "drop":
+            self.dropping[episode.number] = episode
 
     def note_complete(self, episode: Episode) -> None:
         """Note that an episode is complete: it settles once an assistant message stands after it (R6)."""
@@ -368,7 +378,7 @@ class EpisodeGraph:
         needed: dict[int, Episode] = {}
         for episode in self.unsettled.values():
             for target in self.declared_by(episode):
-                if target.settled and not target.removed:
+                if target.settled and not target.removed and target.choice != "keep":
                     needed[target.number] = target
         return needed
 
@@ -395,7 +405,7 @@ class EpisodeGraph:
         while self._queue:
             key, episode = heapq.heappop(self._queue)
             episode.queued = False
-            if key == self._key(episode) and not episode.removed and not episode.dependents:
+            if key == self._key(episode) and self._is_eligible(episode):
                 return episode
             # It was used or stripped after it was queued. If an act needs it, `drop` queues it again with the act.
             self.offer(episode)
@@ -421,6 +431,7 @@ class EpisodeGraph:
     def drop(self, episode: Episode) -> None:
         """Drop a removed episode from the graph and release what it depended on."""
         del self.live[episode.number]
+        self.dropping.pop(episode.number, None)
         self.tasks.pop(episode.number, None)
         if episode.task is not None:
             episode.task.inside -= 1
@@ -440,12 +451,32 @@ class EpisodeGraph:
         """Whether an episode belongs to a prologue that is protected whole (R7)."""
         return episode.prologue and self._prologue_stays
 
+    def is_spared(self, episode: Episode) -> bool:
+        """Whether overflow takes nothing of an episode that has not settled: it is exempt, or a person keeps it."""
+        return self.exempt(episode) or episode.choice == "keep"
+
     def offer(self, episode: Episode) -> None:
         """Queue an episode if it is eligible (R7) and not queued yet."""
-        eligible = episode.settled and not episode.removed and not episode.dependents
-        if eligible and not episode.is_task and not episode.queued and not self.exempt(episode):
+        if self._is_eligible(episode) and not episode.queued:
             episode.queued = True
             heapq.heappush(self._queue, (self._key(episode), episode))
+
+    def choose(self, episode: Episode, choice: Choice) -> None:
+        """Put a person's choice in force (R23)."""
+        episode.choice = choice
+        self.dropping.pop(episode.number, None)
+        if choice == "drop":
+            self.dropping[episode.number] = episode
+        self.offer(episode)
+
+    def find_leaving(self) -> list[Episode]:
+        """Return the eligible episodes that a person lets go (R23), in order of start."""
+        return [episode for _, episode in sorted(self.dropping.items()) if self._is_eligible(episode)]
+
+    def _is_eligible(self, episode: Episode) -> bool:
+        if not episode.settled or episode.removed or episode.dependents or episode.choice == "keep":
+            return False
+        return not episode.is_task and not self.exempt(episode)
 
     def find(self, name: str) -> Episode | None:
         """Return the live episode of a name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Key, Level
 from wane.core.errors import HistoryError
@@ -51,14 +52,17 @@ class Eviction:
         # The closings as a heap, the first to go on top. It may hold episodes that have lost their pair.
         self._oldest: list[tuple[Key, Episode]] = []
 
-    def run(self, policy: Policy, budget: int, fixed: int, index: int) -> tuple[Step, ...]:
+    def run(self, policy: Policy, budget: int, fixed: int, index: int, *, due: bool = True) -> tuple[Step, ...]:
         """Evict until the view is at or under the policy's target, or nothing is eligible.
+
+        What a person lets go leaves first, and whole (R23).
 
         Args:
             policy: what to evict, and how far; its order is that of the graph (`EpisodeGraph.arrange`).
             budget: the budget that the pass works with (R22).
             fixed: tokens of the view that no pass may ever take.
             index: tokens that the index of evicted content may hold (R20); the pass makes room for it.
+            due: whether anything else may leave.
 
         Returns:
             Every level reached, in order, including those that removed nothing.
@@ -67,6 +71,10 @@ class Eviction:
         limit = policy.description_limit(budget)
         self._trace = []
         self.overflowed = False
+        while leaving := self._graph.find_leaving():
+            self._empty(leaving[0], -inf, limit)
+        if not due:
+            return tuple(self._trace)
         for owner, rank, overdue in self._standing.overdue_by_step():
             if self._accounting.total > target:
                 self._take_overdue(owner, rank, overdue)
@@ -174,7 +182,8 @@ class Eviction:
                 if self._accounting.total > target:
                     self._strip(episode, rank)
         unsettled = self._graph.unsettled.items()
-        unfinished = {number: episode for number, episode in unsettled if not self._graph.exempt(episode)}
+        spared = self._graph.is_spared
+        unfinished = {number: episode for number, episode in unsettled if not spared(episode)}
         for episode in unfinished.values():
             self._take_exchanges(episode, [episode.loose], target)
         stripped = [episode for _, episode in sorted((needed | unfinished).items())]

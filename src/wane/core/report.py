@@ -76,6 +76,7 @@ class Pinned:
         needed: explorations that an active or unsettled act builds on (R7), and items held by coupling (R12).
         descriptions: closing pairs of removed explorations and tasks, where the policy keeps them all (R11).
         tasks: starts and ends of tasks that are open or of which something besides closing pairs is in view (R17).
+        kept: settled episodes that a person keeps (R23).
     """
 
     overhead: int = 0
@@ -90,6 +91,7 @@ class Pinned:
     needed: int = 0
     descriptions: int = 0
     tasks: int = 0
+    kept: int = 0
 
     @property
     def total(self) -> int:
@@ -121,6 +123,7 @@ class Pinned:
             ("needed by an unfinished act", self.needed),
             ("descriptions", self.descriptions),
             ("tasks", self.tasks),
+            ("kept by you", self.kept),
         ]
 
 

@@ -141,6 +141,8 @@ def _export_episode(episode: Episode) -> dict[str, Any]:
         "durable": _pairs(episode.durable),
         "texts": _pairs(episode.texts),
     }
+    if episode.choice:
+        row["choice"] = episode.choice
     if episode.is_task or episode.task:
         row["task"] = _number(episode.task)
         row.update((name, getattr(episode, name)) for name in _OF_TASKS)
@@ -152,6 +154,7 @@ def _restore_episode(row: Mapping[str, Any]) -> Episode:
     names = (*_PLAIN, *_OF_TASKS) if "task" in row else _PLAIN
     for name in names:
         setattr(episode, name, row[name])
+    episode.choice = row.get("choice", "")
     episode.spans = [list(span) for span in row["spans"]]
     episode.buckets = {rank: list(indexes) for rank, indexes in row["buckets"]}
     episode.loose = dict(row["loose"])

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from wane.core.delimiter import Absence, Protocol, Verdict
-from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
+from wane.core.episodes import REMOVE_RANK, Choice, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
 from wane.core.errors import ConfigError, HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
@@ -270,6 +270,7 @@ class ContextWindow:
                 unsettled += episode.tokens
         held = sum(view.tokens[index] for index, owner in view.held.items() if owner.removed)
         needed = sum(episode.tokens for episode in graph.find_needed().values())
+        kept = sum(episode.tokens for episode in graph.live.values() if episode.settled and episode.choice == "keep")
         scaled = self.accounting.scale
         return Pinned(
             overhead=self.accounting.beside,
@@ -284,6 +285,7 @@ class ContextWindow:
             needed=scaled(held + needed),
             descriptions=scaled(self._eviction.kept_descriptions(self.policy)),
             tasks=scaled(sum(task.tokens for task in graph.tasks.values())),
+            kept=scaled(kept),
         )
 
     @property
@@ -408,6 +410,29 @@ class ContextWindow:
                 opened.append(self._open.annotated[mark.name])
         return Marked(tuple(opened), tuple(closed))
 
+    def choose(self, number: int, choice: Choice) -> Episode:
+        """Put a person's choice for a live episode in force, in place of an earlier one (R23); return the episode.
+
+        Args:
+            number: its number.
+            choice: `keep`, and no pass takes anything of it; `drop`, and the next pass takes all of it, once it is
+                eligible, even if none is due; or nothing.
+
+        Raises:
+            UnknownEpisodeError: for a number that no live episode has.
+            ConfigError: for a task, or another choice.
+        """
+        given: object = choice
+        if given not in ("", "keep", "drop"):
+            raise ConfigError(f"choice is {given!r}; it must be 'keep', 'drop' or empty")
+        episode = self._graph.live.get(number)
+        if episode is None:
+            raise UnknownEpisodeError(f"episode {number} is not in view, so nothing can be chosen for it")
+        if episode.is_task:
+            raise ConfigError(f"{episode.name!r} is a task: choose for the episodes in it")
+        self._graph.choose(episode, choice)
+        return episode
+
     def extend(self, items: Iterable[Item]) -> list[Added]:
         """Take in several items, as if they were added one by one."""
         return [self.add(item) for item in items]
@@ -426,8 +451,9 @@ class ContextWindow:
         before = accounting.total
         fixed = self._fixed_tokens()
         budget = budget_used(self._budget, fixed, policy.min_room, self._window)
-        ran = before > budget or (cold and policy.evict_when_cold and before > budget * policy.low_water)
-        trace = self._pass(budget, fixed, write_index) if ran else ()
+        due = before > budget or (cold and policy.evict_when_cold and before > budget * policy.low_water)
+        ran = due or bool(self._graph.find_leaving())
+        trace = self._pass(budget, fixed, write_index, due=due) if ran else ()
         accounting.mark_sent()
         after = accounting.total
         return FitReport(
@@ -451,13 +477,13 @@ class ContextWindow:
         stated = scaled(fixed[Kind.USER]) + scaled(fixed[Kind.NOTICE]) + scaled(fixed[Kind.CALL])
         return system + stated + scaled(self._graph.prologue_tokens)
 
-    def _pass(self, budget: int, fixed: int, write_index: IndexWriter | None) -> tuple[Step, ...]:
+    def _pass(self, budget: int, fixed: int, write_index: IndexWriter | None, *, due: bool) -> tuple[Step, ...]:
         """Run a pass, and replace the index of what has left the view."""
         accounting, policy = self.accounting, self.policy
         index = self._index
         self._show(None)
         limit = policy.index_limit(budget)
-        trace = self._eviction.run(policy, budget, fixed, limit)
+        trace = self._eviction.run(policy, budget, fixed, limit, due=due)
         # It may not be over its share by either count, the provider's or that of its writer.
         room = min(limit, int(min(limit, budget - accounting.total) / accounting.ratio))
         if write_index is not None and any(step.removed for step in trace):

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final, Literal
 
 from wane.core import DEFAULT_BUDGET, Added, EvictedIndex, FitReport, Mark, Policy, Room, Step
+from wane.core.episodes import Choice
 from wane.journal.codec import SchemaError, decode, encode
 
 VERSION: Final = 6
@@ -309,6 +310,16 @@ class ReminderRecord(RequestFact):
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceRecord(Record):
+    """A person's choice for an episode, by its number: to keep it in view, to let it go, or neither any more (R23)."""
+
+    kind: ClassVar[str] = "choice"
+
+    episode: int
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
 class RequestRecord(Record):
     """A request that was sent: its digest, and its content as pieces (`wane.journal.receipts`).
 
@@ -356,6 +367,7 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
         UsageRecord,
         ConfigRecord,
         ReminderRecord,
+        ChoiceRecord,
         RequestRecord,
         NoteRecord,
     )

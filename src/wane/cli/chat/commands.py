@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wane.agent.session import AgentSession
     from wane.agent.turns import UserTurn
     from wane.core import FitReport, Item
+    from wane.core.episodes import Choice
     from wane.journal import SessionInfo, SessionStore
 
 _SHORTHANDS: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help"}
@@ -212,6 +213,42 @@ def _episodes(chat: Host, _: str) -> None:
     )
     rows = layout.episode_rows(blocks, layout.in_tasks(session.episodes), session.window.policy)
     chat.console.print(picture.EpisodeTable(rows, _ROWS, ("whole", "view")))
+
+
+def _keep(chat: Host, text: str) -> None:
+    _choose(chat, text, "keep")
+
+
+def _drop(chat: Host, text: str) -> None:
+    _choose(chat, text, "drop")
+
+
+def _release(chat: Host, text: str) -> None:
+    _choose(chat, text, "")
+
+
+def _choose(chat: Host, text: str, choice: Choice) -> None:
+    """Choose for the episode that a text names: by its name, or by the number of unmarked work."""
+    if not text:
+        raise ConfigError("which episode? Give its name, or `unmarked 3` for unmarked work; /context lists them")
+    number = text.removeprefix("unmarked ").strip("() ")
+    for episode in chat.session.window.episodes:
+        if text == episode.name or (episode.name is None and number == str(episode.number)):
+            break
+    else:
+        raise ConfigError(f"no episode {text!r} is in view; /context lists those that are")
+    chat.session.conversation.choose(episode.number, choice)
+    name = f"unmarked {episode.number}" if episode.name is None else printable(episode.name)
+    chat.console.print(Text(f"{name} {_CHOSEN[choice]}"))
+
+
+_CHOSEN: Final[dict[Choice, str]] = {
+    "keep": "stays in view until you release or drop it, even where the view is over the budget.",
+    "drop": "leaves the view with the next request, once it has ended and no act needs it. The session keeps it whole,"
+    " and the provider's cache is written anew from there.",
+    "": "is evicted like any other again.",
+}
+"""What became of an episode."""
 
 
 def _budget(chat: Host, text: str) -> None:
@@ -551,6 +588,9 @@ def _help(chat: Host, _: str) -> None:
 COMMANDS: Final = (
     ChatCommand("/context", "", "Show what the window holds and what the next pass would evict.", _context, True),
     ChatCommand("/episodes", "", "List all episodes of the session.", _episodes, True),
+    ChatCommand("/keep", "EPISODE", "Keep an episode in view, whatever the budget is.", _keep),
+    ChatCommand("/drop", "EPISODE", "Let an episode leave the view with the next request.", _drop),
+    ChatCommand("/release", "EPISODE", "Take back /keep or /drop.", _release),
     ChatCommand("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget, shows=True),
     ChatCommand("/cwl", "[on|off]", "Show or switch context management.", _cwl, shows=True),
     ChatCommand(

@@ -213,6 +213,10 @@ def dependents(episodes: Iterable[Episode]) -> dict[str, list[str]]:
 
 def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -> str:
     """Return in a few words why an episode stays or leaves (R6, R7, R11 to R13)."""
+    if episode.choice == "keep":
+        return "kept by you"
+    if episode.choice == "drop" and not episode.removed and episode.settled and not needed.get(episode.name or ""):
+        return "let go by you"
     if episode.removed:
         if not episode.tokens:
             return "gone"
