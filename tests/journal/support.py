@@ -143,6 +143,7 @@ BY_TYPE: dict[object, st.SearchStrategy[Any]] = {
         st.floats(0, 1e6),
     ),
     "Literal['model', 'infer', 'host']": st.sampled_from(("model", "infer", "host")),
+    "Choice": st.sampled_from(("", "keep", "drop")),
 }
 """What the fields of records hold, by their types."""
 

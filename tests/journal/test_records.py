@@ -15,6 +15,7 @@ from tests.journal.support import NOON, headers, records
 from wane.core import EpisodeType, EvictedIndex, Level, Mark, Policy, Room, Step
 from wane.core.errors import CorruptJournalError, JournalVersionError
 from wane.journal import (
+    ChoiceRecord,
     ConfigRecord,
     Header,
     MessageRecord,
@@ -95,6 +96,7 @@ FORMAT = [
     StrategyRecord(9, "truncate", {"from": 4}, at=NOON),
     ReminderRecord(9, "[Start an episode.]", at=NOON),
     RequestRecord("https://x/v1", "http", 9, "4a", "b7", "c0", ('{"a":', ["b"], 3, [0, 2]), at=NOON),
+    ChoiceRecord(3, "keep", at=NOON),
 ]
 
 
