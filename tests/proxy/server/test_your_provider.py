@@ -71,10 +71,15 @@ CALLS: list[tuple[str, Callable[[Any], None], str]] = [
     ("Microsoft Foundry", messages, "/anthropic/v1/messages"),
     ("A server of your own", chat, "/v1/chat/completions"),
 ]
-KEYS = """
-    ANTHROPIC_API_KEY OPENAI_API_KEY GOOGLE_API_KEY OPENROUTER_API_KEY AWS_BEARER_TOKEN_BEDROCK AZURE_OPENAI_API_KEY
-    ANTHROPIC_FOUNDRY_API_KEY
-""".split()
+KEYS = [
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OPENROUTER_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AZURE_OPENAI_API_KEY",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+]
 
 
 async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -102,7 +107,7 @@ async def test_the_lines_of_the_page_are_managed_by_the_proxy(
         code = BLOCKS[name].replace(LISTENING, running.url)
         assert code != BLOCKS[name]
         scope: dict[str, Any] = {}
-        exec(compile(code, "your-provider.md", "exec"), scope)  # noqa: S102 - the page's own lines
+        exec(compile(code, "your-provider.md", "exec"), scope)
         await asyncio.to_thread(call, scope["client"])
     (asked,) = up.asked
     assert asked.target.partition("?")[0] == path
