@@ -71,7 +71,7 @@ CALLS: list[tuple[str, Callable[[Any], None], str]] = [
     ("Microsoft Foundry", messages, "/anthropic/v1/messages"),
     ("A server of your own", chat, "/v1/chat/completions"),
 ]
-KEYS = [
+KEYS = (
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
     "GOOGLE_API_KEY",
@@ -79,7 +79,7 @@ KEYS = [
     "AWS_BEARER_TOKEN_BEDROCK",
     "AZURE_OPENAI_API_KEY",
     "ANTHROPIC_FOUNDRY_API_KEY",
-]
+)
 
 
 async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:

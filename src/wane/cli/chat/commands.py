@@ -215,18 +215,6 @@ def _episodes(chat: Host, _: str) -> None:
     chat.console.print(picture.EpisodeTable(rows, _ROWS, ("whole", "view")))
 
 
-def _keep(chat: Host, text: str) -> None:
-    _choose(chat, text, "keep")
-
-
-def _drop(chat: Host, text: str) -> None:
-    _choose(chat, text, "drop")
-
-
-def _release(chat: Host, text: str) -> None:
-    _choose(chat, text, "")
-
-
 def _choose(chat: Host, text: str, choice: Choice) -> None:
     """Choose for the episode that a text names: by its name, or by the number of unmarked work."""
     if not text:
@@ -588,9 +576,19 @@ def _help(chat: Host, _: str) -> None:
 COMMANDS: Final = (
     ChatCommand("/context", "", "Show what the window holds and what the next pass would evict.", _context, True),
     ChatCommand("/episodes", "", "List all episodes of the session.", _episodes, True),
-    ChatCommand("/keep", "EPISODE", "Keep an episode in view, whatever the budget is.", _keep),
-    ChatCommand("/drop", "EPISODE", "Let an episode leave the view with the next request.", _drop),
-    ChatCommand("/release", "EPISODE", "Take back /keep or /drop.", _release),
+    ChatCommand(
+        "/keep",
+        "EPISODE",
+        "Keep an episode in view, whatever the budget is.",
+        lambda chat, text: _choose(chat, text, "keep"),
+    ),
+    ChatCommand(
+        "/drop",
+        "EPISODE",
+        "Let an episode leave the view with the next request.",
+        lambda chat, text: _choose(chat, text, "drop"),
+    ),
+    ChatCommand("/release", "EPISODE", "Take back /keep or /drop.", lambda chat, text: _choose(chat, text, "")),
     ChatCommand("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget, shows=True),
     ChatCommand("/cwl", "[on|off]", "Show or switch context management.", _cwl, shows=True),
     ChatCommand(
