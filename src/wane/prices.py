@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, time
@@ -524,6 +524,13 @@ def prices_of(model: str) -> Prices | None:
     """Return the prices of a model, or those that are assumed in their place; None if they are unknown."""
     listed = listed_prices(model)
     return _assumed[-1] if listed is None and _assumed else listed
+
+
+def say_assumed(models: Iterable[str]) -> str:
+    """Return whose prices are assumed for some of these models, to stand beside their dollars; empty if none are."""
+    if _assumed and any(listed_prices(model) is None for model in models):
+        return f"at the prices of {_assumed[-1].name}"
+    return ""
 
 
 @lru_cache(maxsize=256)

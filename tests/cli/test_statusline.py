@@ -23,6 +23,7 @@ SESSION = {
     "agents": None,
     "views": [[1.0, 71_000, 0], [2.0, 41_200, 31_000]],
     "money": {"spent": 0.75, "unmanaged": 2.5, "calls": 9, "priced_calls": 9},
+    "assumed": "",
 }
 
 
@@ -43,7 +44,14 @@ SESSION = {
           "money": {"spent": 0.2, "unmanaged": 0.1, "calls": 9, "priced_calls": 9}}, "wane 950/9.5k | $0.20"),
         ({"view": 950, "budget": 9_500, "views": [], "evicted": 0,
           "money": {"spent": 0.2, "unmanaged": 0.1, "calls": 9, "priced_calls": 8}}, "wane 950/9.5k | ≥$0.20"),
-        ({"views": [], "evicted": 0, "agents": {"sessions": 2, "money": {"spent": 0.3, "calls": 4, "priced_calls": 3}}},
+        ({"views": [], "evicted": 0, "assumed": "at the prices of openai:gpt-5.2"},
+         "wane 41.2k/80k | $0.75 at the prices of openai:gpt-5.2, about $1.75 less than without Wane"),
+        ({"views": [], "money": None, "evicted": 0,
+          "agents": {"sessions": 1, "assumed": "at the prices of openai:gpt-5.2",
+                     "money": {"spent": 0.3, "calls": 4, "priced_calls": 4}}},
+         "wane 41.2k/80k | 1 sub-agent $0.30 at the prices of openai:gpt-5.2 more"),
+        ({"views": [], "evicted": 0, "agents": {"sessions": 2, "assumed": "",
+          "money": {"spent": 0.3, "calls": 4, "priced_calls": 3}}},
          "wane 41.2k/80k | $0.75, about $1.75 less than without Wane | 2 sub-agents ≥$0.30 more"),
         ({"views": [], "money": None, "evicted": 0, "agents": {"sessions": 1, "money": None}},
          "wane 41.2k/80k | 1 sub-agent"),

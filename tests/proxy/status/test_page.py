@@ -16,6 +16,7 @@ import pytest
 from tests.lab.browser import Browser, needs_chromium
 from tests.proxy.status.support import ToldIndex, serving, session
 from wane.core import Room
+from wane.prices import assumed_prices
 from wane.proxy.server.status import SessionPages
 
 pytestmark = needs_chromium
@@ -145,6 +146,14 @@ def test_tiles_add_up_what_stands_on_the_cards(browser: Browser) -> None:
         assert texts(browser, "#tiles .value") == ["$6.75", "$0.00", "$15.75", "$15.75 saved"]
         nets = sorted(texts(browser, ".money .net dd"))
         assert nets == ["$10.50 saved", "$5.25 saved"]
+
+
+def test_tile_and_card_say_whose_prices_stand_in(browser: Browser) -> None:
+    with assumed_prices("openai:gpt-5.2"), serving(ToldIndex([session(3, model="nobody-lists-this")])) as url:
+        visit(browser, url)
+        assert "models without one at the prices of openai:gpt-5.2" in texts(browser, "#tiles .bound")[0]
+        said = browser.text("main")
+        assert "No price is known for this model; dollars are at the prices of openai:gpt-5.2." in said
 
 
 def test_a_session_opens_with_the_key_alone(browser: Browser) -> None:

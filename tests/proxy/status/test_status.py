@@ -16,7 +16,7 @@ from tests.proxy.status.support import ToldIndex, app_of, session
 from wane.account import Account
 from wane.core import Room
 from wane.pages import KIT, LOOK
-from wane.prices import TokenUsage
+from wane.prices import TokenUsage, assumed_prices
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.traffic import APIS, Traffic
@@ -72,6 +72,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             },
             "calls": 35,
             "money": {"spent": 3.75, "unevicted": 12.5, "unmanaged": 12.5, "calls": 35, "priced_calls": 35},
+            "assumed": "",
             "views": [[it.at.timestamp(), it.view, it.evicted, it.history] for it in told.views],
             "budget": 80_000,
             "view": told.facts.view,
@@ -109,6 +110,17 @@ def test_money_is_summed_over_the_sessions_that_have_prices() -> None:
     data = get("/status", unpriced).json()
     assert data["money"] is None
     assert data["sessions"][0]["money"] is None
+
+
+def test_dollars_at_the_prices_of_another_model_say_so() -> None:
+    listed, agent = session(1), session(3, parent="00000001", model="nobody-lists-this")
+    with assumed_prices("openai:gpt-5.2"):
+        data = get("/status", listed, agent).json()
+    label = "at the prices of openai:gpt-5.2"
+    assert data["assumed"] == label
+    assert [told["assumed"] for told in data["sessions"]] == ["", label]
+    assert data["sessions"][0]["agents"]["assumed"] == label
+    assert get("/status", listed, agent).json()["assumed"] == "", "nothing is assumed unless that is asked for"
 
 
 def test_what_may_be_secret_in_the_upstreams_address_is_left_out() -> None:

@@ -20,7 +20,7 @@ from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
-from wane.prices import assumed_prices, listed_prices
+from wane.prices import assumed_prices, listed_prices, say_assumed
 from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import agent_of
 from wane.proxy.sessions.figures import SessionStatus
@@ -99,7 +99,8 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
         for line in options.predict([status.facts.session for status in sessions]):
             say(f"shadow: {line}")
     if not run_options.quiet:
-        say(summary(proxy, sessions, options, log, run_options.price))
+        with assumed_prices(run_options.price):
+            say(summary(proxy, sessions, options, log))
         if where := where_to_look(sessions, options.store):
             say(where)
         if advice := advice_on(sessions):
@@ -138,10 +139,8 @@ def advice_on(sessions: Sequence[SessionStatus]) -> str:
     return "" if worst is None else worst.advice
 
 
-def summary(
-    proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog, price: str | None = None
-) -> str:
-    """Return a line about the requests of a run; `price` is the model whose prices were assumed."""
+def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOptions, log: RunLog) -> str:
+    """Return a line about the requests of a run."""
     warned = f"; {counted(log.warnings, 'warning')} in {log.baseFilename}" if log.warnings else ""
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())
@@ -167,8 +166,8 @@ def summary(
         line += f"; {total.account.describe()}"
     unpriced = sorted({status.facts.model for status in sessions if listed_prices(status.facts.model) is None})
     if total.account.calls and unpriced:
-        instead = "" if price is None else f": at the prices of {price}"
-        line += f" (no price is known for {', '.join(unpriced)}{instead})"
+        assumed = say_assumed(unpriced)
+        line += f" (no price is known for {', '.join(unpriced)}{f': {assumed}' if assumed else ''})"
     if agents:
         of_agents = sum((status.own_money for status in agents), Money()).account
         line += f"; {counted(len(agents), 'sub-agent')} among them: {of_agents.describe()}"

@@ -83,16 +83,16 @@ def line_of(session: Mapping[str, Any]) -> str:
     if session["evicted"]:
         parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
-        spent, saved = _spent(money), money["unmanaged"] - money["spent"]
+        spent, saved = _spent(money, session["assumed"]), money["unmanaged"] - money["spent"]
         if saved >= 0.005:
             spent += f", about ${saved:.2f} less than without Wane"
         parts.append(spent)
     if agents := session["agents"]:
-        cost = f" {_spent(agents['money'])} more" if agents["money"] else ""
+        cost = f" {_spent(agents['money'], agents['assumed'])} more" if agents["money"] else ""
         parts.append(f"{counted(agents['sessions'], 'sub-agent')}{cost}")
     return " | ".join(parts)
 
 
-def _spent(money: Mapping[str, Any]) -> str:
+def _spent(money: Mapping[str, Any], assumed: str) -> str:
     bound = "≥" if money["priced_calls"] < money["calls"] else ""
-    return f"{bound}${money['spent']:.2f}"
+    return f"{bound}${money['spent']:.2f}{f' {assumed}' if assumed else ''}"

@@ -28,10 +28,12 @@ import wane
 from wane.core.errors import WaneError
 from wane.journal import Header, Record
 from wane.pages import KIT, LOOK, Dress
+from wane.prices import say_assumed
 from wane.proxy import jsons
 from wane.proxy.server.workers import (
     Figures,
     Workers,
+    merged_assumption,
     merged_counts,
     merged_metrics,
     merged_money,
@@ -139,6 +141,7 @@ def status_app(
             "requests": requests,
             "open": open_requests,
             "money": merged_money(visible),
+            "assumed": merged_assumption(visible),
             "causes": {cause: cause.label for cause in Cause},
             "sessions_in_memory": in_memory,
             "sessions": with_agents(visible)[:MOST_SESSIONS],
@@ -231,6 +234,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "used": {name: getattr(session.used, name) for name in _USED},
         "calls": session.money.account.calls,
         "money": session.money.to_dict(),
+        "assumed": say_assumed([facts.model]),
         "views": [[round(view.at.timestamp(), 3), view.view, view.evicted, view.history] for view in session.views],
         "budget": facts.budget,
         "view": facts.view,

@@ -184,7 +184,13 @@ def _sums(agents: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     for agent in agents:
         used.update(agent["used"])
     calls = sum(agent["calls"] for agent in agents)
-    return {"sessions": len(agents), "calls": calls, "used": dict(used), "money": merged_money(agents)}
+    return {
+        "sessions": len(agents),
+        "calls": calls,
+        "used": dict(used),
+        "money": merged_money(agents),
+        "assumed": merged_assumption(agents),
+    }
 
 
 def merged_money(sessions: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -197,6 +203,11 @@ def merged_money(sessions: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None
     if not sums:
         return None
     return {**{name: round(amount, 6) for name, amount in sums.items()}, "calls": calls}
+
+
+def merged_assumption(sessions: Iterable[Mapping[str, Any]]) -> str:
+    """Return whose prices some of the sessions' dollars assume, as `say_assumed` says it; empty if none do."""
+    return next((session["assumed"] for session in sessions if session["assumed"]), "")
 
 
 def merged_counts(all_figures: Iterable[Figures]) -> dict[str, int]:

@@ -177,6 +177,7 @@ function drawMoney({ money: node, why }, session) {
     else lines.push(`About ${usd(without)} without Wane, had the whole history been sent.${net < 0 ? " The marks cost more than eviction saved so far." : ""}`);
     if (money.priced_calls < money.calls) lines.push(`Of ${n0(money.priced_calls)} of ${many(money.calls, "call")}; the price of the others is not known.`);
   }
+  if (money && money.priced_calls && session.assumed) lines.push(`No price is known for this model; dollars are ${session.assumed}.`);
   if (used.input) lines.push(`${Math.round((100 * used.cache_read) / used.input)}% of ${short(used.input)} input was read from the cache.`);
   if (session.agents) lines.push(withAgents(session));
   why.textContent = lines.join(" ");
@@ -188,7 +189,7 @@ function withAgents({ agents, money, calls }) {
   if (!agents.money) return `${said}.`;
   const own = money || { spent: 0, priced_calls: 0 };
   const all = { spent: own.spent + agents.money.spent, priced_calls: own.priced_calls + agents.money.priced_calls, calls: calls + agents.calls };
-  return `${said}, ${spent({ ...agents.money, calls: agents.calls })} spent, ${spent(all)} with this session.`;
+  return `${said}, ${spent({ ...agents.money, calls: agents.calls })} spent${agents.assumed ? ` ${agents.assumed}` : ""}, ${spent(all)} with this session.`;
 }
 
 function drawSaid({ said, note }, session) {
