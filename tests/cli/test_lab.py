@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,17 +20,21 @@ import pytest
 
 from tests.cli.conftest import COMMAND, SOURCE, Run
 from tests.cli.test_main import WITHOUT
+from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.test_claude_code import Transcript, said
 from tests.lab.readers.writing import write_lines
+from tests.lab.test_report import Page
 from tests.lab.test_rereads import rollout
 from tests.marks import first_quick
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
+from wane.cli.commands import AGENT, installed
 from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
-from wane.cli.lab.tune import reasons
-from wane.core import Policy
+from wane.cli.lab.tune import PROGRAMS, command_for, reasons
+from wane.cli.parser import parse
+from wane.core import Policy, parse_budget
 from wane.flags import declared
 from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
@@ -39,6 +44,7 @@ from wane.lab.tune import Candidate, Tuning
 from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 from wane.prices import Cost
+from wane.proxy.agents.known import AGENTS
 from wane.strategies.registry import STRATEGY_NAMES
 
 pytest.importorskip("genai_prices", reason="needs the extra lab")
@@ -504,8 +510,37 @@ class TestTune:
         text = flat(done.out)
         assert "Recommended: a budget of " in text
         assert "truncate instead: " in text
-        config = done.out.partition("config.toml):")[2]
+        config, _, end = done.out.partition("config.toml):")[2].partition("To work with it")
         assert tomllib.loads(config)["budget"] in {1000, 2000}
+        assert re.search(r"\n\n  wane run --budget (1000|2000)( --low-water 0\.\d+)? claude\n$", end)
+
+    @pytest.mark.parametrize("low_water", [0.3, 0.55])
+    def test_it_ends_in_a_command_that_does_what_is_recommended(self, low_water: float) -> None:
+        chosen = Candidate(50_000, Policy(low_water=low_water, order="paper"), Totals())
+        command, options = parse(shlex.split(command_for(chosen, "claude-code"))[1:], AGENT, *installed())
+        assert (command.name, options.agent) == ("run", "claude")
+        assert parse_budget(options.context.budget) == 50_000
+        assert options.context.policy_settings.applied_to("default") == Policy(low_water=low_water)
+
+    def test_its_programs_are_those_that_run_knows(self) -> None:
+        assert set(PROGRAMS.values()) == {agent.program for agent in AGENTS}
+
+    @needs_chromium
+    def test_its_page_marks_what_is_recommended(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        page = tmp_path / "tune.html"
+        done = run("tune", chat, "--budgets", "1k,2k", "--workers", "1", "--report", page)
+        assert (done.code, done.err) == (0, "")
+        data = Page(page).data
+        (chosen,) = [point for point in data["points"] if point["chosen"]]
+        assert data["command"].startswith(f"wane run --budget {chosen['budget']} ")
+        with Browser(390, 800) as browser:
+            browser.open(page)
+            marks = "[...document.querySelectorAll('.dotmark')].map(it => it.getAttribute('aria-label'))"
+            assert len([mark for mark in browser.run(marks) if mark.endswith(", recommended")]) == 1
+            labels = "[...document.querySelectorAll('.pointlabel')].map(it => it.textContent)"
+            assert any(label.startswith("recommended: ") for label in browser.run(labels))
+            assert browser.run("document.documentElement.scrollWidth") <= 390
+            assert not browser.errors
 
     @pytest.mark.full
     def test_a_choice_at_the_edge_of_what_was_tried_says_how_to_try_more(self, run: Run, chat: Path) -> None:

@@ -310,6 +310,19 @@ def test_a_sweep_has_a_point_for_each_strategy_and_budget(tmp_path: Path) -> Non
     assert any(it["best"] for it in points)
 
 
+@needs_chromium
+def test_a_sweep_says_first_what_it_shows_and_names_its_budgets(tmp_path: Path) -> None:
+    swept = sweep([tale().studied()], ("none", "compact", "cwl"), (1_500, 3_000), Settings(), InProcess())
+    write_sweep_report(tmp_path / "s.html", swept)
+    best = {point.strategy for point in swept.frontier}
+    with Browser() as browser:
+        browser.open(tmp_path / "s.html")
+        assert re.match(r"Cheapest(, and nothing keeps more)?: ", browser.text(".outcome"))
+        assert ("Wane at " in browser.text(".outcome")) == ("cwl" in best)
+        labels = browser.run("[...document.querySelectorAll('.pointlabel')].map(it => it.textContent)")
+        assert {"Wane 3k", "1.5k"} <= set(labels)
+
+
 def recorded() -> Material:
     told = tale(6)
     session: RecordedSession = told.session

@@ -229,7 +229,8 @@ class SweepOptions:
 class TuneOptions:
     """Recommend a budget and a policy for your work, with the reasons.
 
-    It tries budgets and policies on your own recorded sessions. The last lines go into the agent's settings.
+    It tries budgets and policies on your own recorded sessions. The last line is a command that works with what it
+    recommends.
 
     Examples:
       wane tune ~/.claude/projects/my-project
@@ -243,6 +244,7 @@ class TuneOptions:
         bool, Flag("--save", "Keep the recommended budget for --budget auto, in place of one that was kept before.")
     ] = False
     lab: LabOptions = field(default_factory=LabOptions)
+    report: _Report = None
     as_json: Json = False
 
 

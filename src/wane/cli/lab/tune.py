@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any, Final
 
 from wane.budgets import TunedBudget, is_auto
 from wane.cli import failure
+from wane.cli.flags import PolicyOptions
 from wane.cli.lab.commands import TuneOptions
-from wane.cli.lab.common import print_json, print_lines, rounded
+from wane.cli.lab.common import check_report, print_json, print_lines, rounded
 from wane.cli.lab.preparing import prepare, price_source, read_lines
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, printable
+from wane.cli.terminal.text import counted, plain_console, printable
 from wane.lab.advice import advised_for_all, kept_budgets
+from wane.lab.readers.journal import NAME as JOURNAL
 from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
@@ -30,6 +35,7 @@ FEW: Final = 5
 def run_tune(options: TuneOptions) -> int:
     if options.budgets is None and options.steps is not None:
         raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
+    check_report(options.report)
     alone = options.budgets is not None and is_auto(options.budgets)
     budgets: Sequence[int] = ()
     if options.budgets is not None and not alone:
@@ -45,8 +51,18 @@ def run_tune(options: TuneOptions) -> int:
     saved = None
     if options.save and not result.unfilled:
         saved = save_tuned(TunedBudget(result.chosen.budget, len(result.studied)), os.environ)
+    sources = Counter(prepared.recording.session.source for prepared in result.studied)
+    command = "" if result.unfilled else command_for(result.chosen, sources.most_common(1)[0][0])
+    if options.report is not None:
+        from wane.lab.report import write_tune_report
+
+        write_tune_report(options.report, result, command, list(reasons(result)))
     if options.as_json:
-        data = result.to_dict() | {"reasons": list(reasons(result)), "saved": None if saved is None else str(saved)}
+        data = result.to_dict() | {
+            "reasons": list(reasons(result)),
+            "command": command or None,
+            "saved": None if saved is None else str(saved),
+        }
         print_json(data, setup.gathered)
         return failure.OK
     print_lines(read_lines(setup.gathered, setup.studied))
@@ -64,7 +80,43 @@ def run_tune(options: TuneOptions) -> int:
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
     if saved is not None:
         print_lines(["", printable(f"Kept for --budget auto, in {saved}.")])
+    others = [name for name in result.chosen.departures if name not in _FLAGS]
+    left_out = f", but for {' and '.join(others)}, which only the agent's settings have" if others else ""
+    print_lines(["", f"To work with it{left_out}:", ""])
+    # Alone on its line and unbroken, to be pasted.
+    plain_console().print(f"  {command}", style="bold", soft_wrap=True)
     return failure.OK
+
+
+_FLAGS: Final = frozenset(knob.name for knob in fields(PolicyOptions))
+"""Fields of a policy that options of commands set, by the same names."""
+
+
+def command_for(chosen: Candidate, source: str) -> str:
+    """Return the command that starts the agent of sessions with a budget and a policy, by the sessions' format."""
+    words = ["wane"] if source == JOURNAL else ["wane", "run"]
+    words += ["--budget", str(chosen.budget)]
+    for name, value in chosen.departures.items():
+        if name in _FLAGS:
+            words += [f"--{name.replace('_', '-')}", "none" if value is None else str(value)]
+    if source != JOURNAL:
+        words.append(PROGRAMS.get(source, "claude"))
+    return shlex.join(words)
+
+
+PROGRAMS: Final = {
+    "claude-code": "claude",
+    "cline": "cline",
+    "codex": "codex",
+    "copilot-cli": "copilot",
+    "gemini-cli": "gemini",
+    "kimi-code": "kimi",
+    "mistral-vibe": "vibe",
+    "opencode": "opencode",
+    "pi": "pi",
+    "qwen-code": "qwen",
+}
+"""The programs that `wane run` starts, by the format of their sessions."""
 
 
 def reasons(result: Tuning) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from wane.lab.report.doctor import write_doctor_report
 from wane.lab.report.page import SIZE_LIMIT, TEXT_LIMIT
-from wane.lab.report.reports import page_of_journal, write_report, write_sweep_report, write_view
+from wane.lab.report.reports import page_of_journal, write_report, write_sweep_report, write_tune_report, write_view
 from wane.lab.report.simulating import Simulated
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "write_doctor_report",
     "write_report",
     "write_sweep_report",
+    "write_tune_report",
     "write_view",
 ]

@@ -26,6 +26,9 @@ from wane.lab.report.simulating import Fact, Simulated, budget_and_facts, simula
 from wane.lab.report.tiles import tiles_of
 from wane.lab.room import tight_lines
 from wane.lab.sweep import Sweep
+from wane.lab.tune import Tuning
+from wane.lab.verdict import OURS
+from wane.money import dollars, share
 from wane.strategies.registry import describe, traits
 
 OFTEN: Final = 0.05
@@ -249,6 +252,63 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
         "columns": columns_dict(),
         "budgets": list(sweep.budgets),
         "points": points,
+    }
+    write_page(Path(path), page.to_html(SIZE_LIMIT))
+
+
+_OTHERS: Final = "other policies"
+"""What the page of a recommendation calls policies that were tried, but not recommended."""
+
+
+def write_tune_report(path: str | Path, tuning: Tuning, command: str, reasons: Sequence[str]) -> None:
+    """Write a recommendation as a page: each budget and policy that was tried, by its cost and what it kept.
+
+    Args:
+        path: path of the HTML file.
+        tuning: the recommendation.
+        command: the command that works with it; empty for none.
+        reasons: sentences that say why it is recommended.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    keys = [column.key for column in COLUMNS]
+    best, chosen = tuning.frontier, tuning.chosen
+    points: list[dict[str, Any]] = []
+
+    def add(name: str, budget: int, totals: Totals, policy: str, *, on_frontier: bool, recommended: bool) -> None:
+        values = totals.to_dict(tuning.baseline)
+        point = {"strategy": name, "budget": budget, "policy": policy, "kept": totals.kept}
+        figures = {"values": {key: values[key] for key in keys}, "recall_at_best": values["recall_at_best"]}
+        points.append({**point, "best": on_frontier, "chosen": recommended, **figures})
+
+    for candidate in tuning.candidates:
+        name = OURS if candidate.policy == chosen.policy else _OTHERS
+        policy = ", ".join(f"{name} {value}" for name, value in candidate.departures.items()) or "default policy"
+        flags = {"on_frontier": candidate in best, "recommended": candidate is chosen}
+        add(name, candidate.budget, candidate.totals, policy, **flags)
+    for alternative in tuning.alternatives:
+        if alternative.what == "strategy":
+            flags = {"on_frontier": False, "recommended": False}
+            add(alternative.value, chosen.budget, alternative.totals, "", **flags)
+    # Series by series, each by budget.
+    order = list(dict.fromkeys(point["strategy"] for point in points))
+    points.sort(key=lambda point: (order.index(point["strategy"]), point["budget"]))
+    budgets = ", ".join(f"{budget:,}" for budget in sorted({point["budget"] for point in points}))
+    page = _Page("tune", contents=False)
+    page.data |= {
+        "title": "A budget for your work",
+        "outcome": f"Recommended: a budget of {chosen.budget:,} tokens. With it these sessions would have cost "
+        f"{dollars(chosen.cost)}, and {share(chosen.totals.loss.reference_recall)} of what was needed later would have "
+        "been in view.",
+        "facts": [("Budgets", budgets), *facts_of_all(tuning.studied)],
+        "budget": None,
+        **prices_of(tuning.studied),
+        "columns": columns_dict(),
+        "points": points,
+        "command": command,
+        "config": tuning.config(),
+        "reasons": list(reasons),
     }
     write_page(Path(path), page.to_html(SIZE_LIMIT))
 

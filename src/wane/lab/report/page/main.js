@@ -7,6 +7,8 @@ function heading() {
     head.append(h("p", { class: "lead" }, "What this session cost, what it costs with Wane, and what would have been missing."));
     figures();
   } else {
+    const outcome = data.outcome || (data.report === "sweep" ? outcomeOfSweep() : "");
+    if (outcome) head.append(h("p", { class: "outcome" }, outcome));
     if (data.verdict) head.append(h("p", { class: "outcome" }, `${data.verdict}.`));
     for (const line of data.tight || []) head.append(h("p", { class: "note" }, line));
   }
@@ -83,7 +85,9 @@ function start() {
     comparedPlot();
     strategyTable();
   }
-  if (data.report === "sweep") sweepSection();
+  if (data.report === "tune") tuneSection();
+  if (data.report === "sweep" || data.report === "tune") sweepSection();
+  if (data.report === "tune") tuneReasons();
   if (some) {
     chooser();
     viewsSection();
