@@ -206,7 +206,7 @@ function drawSaid({ said, note }, session) {
 function drawEpisodes(card) {
   const { session, details } = card;
   if (!session) return;
-  card.episodes.setAttribute("aria-label", `What the last request held: ${card.title.textContent}`);
+  card.episodes.setAttribute("aria-label", `What the last request of session ${session.id.slice(-8)} held`);
   if (!details.open) {
     card.episodes.replaceChildren();
     return;
