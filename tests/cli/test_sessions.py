@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,26 @@ class TestOtherAgents:
         assert own.keys() == other.keys()
         assert (own["agent"], other["agent"]) == ("wane", "codex")
         assert (other["path"], other["cwd"], other["bytes"]) == (str(rollout), "/elsewhere", rollout.stat().st_size)
+
+    def test_all_have_their_calls_their_cost_and_a_bar_of_their_size(
+        self, run: Run, rollout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+        usage = {"input_tokens": 1_000_000, "output_tokens": 0}
+        answer = {"id": "m1", "role": "assistant", "model": "claude-sonnet-4-5", "usage": usage}
+        said = {"type": "user", "uuid": "a", "message": {"role": "user", "content": "Do it. " * 400}}
+        reply = {"type": "assistant", "uuid": "b", "parentUuid": "a", "timestamp": "2026-01-02T03:04:05Z"}
+        reply["message"] = {**answer, "content": [{"type": "text", "text": "Done."}]}
+        path = tmp_path / "claude" / "projects" / "p" / "5a3eb0c1.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(f"{json.dumps({'sessionId': 's', **line})}\n" for line in (said, reply)))
+        out = run("sessions", "--all").out
+        (large,) = [line for line in out.splitlines() if line.startswith("5a3eb0c1 ")]
+        assert re.search(r" [█#]{8} .* (\$3\.00|\$6\.00)  +1 call$", large), large
+        (small,) = [line for line in out.splitlines() if "/elsewhere" in line]
+        assert re.search(r" [█#] +\d+ B", small), small
+        assert "1 session without a cost: not read yet, or no call recorded; wane report reads all" in out
 
     def test_an_id_or_its_beginning_is_enough_for_the_commands_that_take_a_session(
         self, run: Run, saved: Path, rollout: Path

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
 from wane.cli.commands import SessionsOptions
+from wane.cli.terminal.text import is_unicode
 from wane.journal import SessionInfo, SessionStore, default_root
+from wane.money import dollars
 
 # The rest is loaded where it is used: a list that is empty, or is JSON, needs no tables and no other agents.
 if TYPE_CHECKING:
     from wane.lab.discover import SessionFile
+    from wane.lab.overview.gathering import Source
 
 SHOWN: Final = 20
 """Sessions to show of each other agent; JSON holds all of them."""
@@ -45,13 +50,16 @@ def list_sessions(options: SessionsOptions) -> int:
 
         write_json([info_dict(info) for info in infos] + [file_dict(file) for file in others])
         return failure.OK
+    figures: dict[str, CallFigures] = {}
+    if options.every:
+        figures = _figures_of(_shown_sources(infos, others))
     if infos:
-        _print_table(infos, options.every)
+        _print_table(infos, options.every, figures)
     elif not others:
         scope = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
         sys.stdout.write(f"There are no sessions{scope}.\n")
     if others:
-        _print_others(others)
+        _print_others(others, figures)
     return failure.OK
 
 
@@ -144,13 +152,89 @@ def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, Ses
             yield from below(info, 0)
 
 
-def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class CallFigures:
+    """What is known of the calls of a session: their number, and how many have a price that sums up to dollars."""
+
+    calls: int
+    priced: int
+    dollars: float
+
+    @property
+    def cost(self) -> str:
+        """The cost, as a bound where calls have no price; a dash if none has one."""
+        if not self.priced:
+            return "-"
+        return f"{'' if self.priced == self.calls else '≥'}{dollars(self.dollars)}"
+
+
+_UNREAD: Final = CallFigures(0, 0, 0.0)
+
+_READ_AT_ONCE: Final = 30_000_000
+"""Bytes of files to read for their cost, at most: a list is quick. `wane report` reads the others, and keeps it."""
+
+_BAR: Final = 8
+"""Characters of the bar of the largest session."""
+
+
+def _bar(size: int, largest: int) -> str:
+    """Return a bar as long as a session is large, beside the others of the list."""
+    glyph = "█" if is_unicode(sys.stdout.encoding) else "#"
+    return f"{glyph * max(1, round(_BAR * size / max(largest, 1))):<{_BAR}}"
+
+
+def _shown_sources(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> list[Source]:
+    """Return the files of the list, the newest first."""
+    from wane.lab.overview.gathering import Source
+
+    listed: Counter[str] = Counter()
+    sources = [Source(str(info.path), info.modified.timestamp(), info.size) for info in infos[:MOST_ROWS]]
+    for file in others:
+        listed[file.agent] += 1
+        if listed[file.agent] <= SHOWN:
+            sources.append(Source.of(file.path, file.modified.timestamp(), file.size))
+    return sorted(sources, key=lambda source: -source.modified)
+
+
+def _figures_of(sources: Sequence[Source]) -> dict[str, CallFigures]:
+    """Return the figures of files by path: those that a report has kept, and of others as many as are quickly read."""
+    from wane.cli.lab.commands import PRICE, ReportOptions
+    from wane.cli.lab.common import cache_folder, keep_prices
+    from wane.cli.terminal.progress import Bar
+    from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
+
+    keep_prices()
+    terms = Terms(ReportOptions().budget, PRICE)
+    store = FigureStore(cache_folder(os.environ, Path.home()) / "report.sqlite")
+    known = {source.path for source, _ in store.known(sources, terms)}
+    chosen, room = [], _READ_AT_ONCE
+    for source in sources:
+        if source.path not in known:
+            room -= source.size
+        if source.path in known or room >= 0:
+            chosen.append(source)
+    reader = FigureReader(terms, store)
+    with Bar() as bar:
+        reader.read(chosen, bar.stage("Reading"))
+    figures: dict[str, CallFigures] = {}
+    for path, sessions in reader.figures.items():
+        rows = [row for session in sessions for row in session.calls.groups]
+        priced, spent = sum(row.priced for row in rows), sum(row.dollars for row in rows)
+        figures[path] = CallFigures(sum(row.calls for row in rows), priced, spent)
+    return figures
+
+
+def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str, CallFigures]) -> None:
     from rich.text import Text
 
     from wane.cli.terminal.picture import plain_table
     from wane.cli.terminal.text import human_bytes, local_time, plain_console, printable
 
-    table = plain_table("id", "last written", ">messages", ">size", "*title")
+    heads = ["id", "last written", ">messages", ">size", "*title"]
+    if every:
+        heads[3:4] = [">calls", ">cost", ">size", ""]
+    table = plain_table(*heads)
+    largest = max(info.size for info in infos)
     for depth, info in islice(below_their_parents(infos), MOST_ROWS):
         title = Text(printable(info.title or ""))
         if (recorder := described(info.id, info.format)) is not None:
@@ -161,14 +245,18 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
             title.append(f"\n{printable(str(info.cwd))}", style="dim")
         if info.problem is not None:
             title.append(f"\n{printable(info.problem)}", style="red")
-        size = human_bytes(info.size)
-        table.add_row("  " * depth + short_id(info.id), local_time(info.modified), f"{info.messages:,}", size, title)
+        cells = [human_bytes(info.size)]
+        if every:
+            known = figures.get(str(info.path), _UNREAD)
+            cells = [f"{known.calls:,}" if known.calls else "-", known.cost, *cells, _bar(info.size, largest)]
+        name, written = "  " * depth + short_id(info.id), local_time(info.modified)
+        table.add_row(name, written, f"{info.messages:,}", *cells, title)
     plain_console().print(table)
     if len(infos) > MOST_ROWS:
         sys.stdout.write(f"and {len(infos) - MOST_ROWS:,} more; --json lists them all\n")
 
 
-def _print_others(files: Sequence[SessionFile]) -> None:
+def _print_others(files: Sequence[SessionFile], figures: Mapping[str, CallFigures]) -> None:
     """Print other agents' sessions by agent, each with a short id, ready for another command."""
     from rich.text import Text
 
@@ -184,14 +272,20 @@ def _print_others(files: Sequence[SessionFile]) -> None:
     by_agent: dict[str, list[tuple[SessionFile, str]]] = {}
     for file, short in zip(files, short_ids(files), strict=True):
         by_agent.setdefault(file.agent, []).append((file, short))
+    largest, unread = max(file.size for file in files), 0
     for agent, of_agent in by_agent.items():
         line("")
         line((f"{AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
+        wide = max(len(short) for _, short in of_agent[:SHOWN])
         for file, short in of_agent[:SHOWN]:
             head = look_into(file)
             directory = f"  {printable(head.cwd)}" if head.cwd else ""
-            about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{directory}"
-            line(printable(short), (about, "dim"))
+            known = figures.get(str(file.path), _UNREAD)
+            cost = f"  {known.cost:>8}  {counted(known.calls, 'call'):>11}" if known.calls else f"{'':23}"
+            unread += not known.calls
+            size = f"{_bar(file.size, largest)} {human_bytes(file.size):>8}"
+            about = f"  {local_time(file.modified)}  {size}{cost}{directory}"
+            line(f"{printable(short):<{wide}}", (about.rstrip(), "dim"))
             if head.title:
                 line(f"  {printable(head.title)}")
             if head.parent:
@@ -200,3 +294,11 @@ def _print_others(files: Sequence[SessionFile]) -> None:
                 line((f"  {printable(head.problem)}", "red"))
         if len(of_agent) > SHOWN:
             line((f"  and {len(of_agent) - SHOWN:,} older; --json lists them all", "dim"))
+    if unread:
+        line("")
+        line(
+            (
+                f"{counted(unread, 'session')} without a cost: not read yet, or no call recorded; wane report reads all",
+                "dim",
+            )
+        )

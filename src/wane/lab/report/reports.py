@@ -294,7 +294,8 @@ def write_tune_report(path: str | Path, tuning: Tuning, command: str, reasons: S
     # Series by series, each by budget.
     order = list(dict.fromkeys(point["strategy"] for point in points))
     points.sort(key=lambda point: (order.index(point["strategy"]), point["budget"]))
-    budgets = ", ".join(f"{budget:,}" for budget in sorted({point["budget"] for point in points}))
+    tried = sorted({point["budget"] for point in points})
+    budgets = ", ".join(f"{budget:,}" for budget in tried)
     page = _Page("tune", contents=False)
     page.data |= {
         "title": "A budget for your work",
