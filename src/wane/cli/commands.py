@@ -120,7 +120,8 @@ class SessionsOptions:
 
     They are in the platform's state directory, or in WANE_SESSION_DIR. With --all, it also lists sessions of other
     agents (Claude Code, Codex, Gemini CLI and others), with the ids that wane view, wane replay and others take: those
-    in the agents' usual places, or where a variable such as CLAUDE_CONFIG_DIR or CODEX_HOME says that they are.
+    in the agents' usual places, or where a variable such as CLAUDE_CONFIG_DIR or CODEX_HOME says that they are. It says
+    their calls, what they cost, and by a bar how large they are.
 
     Examples:
       wane sessions

@@ -296,9 +296,5 @@ def _print_others(files: Sequence[SessionFile], figures: Mapping[str, CallFigure
             line((f"  and {len(of_agent) - SHOWN:,} older; --json lists them all", "dim"))
     if unread:
         line("")
-        line(
-            (
-                f"{counted(unread, 'session')} without a cost: not read yet, or no call recorded; wane report reads all",
-                "dim",
-            )
-        )
+        why = "not read yet, or no call recorded; wane report reads all"
+        line((f"{counted(unread, 'session')} without a cost: {why}", "dim"))
