@@ -7,6 +7,7 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from wane.account import NOTHING, Account
@@ -51,7 +52,12 @@ def run_view(options: ViewOptions) -> int:
     if options.budget == AUTO_BUDGET:
         studied = with_advised_budgets(studied, tuned)
     materials = [prepared.subject.material for prepared in studied]
-    recorded_budget, facts = _from_journal(path) if materials[0].session.source == "journal" else (None, [])
+    recorded_budget: int | None = None
+    facts: list[Fact] = []
+    if materials[0].session.source == "journal":
+        # A damaged journal cannot be resumed, but it can be viewed.
+        with suppress(JournalError):
+            recorded_budget, facts = budget_and_facts(read(path).records)
     if options.output is not None:
         page = Path(options.output)
     else:
@@ -99,15 +105,6 @@ def _of_agents(studied: Sequence[Studied]) -> list[Fact]:
 def _usage_text(account: Account) -> str:
     cost = account.describe()
     return f"{counted(account.calls, 'model call')}, {counted(account.input_tokens, 'token')} of input, {cost}"
-
-
-def _from_journal(path: Path) -> tuple[int | None, list[Fact]]:
-    """Return what else a journal records."""
-    try:
-        return budget_and_facts(read(path).records)
-    except JournalError:
-        # A damaged journal cannot be resumed, but it can be viewed.
-        return None, []
 
 
 def _opened_in_browser(page: Path) -> bool:

@@ -20,7 +20,6 @@ from wane.money import dollars
 # The rest is loaded where it is used: a list that is empty, or is JSON, needs no tables and no other agents.
 if TYPE_CHECKING:
     from wane.lab.discover import SessionFile
-    from wane.lab.overview.gathering import Source
 
 SHOWN: Final = 20
 """Sessions to show of each other agent; JSON holds all of them."""
@@ -52,7 +51,7 @@ def list_sessions(options: SessionsOptions) -> int:
         return failure.OK
     figures: dict[str, CallFigures] = {}
     if options.every:
-        figures = _figures_of(_shown_sources(infos, others))
+        figures = _figures_of(infos, others)
     if infos:
         _print_table(infos, options.every, figures)
     elif not others:
@@ -183,9 +182,12 @@ def _bar(size: int, largest: int) -> str:
     return f"{glyph * max(1, round(_BAR * size / max(largest, 1))):<{_BAR}}"
 
 
-def _shown_sources(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> list[Source]:
-    """Return the files of the list, the newest first."""
-    from wane.lab.overview.gathering import Source
+def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> dict[str, CallFigures]:
+    """Return the figures of the listed files by path: those that were kept, and of others the newest, if quickly read."""
+    from wane.cli.lab.commands import PRICE, ReportOptions
+    from wane.cli.lab.common import cache_folder, keep_prices
+    from wane.cli.terminal.progress import Bar
+    from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 
     listed: Counter[str] = Counter()
     sources = [Source(str(info.path), info.modified.timestamp(), info.size) for info in infos[:MOST_ROWS]]
@@ -193,16 +195,7 @@ def _shown_sources(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) 
         listed[file.agent] += 1
         if listed[file.agent] <= SHOWN:
             sources.append(Source.of(file.path, file.modified.timestamp(), file.size))
-    return sorted(sources, key=lambda source: -source.modified)
-
-
-def _figures_of(sources: Sequence[Source]) -> dict[str, CallFigures]:
-    """Return the figures of files by path: those that a report has kept, and of others as many as are quickly read."""
-    from wane.cli.lab.commands import PRICE, ReportOptions
-    from wane.cli.lab.common import cache_folder, keep_prices
-    from wane.cli.terminal.progress import Bar
-    from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
-
+    sources.sort(key=lambda source: -source.modified)
     keep_prices()
     terms = Terms(ReportOptions().budget, PRICE)
     store = FigureStore(cache_folder(os.environ, Path.home()) / "report.sqlite")
