@@ -49,7 +49,7 @@ def list_sessions(options: SessionsOptions) -> int:
 
         write_json([info_dict(info) for info in infos] + [file_dict(file) for file in others])
         return failure.OK
-    figures: dict[str, CallFigures] = {}
+    figures: dict[str, ListedCalls] = {}
     if options.every:
         figures = _figures_of(infos, others)
     if infos:
@@ -152,7 +152,7 @@ def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, Ses
 
 
 @dataclass(frozen=True, slots=True)
-class CallFigures:
+class ListedCalls:
     """What is known of the calls of a session: their number, and how many have a price that sums up to dollars."""
 
     calls: int
@@ -167,7 +167,7 @@ class CallFigures:
         return f"{'' if self.priced == self.calls else '≥'}{dollars(self.dollars)}"
 
 
-_UNREAD: Final = CallFigures(0, 0, 0.0)
+_UNREAD: Final = ListedCalls(0, 0, 0.0)
 
 _READ_AT_ONCE: Final = 30_000_000
 """Bytes of files to read for their cost, at most: a list is quick. `wane report` reads the others, and keeps it."""
@@ -182,8 +182,8 @@ def _bar(size: int, largest: int) -> str:
     return f"{glyph * max(1, round(_BAR * size / max(largest, 1))):<{_BAR}}"
 
 
-def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> dict[str, CallFigures]:
-    """Return the figures of the listed files by path: those that were kept, and of others the newest, if quickly read."""
+def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> dict[str, ListedCalls]:
+    """Return the figures of listed files by path: those that were kept, and those of the newest others."""
     from wane.cli.lab.commands import PRICE, ReportOptions
     from wane.cli.lab.common import cache_folder, keep_prices
     from wane.cli.terminal.progress import Bar
@@ -209,15 +209,15 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
     reader = FigureReader(terms, store)
     with Bar() as bar:
         reader.read(chosen, bar.stage("Reading"))
-    figures: dict[str, CallFigures] = {}
+    figures: dict[str, ListedCalls] = {}
     for path, sessions in reader.figures.items():
         rows = [row for session in sessions for row in session.calls.groups]
         priced, spent = sum(row.priced for row in rows), sum(row.dollars for row in rows)
-        figures[path] = CallFigures(sum(row.calls for row in rows), priced, spent)
+        figures[path] = ListedCalls(sum(row.calls for row in rows), priced, spent)
     return figures
 
 
-def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str, CallFigures]) -> None:
+def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str, ListedCalls]) -> None:
     from rich.text import Text
 
     from wane.cli.terminal.picture import plain_table
@@ -249,7 +249,7 @@ def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str
         sys.stdout.write(f"and {len(infos) - MOST_ROWS:,} more; --json lists them all\n")
 
 
-def _print_others(files: Sequence[SessionFile], figures: Mapping[str, CallFigures]) -> None:
+def _print_others(files: Sequence[SessionFile], figures: Mapping[str, ListedCalls]) -> None:
     """Print other agents' sessions by agent, each with a short id, ready for another command."""
     from rich.text import Text
 
