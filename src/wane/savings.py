@@ -26,7 +26,7 @@ from wane.core import Policy, chars
 from wane.core.delimiter import DESCRIPTION, SCHEMA
 from wane.core.guidance import guidance
 from wane.money import dollars
-from wane.prices import CacheUse, Prices, TokenUsage, at_tier, bill_of, prices_of
+from wane.prices import Bill, CacheUse, Prices, TokenUsage, at_tier, bill_of, prices_of
 from wane.recall import RECALL_DESCRIPTION, RECALL_SCHEMA
 
 
@@ -129,6 +129,7 @@ class SavingsMeter:
         at: datetime | None = None,
         cost: float | None = None,
         prices: Prices | None = None,
+        bill: Bill | None = None,
     ) -> None:
         """Take in a request.
 
@@ -141,6 +142,7 @@ class SavingsMeter:
             at: when; None for now.
             cost: what it cost, if that is known; None to price the usage.
             prices: those of the model, if they are known; None to look them up.
+            bill: what the usage costs, if that is computed already; None to price it.
         """
         if usage.input <= 0:
             self.money += Money(Account().plus(None, cost))
@@ -153,7 +155,7 @@ class SavingsMeter:
         sent = request.input or usage.input
         whole = sent + evicted
         plain = max(0, whole - own)
-        bill = bill_of(usage, model, at)
+        bill = bill or bill_of(usage, model, at)
         spent = bill.cost if cost is None else cost
         prices = prices or prices_of(at_tier(model, usage.tier))
         read = self._read(usage, sent, evicted)

@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
 from wane.conversation.engine import plausible
-from wane.prices import NO_USAGE, bill_of
+from wane.prices import NO_USAGE
 from wane.proxy.sessions.caching import RewrittenPrefix
 from wane.proxy.sessions.figures import Facts
 from wane.proxy.wire.base import Round
@@ -186,15 +186,15 @@ class RequestCounters:
 
     def round(self, round_: Round, model: str) -> None:
         """Count a round of a managed request for a model."""
-        traffic, api, usage = self._traffic, self._api, round_.usage
+        round_ = round_.with_bill(model)
+        traffic, api, usage, bill = self._traffic, self._api, round_.usage, round_.bill
         traffic.rounds.labels(api).inc()
-        if usage is not None:
+        if usage is not None and bill is not None:
             self.used += usage
             self.largest = max(self.largest, usage.of_request.input)
-            cost = bill_of(usage, model).at_least
-            traffic.dollars.labels(api).inc(cost)
+            traffic.dollars.labels(api).inc(bill.at_least)
             if self.facts is not None and self.facts.parent:
-                traffic.agent_dollars.labels(api).inc(cost)
+                traffic.agent_dollars.labels(api).inc(bill.at_least)
             for kind in ("input", "output", "cache_read", "cache_write"):
                 traffic.tokens.labels(api, kind).inc(getattr(usage, kind))
 

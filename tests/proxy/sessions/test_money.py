@@ -9,9 +9,13 @@ import pytest
 from tests.proxy.sessions.test_index import SMALL, disk, work, worker
 from tests.proxy.world import AnthropicClient, ChatClient, Client, begin
 from wane.account import Account
-from wane.prices import NO_USAGE, Prices, TokenUsage
+from wane.conversation.context import ContextSettings
+from wane.journal import UsageRecord
+from wane.prices import NO_USAGE, Bill, Prices, TokenUsage
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.session import Session
+from wane.proxy.wire.anthropic.protocol import AnthropicWire
+from wane.proxy.wire.base import Round
 from wane.savings import Money, SavingsMeter, described_effect
 
 MODEL = "claude-sonnet-4-5"
@@ -146,9 +150,24 @@ async def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_
 def test_a_request_that_another_one_overtook_is_paid_for_and_recorded() -> None:
     wire = AnthropicClient().wire
     session = Session(wire, SMALL, "00", infer=False)
-    records = [*session.paid(TokenUsage(1_000, 10), MODEL), *session.paid(NO_USAGE, MODEL)]
+    records = [*session.pay_late(TokenUsage(1_000, 10), MODEL), *session.pay_late(NO_USAGE, MODEL)]
     assert session.costs.money.account.describe() == "at least $0.00315 (1 of 2 calls)"
     assert Account.of(records) == session.costs.money.account
     again = session.blank()
     again.follow(records)
     assert (again.costs.money, again.used) == (session.costs.money, session.used)
+
+
+def test_a_round_is_priced_once() -> None:
+    """All who count its cost take the same bill, also when the price changes between them, as it does by the hour."""
+    priced = Round({"role": "assistant", "content": "Done."}, usage=TokenUsage(input=1_000, output=10)).with_bill(MODEL)
+    assert priced.bill is not None
+    assert priced.bill.complete
+    assert priced.with_bill("another model").bill is priced.bill
+    session = Session(AnthropicWire(), ContextSettings(), "0" * 24, infer=False)
+    dearer = Bill(2 * priced.bill.at_least, complete=True)
+    assert priced.usage is not None
+    (*_, record) = session.observe(priced.usage, MODEL, dearer)
+    assert isinstance(record, UsageRecord)
+    assert record.cost == session.costs.money.account.at_least == dearer.at_least
+    assert Round({}).with_bill(MODEL).bill is None

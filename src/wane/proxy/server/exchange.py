@@ -69,7 +69,7 @@ from wane.proxy.http.failover import Failover
 from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, relay, streams_in
 from wane.proxy.sessions.caching import AnsweredPrefix, RewrittenPrefix, SentPrefix, lifetime_of
 from wane.proxy.sessions.figures import Facts, ViewStatus
-from wane.proxy.sessions.finder import IncomingRequest
+from wane.proxy.sessions.finder import Continue, IncomingRequest
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.memory import CachedSession
@@ -268,8 +268,11 @@ class Exchange:
         is_empty = False
         try:
             async with AsyncExitStack() as holds:
-                cached, alignment = await self._finder.find(request, holds)
-                if alignment is None:
+                decision = await self._finder.find(request, holds)
+                if isinstance(decision, Continue):
+                    cached, alignment = decision.cached, decision.alignment
+                else:
+                    cached = await self._finder.begin(decision, request)
                     await holds.enter_async_context(cached.held())
                     alignment = cached.session.align(request.arrivals)
                 self._enter(State.LOCATED)
@@ -569,12 +572,12 @@ class Exchange:
         return self.reply.feed(piece)
 
     def end_round(self) -> Round:
-        """Return the complete round, at the end of the provider's reply.
+        """Return the complete round with its cost, at the end of the provider's reply.
 
         Raises:
             BrokenReplyError: if it stopped before its end, was an error event, or violated the protocol.
         """
-        return self.reply.end()
+        return self.reply.end().with_bill(self._model)
 
     # ANSWERED -> VIEWED or OVER
 
@@ -645,15 +648,15 @@ class Exchange:
 
     def _reply_records(self, *, is_last: bool) -> Sequence[Record]:
         session = self.cached.session
-        usage = self._rounds[-1].usage or NO_USAGE
+        usage, bill = self._rounds[-1].usage or NO_USAGE, self._rounds[-1].bill
         records: list[Record] = []
         if self.rewritten is not None:
             records.append(self.rewritten.note())
         # Once another request has added to the session, this usage no longer tells the size of the view.
         if self._is_latest:
-            records += session.observe(usage, self.facts.model)
+            records += session.observe(usage, self.facts.model, bill)
         else:
-            records += session.paid(usage, self.facts.model)
+            records += session.pay_late(usage, self.facts.model, bill)
         if is_last:
             records += session.keep(self._rounds, self._answered, self._number)
         return records

@@ -67,6 +67,8 @@ class WatchedRequest(ModelRequest):
         for piece in pieces:
             reader.feed(piece)
         round_ = reader.end()
+        if round_ is not None:
+            round_ = round_.with_bill(str(body.get("model", "")))
         if self.wire.unmanaged(body):
             return round_
         async with self.order:

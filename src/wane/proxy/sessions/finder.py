@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from wane.conversation.context import ContextSettings
 from wane.core import Kind
@@ -36,6 +36,7 @@ from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionDigests,
 from wane.proxy.wire.base import Body, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
+_DRIFT: Final = 0.05  # share of the budget that edits may change before the session is begun anew
 _CANDIDATES: Final = 8  # sessions to compare with a request, the most likely first
 
 
@@ -60,6 +61,41 @@ class IncomingRequest:
     sender: Sender
 
 
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The request continues a session at its end; the alignment tells how far both agree."""
+
+    cached: CachedSession
+    alignment: Alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """The request leaves a session before its end, or is another agent's: a new session gets what both share."""
+
+    source: CachedSession
+    alignment: Alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Retake:
+    """The client rewrote a session, or the store lost it: a new one gets its hidden rounds, all or those `shared`."""
+
+    source: CachedSession
+    shared: Overlap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """The request continues no known session; `unread` says why one that it may continue cannot be read."""
+
+    unread: str = ""
+
+
+Decision: TypeAlias = Continue | Fork | Retake | Fresh
+"""What a request is to the known sessions."""
+
+
 class SessionFinder:
     """Finds the sessions of one owner, and keeps them in memory. It calls `began` with the id of each new session."""
 
@@ -73,10 +109,13 @@ class SessionFinder:
         self._options = options
         self._began = began
 
-    async def find(self, request: IncomingRequest, holds: AsyncExitStack) -> tuple[CachedSession, Alignment | None]:
-        """Return the session that a request continues: a known one with its alignment, a fork of one, or a new one.
+    async def find(self, request: IncomingRequest, holds: AsyncExitStack) -> Decision:
+        """Return what a request is to the known sessions, in memory and in the store.
 
-        The compared sessions stay held by `holds`, so the returned one is up to date. A new one is not held yet.
+        The compared sessions stay held by `holds`, so the one that is continued is up to date.
+
+        Raises:
+            StoreError: in strict mode, if the store fails, or the request may continue a session that cannot be read.
         """
         aligned: list[tuple[CachedSession, Alignment]] = []
         unread = ""
@@ -89,23 +128,40 @@ class SessionFinder:
             compared = {cached.id for cached, _ in aligned}
             further, unread = await self._further(request, compared, holds)
             aligned += further
-        # Two agents may begin alike. An agent that continues the work of another one gets a fork of its session.
-        aligned = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(request.sender)]
-        # If the store has lost a session, another process may have stored it again.
-        aligned.sort(key=lambda pair: pair[0].lost)
-        best, alignment = max(aligned, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
-        if best is None or not alignment.common:
-            return await self._unknown(request, unread), None
-        at_end = alignment.common == len(best.session.entries)
-        if not (alignment.answered or at_end):
-            return await self._unknown(request, unread), None
-        if best.lost:
-            return await self._stored_anew(best, request), None
-        if best.session.drift(best.session.edits(arrivals, alignment)) > 0.05 * best.session.budget:
-            return await self._retaken(best, request), None
-        if not at_end or best.log is None or best.sender.is_other(request.sender):
-            return await self._forked(best, alignment, request), None
-        return best, alignment
+        decision = _decide(aligned, request, unread)
+        if not isinstance(decision, Fresh) or not _has_answers(arrivals):
+            return decision
+        # A session in memory that shares enough messages with the request, wherever they stand.
+        part: Retake | None = None
+        longest = 0
+        for cached, _ in self.memory.sharing(arrivals).most_common(_CANDIDATES):
+            overlap = cached.session.overlap(arrivals) if cached.session.wire is request.wire else None
+            if overlap is not None and overlap.count > longest:
+                part, longest = Retake(cached, overlap), overlap.count
+        if part is not None:
+            return part
+        if unread and self._options.strict:
+            raise StoreError(unread)
+        return decision
+
+    async def begin(self, decision: Fork | Retake | Fresh, request: IncomingRequest) -> CachedSession:
+        """Begin the session that a decision asks for. It is not held yet."""
+        match decision:
+            case Fork(source, alignment):
+                return await self._forked(source, alignment, request)
+            case Retake(source, shared):
+                if shared is not None or not source.lost:
+                    return await self._retaken(source, request, shared)
+                # Such as when the database was emptied.
+                await self.forget(source)
+                again = await self._retaken(source, request, shared)
+                again.remark = f"the store has lost session {source.id}; it continues as {again.id}"
+                _LOGGER.warning("%s", again.remark)
+                return again
+            case Fresh(unread):
+                cached = await self.fresh(request)
+                cached.remark = unread if _has_answers(request.arrivals) else ""
+                return cached
 
     def alike(self, root: str, arrivals: Sequence[Arrival]) -> list[tuple[CachedSession, Alignment]]:
         """Return the sessions in memory with this root that the request may continue, the most likely first."""
@@ -236,28 +292,6 @@ class SessionFinder:
             cached.receipts = Receipts()
             cached.receipts.follow(records)
 
-    async def _unknown(self, request: IncomingRequest, unread: str) -> CachedSession:
-        """Begin a session, with the rounds of a known one if both share enough messages (`Entries.overlap`).
-
-        Raises:
-            StoreError: in strict mode, if the request may continue a session that could not be read (`unread`).
-        """
-        if not _has_answers(request.arrivals):
-            return await self.fresh(request)
-        best: tuple[CachedSession, Overlap] | None = None
-        for cached, _ in self.memory.sharing(request.arrivals).most_common(_CANDIDATES):
-            if cached.session.wire is request.wire:
-                overlap = cached.session.overlap(request.arrivals)
-                if overlap is not None and (best is None or overlap.count > best[1].count):
-                    best = (cached, overlap)
-        if best is not None:
-            return await self._retaken(best[0], request, best[1])
-        if unread and self._options.strict:
-            raise StoreError(unread)
-        cached = await self.fresh(request)
-        cached.remark = unread
-        return cached
-
     async def fresh(self, request: IncomingRequest) -> CachedSession:
         """Begin a session that shares nothing with any other.
 
@@ -276,14 +310,6 @@ class SessionFinder:
         session = cached.session.blank(request.root, self._settings_of(parent))
         shared = shared or Overlap(0, 0, len(cached.session.entries))
         return await self._begun(session, session.inherit(cached.session, shared), parent, cached)
-
-    async def _stored_anew(self, cached: CachedSession, request: IncomingRequest) -> CachedSession:
-        """Begin a session in place of one that the store has lost, such as when the database was emptied."""
-        await self.forget(cached)
-        again = await self._retaken(cached, request)
-        again.remark = f"the store has lost session {cached.id}; it continues as {again.id}"
-        _LOGGER.warning("%s", again.remark)
-        return again
 
     async def _forked(self, cached: CachedSession, alignment: Alignment, request: IncomingRequest) -> CachedSession:
         """Fork a session, with everything that happened to the messages that both share."""
@@ -354,6 +380,25 @@ class SessionFinder:
         """Drop a session from memory."""
         self.memory.remove(cached)
         await cached.close()
+
+
+def _decide(aligned: Sequence[tuple[CachedSession, Alignment]], request: IncomingRequest, unread: str) -> Decision:
+    """Return what a request is to the sessions that were compared with it."""
+    # Two agents may begin alike. An agent that continues the work of another one gets a fork of its session.
+    candidates = [pair for pair in aligned if pair[1].answered or not pair[0].sender.is_other(request.sender)]
+    # If the store has lost a session, another process may have stored it again.
+    candidates.sort(key=lambda pair: pair[0].lost)
+    best, alignment = max(candidates, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
+    if best is None or not alignment.common:
+        return Fresh(unread)
+    at_end = alignment.common == len(best.session.entries)
+    if not (alignment.answered or at_end):
+        return Fresh(unread)
+    if best.lost or best.session.drift(best.session.edits(request.arrivals, alignment)) > _DRIFT * best.session.budget:
+        return Retake(best)
+    if not at_end or best.log is None or best.sender.is_other(request.sender):
+        return Fork(best, alignment)
+    return Continue(best, alignment)
 
 
 def _skipped(session_id: str, error: Exception) -> str:

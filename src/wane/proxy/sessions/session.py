@@ -33,7 +33,7 @@ from wane.journal import (
     spent_call,
     spent_note,
 )
-from wane.prices import NO_USAGE, TokenUsage, at_tier, bill_of, price_step, window_of
+from wane.prices import NO_USAGE, Bill, TokenUsage, at_tier, bill_of, price_step, window_of
 from wane.proxy import jsons
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
 from wane.proxy.sessions.messages import (
@@ -335,21 +335,24 @@ class Session:
 
     # Replies
 
-    def observe(self, usage: TokenUsage, model: str) -> list[Record]:
-        """Take in the usage of a request, which has no input if the provider reported none; return the record of it."""
-        anchors = self._take_usage(usage, model)
+    def observe(self, usage: TokenUsage, model: str, bill: Bill | None = None) -> list[Record]:
+        """Take in the usage of a request, which has no input if the provider reported none; return the record of it.
+
+        Without a bill the usage is priced here.
+        """
+        anchors = self._take_usage(usage, model, bill)
         if anchors:
             self.engine.mark_sent()
-        self.history.observe(_usage_record(usage, model, self.engine.item_count, anchors=anchors))
+        self.history.observe(_usage_record(usage, model, self.engine.item_count, anchors=anchors, bill=bill))
         return self.history.drain()
 
-    def paid(self, usage: TokenUsage, model: str) -> list[Record]:
+    def pay_late(self, usage: TokenUsage, model: str, bill: Bill | None = None) -> list[Record]:
         """Take in the usage of a request that is no longer the session's latest; return the record of it.
 
         This usage does not tell the size of the present view.
         """
-        self._pay(usage, model, replied=False)
-        return [spent_note(_usage_record(usage, model, 0))]
+        self._pay(usage, model, bill, replied=False)
+        return [spent_note(_usage_record(usage, model, 0, bill=bill))]
 
     def recall(self, call: OwnCall, history: FullHistory) -> str:
         """Return the result of a call of `recall`, from the whole history at the request."""
@@ -423,24 +426,24 @@ class Session:
         if not reply.inherited:
             self.entries.chain.replied(reply.number, reply.shape)
 
-    def _take_usage(self, usage: TokenUsage, model: str) -> bool:
+    def _take_usage(self, usage: TokenUsage, model: str, bill: Bill | None = None) -> bool:
         """Count a request's usage; return whether it tells the size of the view."""
         # Further reports on the same history include rounds that are not in it yet.
         first = self._anchored != self.engine.item_count
         # A request that the client sends again once it has its reply is its own, and no round of Wane's.
-        self._pay(usage, model, replied=first or not self._replying)
+        self._pay(usage, model, bill, replied=first or not self._replying)
         self._replying = True
         anchors = first and usage.of_request.input > 0
         if anchors:
             self._anchored = self.engine.item_count
         return anchors
 
-    def _pay(self, usage: TokenUsage, model: str, *, replied: bool) -> None:
+    def _pay(self, usage: TokenUsage, model: str, bill: Bill | None = None, *, replied: bool) -> None:
         self.used += usage
         own = self.engine.own
         if self._settings.delimits:
             own += own_overhead(tasks=self._settings.tasks)
-        self.costs.add(usage, model, self.engine.evicted, own=own, replied=replied)
+        self.costs.add(usage, model, self.engine.evicted, own=own, replied=replied, bill=bill)
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == CLIENT:
@@ -485,8 +488,10 @@ def _joined(first: FitReport, second: FitReport) -> FitReport:
     )
 
 
-def _usage_record(usage: TokenUsage, model: str, items: int, *, anchors: bool = False) -> UsageRecord:
-    bill = bill_of(usage, model) if usage.input > 0 else None
+def _usage_record(
+    usage: TokenUsage, model: str, items: int, *, anchors: bool = False, bill: Bill | None = None
+) -> UsageRecord:
+    bill = (bill or bill_of(usage, model)) if usage.input > 0 else None
     return UsageRecord(
         items=items,
         input_tokens=usage.input,

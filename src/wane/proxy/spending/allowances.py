@@ -40,7 +40,8 @@ class Payment:
         """Take the cost from the provider's answer, if that can be read and reports a usage with input."""
         if round_ is None or round_.usage is None or round_.usage.input <= 0:
             return
-        bill = bill_of(round_.usage, self._model)
+        bill = round_.with_bill(self._model).bill
+        assert bill is not None
         # Fees of unknown amount are not reserved either, but a sampling without a price counts as the most.
         priced = bill.complete or bill_of(replace(round_.usage, further_fees=False), self._model).complete
         known = round(bill.at_least * _MILLION)

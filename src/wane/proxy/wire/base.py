@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from wane.conversation.request import Tool
 from wane.core import Kind
 from wane.core.errors import FormatError, WaneError
 from wane.formats.base import Part, WritingFormat
-from wane.prices import TokenUsage
+from wane.prices import Bill, TokenUsage, bill_of
 
 Message = dict[str, Any]
 """A message of the wire's format."""
@@ -97,6 +97,7 @@ class Round:
         complete: whether the model ended by itself, and was not cut off by a limit, a pause or a refusal.
         usage: its usage; None if the provider did not report it.
         cache_miss: why the provider could not read its cache, in its own word; empty if it did not say.
+        bill: what it costs, once that is computed (`with_bill`); None before, or without a usage.
     """
 
     message: Message
@@ -105,6 +106,16 @@ class Round:
     complete: bool = True
     usage: TokenUsage | None = None
     cache_miss: str = ""
+    bill: Bill | None = None
+
+    def with_bill(self, model: str) -> Round:
+        """Return the round with what it costs, for the model that was asked; whoever needs the cost takes it from here.
+
+        A later look-up of the prices would cost time, and may find others: some depend on the hour.
+        """
+        if self.bill is not None or self.usage is None:
+            return self
+        return replace(self, bill=bill_of(self.usage, model))
 
     @property
     def alone(self) -> bool:
