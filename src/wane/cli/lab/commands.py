@@ -206,8 +206,8 @@ class ReplayOptions:
 class SweepOptions:
     """Replay recorded sessions at several budgets: what a larger window buys, and what a smaller one saves.
 
-    The plot has a letter for each strategy and budget, with cost to the right and reference recall upwards. A point
-    is on the frontier if no other point costs less and recalls more.
+    The plot has a letter for each strategy and budget, with cost to the right and what stayed in view
+    upwards. A point is on the frontier if no other point costs less and keeps more in view.
 
     Examples:
       wane sweep session.jsonl

@@ -153,7 +153,7 @@ SWEPT_COLUMNS: Final = columns_of(
 
 _SPARE_OF_SWEEP: Final = ("of last", "fetches", "view", "ratio", "again", "cost", "grounding")
 
-_FRONTIER_NOTE: Final = "*: on the frontier: nothing cheaper recalls as much (of a range, the lower end counts)."
+_FRONTIER_NOTE: Final = "*: on the frontier: nothing cheaper keeps as much in view (of a range, the lower end counts)."
 
 
 def run_sweep(options: SweepOptions) -> int:
@@ -195,7 +195,7 @@ def _print_sweep(result: Sweep) -> None:
     points = result.points
     marks = [PlottedPoint(point.strategy, point.totals.full_cost, point.recall, point in best) for point in points]
     print_lines([""])
-    axes = "cost with fetching again", "reference recall"
+    axes = "cost with fetching again", "still in view"
     console.print(pareto_picture(marks, min(console.width, 100), *axes, dollars), soft_wrap=True)
     smallest = tight_sessions(result.studied, Settings(budget=result.budgets[0]))
     if lines := tight_lines(smallest, len(result.studied)):

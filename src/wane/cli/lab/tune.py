@@ -131,8 +131,9 @@ def reasons(result: Tuning) -> Iterator[str]:
     yield f"{verdict(result.baselines, chosen.totals, 'these settings')}. {in_view(chosen.totals)}"
     yield f"{capital(result.baselines.describe())}."
     yield (
-        "All costs here include fetching evicted content again, and what is kept is the mean of recall "
-        f"({share(chosen.totals.loss.reference_recall)} of {chosen.totals.loss.uses:,} uses of names) and grounding "
+        "All costs here include fetching evicted content again, and what is kept is the mean of two shares: of what "
+        f"later calls used, still in view ({share(chosen.totals.loss.reference_recall)} of "
+        f"{chosen.totals.loss.uses:,} uses of names), and of edits with the file in view "
         f"({share(chosen.totals.loss.edit_grounding)} of {chosen.totals.loss.edits:,} edits)."
     )
     if result.default is chosen:
