@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.proxy.strict import SERVERS as STRICT
 from tests.proxy.strict import LocalAnthropicClient, Reckless, StrictUpstream
-from tests.proxy.world import ChatClient, Client, ResponsesClient
+from tests.proxy.world import ChatClient, Client, GeminiCliClient, GeminiClient, ResponsesClient
 from tests.strategies import times
 from wane import Conversation, Policy
 from wane.conversation import ContextSettings
@@ -123,6 +123,8 @@ LOOPS: list[Any] = [
         for loop in [
             *((ChatClient, "deepseek"), (ChatClient, "openrouter"), (ChatClient, "gemini")),
             *((LocalAnthropicClient, "template"), (LocalAnthropicClient, "deepseek"), (ResponsesClient, "template")),
+            *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
+            *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
         ]
     ),
 ]
@@ -140,7 +142,7 @@ def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
     settings = replace(LOOP, annotate=annotate, strategy=strategy)
     client, upstream = make(), StrictUpstream(make.provider, Reckless(seed), server=STRICT[server])
     client.say("(the history)")
-    key = "input" if make is ResponsesClient else "messages"
+    key = next(name for name in ("contents", "input", "messages") if name in client.body())
 
     def ask(conversation: Conversation) -> Any:
         body = client.body()

@@ -9,8 +9,11 @@ from typing import Any
 
 from tests.proxy.agents import Worker, state_of
 from tests.proxy.world import AnthropicClient, Upstream
+from wane.proxy.wire.gemini.protocol import GeminiWire
 from wane.testing import Call, Reply, Request
-from wane.testing.rules import DEEPSEEK, GEMINI_CHAT, OPENROUTER, TEMPLATE, Rule
+from wane.testing.gemini import Gemini
+from wane.testing.rules import DEEPSEEK, GEMINI, GEMINI_CHAT, OPENROUTER, TEMPLATE, Rule
+from wane.testing.wire import Refused
 
 MALFORMED = (
     *("{not json", '["start"]', '"start"', "", "null", '{"action": "start", "name": "e'),
@@ -68,19 +71,23 @@ class Server:
 
     Attributes:
         rules: what it demands.
-        write: what it adds to an answer of Chat Completions. The client then holds what signs calls that it does not
-            see, or not what signs its own, and only the proxy has all of it.
+        write: what it adds to an answer of Chat Completions.
+        signs: whether it signs calls. The client then holds what signs calls that it does not see, or not what signs
+            its own, and only the proxy has all of it.
     """
 
     rules: Sequence[Rule]
     write: Callable[[dict[str, Any]], None] | None = None
+    signs: bool = False
 
 
 SERVERS = {
     "deepseek": Server(DEEPSEEK),
-    "openrouter": Server(OPENROUTER, give_details),
-    "gemini": Server(GEMINI_CHAT, sign_calls),
+    "openrouter": Server(OPENROUTER, give_details, signs=True),
+    "gemini": Server(GEMINI_CHAT, sign_calls, signs=True),
     "template": Server(TEMPLATE),
+    "gemini 2": Server(GEMINI),
+    "gemini 3": Server(GEMINI, signs=True),
 }
 
 
@@ -99,5 +106,12 @@ class StrictUpstream(Upstream):
         return json.dumps(answer).encode()
 
     def refusal(self, body: Mapping[str, Any]) -> str | None:
-        request = self.provider.parse(json.dumps(body).encode(), body, {}, 0)
+        told = {name: body.get(name) for name in ("model", "stream")}
+        if isinstance(self.provider, Gemini):
+            body = GeminiWire().outgoing(dict(body), "", counts=False)
+        request = self.provider.parse(json.dumps(body).encode(), body, {}, 0, told)
+        try:
+            self.provider.check(request)
+        except Refused as error:
+            return str(error)
         return next((words for rule in self.server.rules if (words := rule(request)) is not None), None)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
+from wane.formats.gemini import seal_of
+from wane.formats.gemini_calls import field
 from wane.testing.request import Request
 
 Rule: TypeAlias = Callable[[Request], str | None]
@@ -90,6 +92,41 @@ def arguments_are_objects(request: Request) -> str | None:
     return None
 
 
+def contents_alternate(request: Request) -> str | None:
+    """Gemini on Vertex and older models: `user` and `model` alternate from content to content, `user` first.
+
+    Each content names its role there, and no text is empty.
+    """
+    before: object = "model"
+    for content in _contents(request):
+        role = content.get("role")
+        if role == before:
+            return "Please ensure that multiturn requests alternate between user and model."
+        if role not in ("user", "model"):
+            return "Please use a valid role: user, model."
+        if any(part.get("text") == "" and not seal_of(part) for part in content["parts"]):
+            return "Unable to submit request because it has an empty text parameter."
+        before = role
+    return None
+
+
+def results_answer_calls(request: Request) -> str | None:
+    """Gemini's guide to functions: the content behind calls has one result for each, by its name, and by its id if any.
+
+    A view that kept the number of results and mixed up what they answer would pass the protocol's own check.
+    """
+    calls: list[Mapping[str, Any]] = []
+    for content in _contents(request):
+        results = _each(content, "functionResponse")
+        if sorted(str(call["name"]) for call in calls) != sorted(str(result["name"]) for result in results):
+            return "Please ensure that function responses have the names of the calls of the function call turn."
+        ids = [call["id"] for call in calls if "id" in call]
+        if any("id" in result and result["id"] not in ids for result in results):
+            return "Please ensure that function responses have the ids of the calls of the function call turn."
+        calls = _each(content, "functionCall")
+    return None
+
+
 def chat_messages(request: Request) -> Sequence[ChatMessage]:
     """Return the chat messages that llama.cpp makes of a request to `/v1/messages` or `/v1/responses`.
 
@@ -106,6 +143,14 @@ def chat_messages(request: Request) -> Sequence[ChatMessage]:
 def _chat_only(request: Request) -> list[ChatMessage]:
     messages = request.body.get("messages")
     return messages if request.api == "openai-chat" and isinstance(messages, list) else []
+
+
+def _contents(request: Request) -> list[ChatMessage]:
+    return request.body["contents"] if request.api == "gemini" else []
+
+
+def _each(content: ChatMessage, name: str) -> list[Mapping[str, Any]]:
+    return [called for part in content["parts"] if (called := field(part, name)) is not None]
 
 
 def _of_messages(body: Mapping[str, Any]) -> Iterator[ChatMessage]:
@@ -176,3 +221,6 @@ OPENROUTER: Final[tuple[Rule, ...]] = (details_sign_calls,)
 GEMINI_CHAT: Final[tuple[Rule, ...]] = (first_call_is_signed,)
 TEMPLATE: Final[tuple[Rule, ...]] = (roles_alternate, results_follow_calls, arguments_are_objects)
 """llama.cpp, LM Studio and vLLM with the strictest of the templates."""
+
+GEMINI: Final[tuple[Rule, ...]] = (contents_alternate, results_answer_calls)
+"""Gemini's own API, besides what `ScriptedServer` refuses there without rules, such as lost signatures."""

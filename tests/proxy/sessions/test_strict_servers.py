@@ -15,7 +15,15 @@ import pytest
 
 from tests.proxy.sessions.test_index import disk, result
 from tests.proxy.strict import SERVERS, LocalAnthropicClient, Reckless, StrictUpstream
-from tests.proxy.world import AnthropicClient, ChatClient, Client, ResponsesClient, exchange
+from tests.proxy.world import (
+    AnthropicClient,
+    ChatClient,
+    Client,
+    GeminiCliClient,
+    GeminiClient,
+    ResponsesClient,
+    exchange,
+)
 from wane import Policy
 from wane.conversation import ContextSettings
 from wane.proxy.sessions.index import SessionIndex
@@ -29,6 +37,8 @@ DOORS: list[Any] = [
         pytest.param(*door, marks=pytest.mark.full)
         for door in [(ChatClient, "deepseek"), (LocalAnthropicClient, "template"), (ResponsesClient, "template")]
     ),
+    pytest.param(GeminiClient, "gemini 3", marks=pytest.mark.full),
+    pytest.param(GeminiCliClient, "gemini 2", marks=pytest.mark.wide),
     *(
         pytest.param(*door, marks=pytest.mark.wide)
         for door in [(ChatClient, "openrouter"), (ChatClient, "gemini"), (AnthropicClient, "deepseek")]
@@ -59,7 +69,7 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
             if stored and rng.random() < 0.2:
                 await index.close()
                 index = SessionIndex(disk(tmp_path), settings)
-            if upstream.server.write is None:
+            if not upstream.server.signs:
                 assert upstream.refusal(client.body()) is None, "the client alone is refused"
             done = await exchange(index, client, upstream)
             evicted = max(evicted, done.facts.evicted)
