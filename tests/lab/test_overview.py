@@ -447,6 +447,26 @@ def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
     assert len(data["days"]) == 30
 
 
+def test_a_cost_without_the_calls_that_wrote_summaries_is_a_lower_bound() -> None:
+    """A client's summary costs a call; where the recording lacks it, no figure covers it."""
+    session = made("a", [row(1), row(2, summaries=2), row(3, model="n")])
+    overview = summarise([SessionFigures.read(json.loads(json.dumps(session.to_dict())))], DAY, DAY)
+    assert (overview.total.priced, overview.total.calls) == (3, 3)
+    assert not overview.total.complete
+    assert {model: sums.complete for model, sums in overview.by_model.items()} == {"m": False, "n": True}
+    assert overview_dict(overview)["total"]["summaries"] == 2
+
+
+@needs_sessions
+@pytest.mark.parametrize("source", ["claude-code", "pi", "codex"])
+def test_a_report_says_of_each_session_what_a_replay_says_of_its_bounds(source: str) -> None:
+    for session in read_session(SHARED / source):
+        figures = figures_of(session, NOON.timestamp(), 80_000, "anthropic:claude-opus-4-6")
+        bounded = sum(one.summaries for one in figures.calls.groups)
+        lacking = max(0, len(session.compactions) - len(session.asides))
+        assert bounded == (lacking if session.calls and not session.totals else 0), session.name
+
+
 def test_a_call_in_several_files_counts_once_and_a_sub_agent_with_its_parent() -> None:
     later = NOON.timestamp() + 10
     fork = made("fork", [row(1), row(2, at=later)], modified=later)

@@ -22,6 +22,7 @@ from wane.lab.discover import find_sessions
 from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, Sums, days_until, summarise
 from wane.lab.readers import find_files
+from wane.lab.replaying.spent import unrecorded_summaries
 from wane.lab.report.overview import NAMES, overview_dict, write_overview
 from wane.lab.verdict import amounts, savings
 from wane.money import dollars, share
@@ -179,7 +180,7 @@ def _day(overview: Overview, day: date) -> list[str]:
 def _cost(sums: Sums) -> str:
     if not sums.priced:
         return "not known"
-    return f"{'≥' if sums.priced < sums.calls else ''}{dollars(sums.dollars)}"
+    return f"{'' if sums.complete else '≥'}{dollars(sums.dollars)}"
 
 
 def _over(known: int, calls: int) -> str:
@@ -225,6 +226,8 @@ def _saving_lines(overview: Overview, budget: int) -> Iterator[str]:
 
 
 def _known_lines(overview: Overview) -> Iterator[str]:
+    if overview.total.summaries:
+        yield f"The cost is without {unrecorded_summaries(overview.total.summaries)}."
     if overview.undated:
         yield f"{counted(overview.undated, 'call')} without a time count on the day when their file was last written."
     if overview.pending:

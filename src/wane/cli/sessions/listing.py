@@ -153,18 +153,19 @@ def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, Ses
 
 @dataclass(frozen=True, slots=True)
 class ListedCalls:
-    """What is known of the calls of a session: their number, and how many have a price that sums up to dollars."""
+    """What is known of a session: its calls, those with a price, their dollars, and whether these cover every call."""
 
     calls: int
     priced: int
     dollars: float
+    complete: bool = False
 
     @property
     def cost(self) -> str:
         """The cost, as a bound where calls have no price; a dash if none has one."""
         if not self.priced:
             return "-"
-        return f"{'' if self.priced == self.calls else '≥'}{dollars(self.dollars)}"
+        return f"{'' if self.complete else '≥'}{dollars(self.dollars)}"
 
 
 _UNREAD: Final = ListedCalls(0, 0, 0.0)
@@ -188,6 +189,7 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
     from wane.cli.lab.common import cache_folder, keep_prices
     from wane.cli.terminal.progress import Bar
     from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
+    from wane.lab.overview.summary import Sums
 
     listed: Counter[str] = Counter()
     sources = [Source(str(info.path), info.modified.timestamp(), info.size) for info in infos[:MOST_ROWS]]
@@ -211,9 +213,11 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
         reader.read(chosen, bar.stage("Reading"))
     figures: dict[str, ListedCalls] = {}
     for path, sessions in reader.figures.items():
-        rows = [row for session in sessions for row in session.calls.groups]
-        priced, spent = sum(row.priced for row in rows), sum(row.dollars for row in rows)
-        figures[path] = ListedCalls(sum(row.calls for row in rows), priced, spent)
+        sums = Sums()
+        for session in sessions:
+            for row in session.calls.groups:
+                sums.add(row)
+        figures[path] = ListedCalls(sums.calls, sums.priced, sums.dollars, sums.complete)
     return figures
 
 

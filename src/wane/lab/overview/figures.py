@@ -9,6 +9,7 @@ import json
 import zlib
 from array import array
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
@@ -53,6 +54,7 @@ class CallRow:
         output: output tokens.
         cause: why it paid again for what had been cached; empty if it did not.
         again: what it paid for that in dollars, on top of reading it; None if the price is unknown.
+        summaries: how many calls that wrote a summary ahead of it were not recorded, so that no cost covers them.
     """
 
     id: str
@@ -68,6 +70,7 @@ class CallRow:
     output: int
     cause: str = ""
     again: float | None = None
+    summaries: int = 0
 
     def values(self) -> list[Any]:
         """Return its values, in the order of its attributes."""
@@ -88,7 +91,7 @@ class CallRow:
         return replace(first, id="", at=at, again=paid, **sums)
 
 
-_SUMS: Final = ("calls", "priced", "dollars", "cache_known", "input", "read", "written", "output")
+_SUMS: Final = ("calls", "priced", "dollars", "cache_known", "input", "read", "written", "output", "summaries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +309,15 @@ def _rows(session: RecordedSession, sizes: Sizes, pricing: Pricing) -> Iterator[
         return
     examined = examine(session)
     rewrites = {rewrite.call: rewrite for rewrite in examined.rewrites}
+    # Calls that wrote summaries and were not recorded, by the number of the call that came next.
+    summaries: Counter[int] = Counter()
+    for compaction in session.compactions[: max(0, len(session.compactions) - len(session.asides))]:
+        later = [number for number, call in enumerate(session.calls) if call.first >= compaction.position]
+        summaries[later[0] if later else len(session.calls) - 1] += 1
     for number, (call, counted) in enumerate(zip(session.calls, sizes.outputs, strict=True)):
         if not call.inherited:
-            yield _row(call, counted, pricing, bool(examined.compared), rewrites.get(number))
+            row = _row(call, counted, pricing, bool(examined.compared), rewrites.get(number))
+            yield replace(row, summaries=summaries[number])
     for call in (*session.asides, *session.abandoned):
         yield _row(call, 0, pricing, False, None)
 

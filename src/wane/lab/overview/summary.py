@@ -30,6 +30,7 @@ class Sums:
         read: those of them that the cache had.
         written: those of them that were written to it.
         output: output tokens.
+        summaries: calls that wrote summaries and were not recorded: they are in none of these figures.
     """
 
     calls: int = 0
@@ -40,6 +41,12 @@ class Sums:
     read: int = 0
     written: int = 0
     output: int = 0
+    summaries: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the dollars cover every call; else they are a lower bound."""
+        return self.priced == self.calls and not self.summaries
 
     def add(self, row: CallRow) -> None:
         """Add a call."""
@@ -49,7 +56,7 @@ class Sums:
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON-able data; the dollars are null if none are known."""
         figures = {name: getattr(self, name) for name in self.__slots__}
-        return {**figures, "dollars": self.dollars if self.priced else None}
+        return {**figures, "dollars": self.dollars if self.priced else None, "complete": self.complete}
 
 
 @dataclass(slots=True)

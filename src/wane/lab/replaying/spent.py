@@ -111,8 +111,7 @@ class Recorded:
         if self.unpriced:
             notes.append(unknown_prices(self.unpriced))
         if account.priced and self.summaries:
-            wrote = "a summary" if self.summaries == 1 else f"{self.summaries:,} summaries"
-            notes.append(f"without the calls that wrote {wrote}")
+            notes.append(f"without {unrecorded_summaries(self.summaries)}")
         if self.abandoned.priced:
             notes.append(f"with {dollars(self.abandoned.at_least)} for abandoned branches")
         if self.left_out:
@@ -213,6 +212,11 @@ def left_out(abandoned: int, unread: int) -> str:
     if unread:
         parts.append(f"what {unread:,} unreadable {'record' if unread == 1 else 'records'} held")
     return " and ".join(parts)
+
+
+def unrecorded_summaries(number: int) -> str:
+    """Return in words the calls that wrote summaries and were not recorded."""
+    return f"the calls that wrote {'a summary' if number == 1 else f'{number:,} summaries'}"
 
 
 def calls_of(number: int) -> str:
