@@ -69,7 +69,8 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
             if stored and rng.random() < 0.2:
                 await index.close()
                 index = SessionIndex(disk(tmp_path), settings)
-            if not upstream.server.signs:
+            # Reasoning of Responses may be followed by a mark alone, which the client never sees.
+            if not upstream.server.signs and make is not ResponsesClient:
                 assert upstream.refusal(client.body()) is None, "the client alone is refused"
             done = await exchange(index, client, upstream)
             evicted = max(evicted, done.facts.evicted)
