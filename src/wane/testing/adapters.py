@@ -44,6 +44,9 @@ AMPLE: Final = 1_000_000
 TURNS: Final = 4
 """User turns in one conversation."""
 
+STRICT_TURNS: Final = 7
+"""User turns with a strict server, in all forks of one conversation."""
+
 MISTAKEN: Final = (0, 2)
 """Turns in which the model makes the mistakes."""
 
@@ -127,16 +130,17 @@ def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) ->
     yield Reply(f"Done {n}.")
 
 
-def careless(seed: int, *, managed: bool = True, malformed: bool = True) -> Iterator[Reply]:
+def careless(seed: int, *, managed: bool = True, malformed: bool = True, turns: int = TURNS) -> Iterator[Reply]:
     """Yield the replies, in all turns, of a model that marks, recalls and works at random and often wrongly.
 
     Args:
         seed: of its choices.
         managed: whether it has the tools `delimiter` and `recall`. It uses the others in the same way without them.
         malformed: whether arguments of these may be malformed JSON.
+        turns: number of turns.
     """
     rng, number = Random(seed), count()  # noqa: S311 - choices of a test
-    for n in range(TURNS):
+    for n in range(turns):
         for step in range(rng.randint(1, 5)):
             start = {"action": "start", "name": f"e{n}-{step}", "type": rng.choice(("expl", "act"))}
             end = {"action": "end", "description": f"Seen {n}-{step}."}
@@ -239,6 +243,7 @@ class AdapterContract(ABC):
             report is estimated.
         reasoning: whether each answer begins with reasoning, which a provider wants back as it was.
         argument: the argument of the tool that is a sub-agent.
+        forks: whether `Thread.again` makes a copy, so that the conversation before it can go on, too.
         seeds: how many careless models meet each strict server.
         cannot: what the framework or the protocol cannot do, each with the reason: `stream`, `delegate` (to a
             sub-agent), `threads`, `malformed` (send other arguments of a call than the model's), `template` (keep the
@@ -249,6 +254,7 @@ class AdapterContract(ABC):
     estimated = 0.002
     reasoning = False
     argument = "task"
+    forks = False
     seeds = 2
     cannot: Mapping[str, str] = {}
     _runs: ClassVar[dict[tuple[object, ...], _EndedConversation]] = {}
@@ -473,21 +479,29 @@ class AdapterContract(ABC):
     def _refusals(self, seed: int, rules: Sequence[Rule], *, managed: bool) -> Sequence[Refusal]:
         """Return what a server refused of a conversation with a careless model, at which that ends.
 
-        Unless it is `managed`, requests are as they would be without Wane: with no tool of its own, and never evicted.
+        It has new processes, and forks that all go on, if the framework copies histories. Unless it is `managed`,
+        requests are as they would be without Wane: with no tool of its own, and never evicted.
         """
         settings: dict[str, Any] = {"budget": AMPLE, "annotate": "infer"}
         if managed:
             settings = {"budget": BUDGET + self.overhead, "recall": True}
         malformed = "malformed" not in self.cannot and not any(what in self.cannot for what in ONLY_OBJECTS)
-        replies = careless(seed, managed=managed, malformed=malformed)
+        replies = careless(seed, managed=managed, malformed=malformed, turns=STRICT_TURNS)
+        rng = Random(seed)  # noqa: S311 - choices of a test
         thoughtful = (replace(reply, reasoning=f"Thought {number}. " * 20) for number, reply in enumerate(replies))
         with self.serving(map(self.said, thoughtful), rules) as served:
-            thread = self.begin(served.url, self.adapter(served.url, **settings))
+            adapter = self.adapter(served.url, **settings)
+            threads = [self.begin(served.url, adapter)]
             try:
-                for n in range(TURNS):
-                    assert thread.turn(prompt_of(n)) == f"Done {n}."
-                    if (seed + n) % 2:
-                        thread = thread.again(self.adapter(served.url, **settings))
+                for n in range(STRICT_TURNS):
+                    place = rng.randrange(len(threads))
+                    if self.forks and rng.random() < 0.5:
+                        # What went before its next turn, which it takes in another way, or more than once.
+                        threads.append(threads[place].again(adapter))
+                    assert threads[place].turn(prompt_of(n)) == f"Done {n}."
+                    if rng.random() < 0.5:
+                        adapter = self.adapter(served.url, **settings)
+                        threads = [thread.again(adapter) for thread in threads]
             except Exception:
                 if not served.refusals:
                     raise

@@ -81,6 +81,7 @@ class TestChatCompletions(adapters.AdapterContract):
     """Chat Completions."""
 
     client: Any = OpenAIChatCompletionClient
+    forks = True
     options: ClassVar[dict[str, Any]] = {}
 
     def model(self, url: str) -> Any:

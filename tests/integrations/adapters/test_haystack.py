@@ -71,6 +71,7 @@ class TestChat(adapters.AdapterContract):
 
     cannot = adapters.ONLY_OBJECTS
     argument = "input"
+    forks = True
 
     def generator(self, url: str) -> Any:
         options = {"stream_options": {"include_usage": True}}

@@ -136,6 +136,8 @@ THREADS = "it runs one evaluation at a time in a process"
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
+    forks = True
+
     argument = "input"
     cannot: Mapping[str, str] = {"threads": THREADS}
 

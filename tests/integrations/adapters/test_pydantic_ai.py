@@ -78,6 +78,7 @@ class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
     model: Any = OpenAIChatModel
+    forks = True
     settings: Any = None
 
     @asynccontextmanager

@@ -180,6 +180,7 @@ class TestChat(adapters.AdapterContract):
         "it drops an answer with a bad call of a tool, and tells the model the error alone",
     )
     overhead = 1_400
+    forks = True
     estimated = 0.01
 
     def adapter(self, url: str, **settings: Any) -> ContextLifecycle:
