@@ -52,7 +52,17 @@ def test_a_setting_that_may_start_a_program_or_leads_outside_asks(setting: str, 
 
 
 @pytest.mark.parametrize(
-    "setting", ["user.name", "remote.origin.url", "branch.main.merge", "core.hooksPath", "pull.rebase", "color.ui"]
+    "setting",
+    ["core.hooksPath", "gc.recentObjectsHook", "init.templateDir", "branch.main.mergeOptions", "gitflow.path.hooks"],
+)
+def test_a_setting_that_starts_a_program_when_git_writes_asks_too(setting: str, repository: Path) -> None:
+    """A rule for `git commit *` runs the hooks of whoever wrote the settings."""
+    git(repository, "config", setting, "x")
+    assert not guard(repository).opens(repository)
+
+
+@pytest.mark.parametrize(
+    "setting", ["user.name", "remote.origin.url", "branch.main.merge", "gc.auto", "pull.rebase", "color.ui"]
 )
 def test_usual_settings_do_not_ask(setting: str, repository: Path) -> None:
     git(repository, "config", setting, "true")

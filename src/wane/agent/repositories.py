@@ -27,13 +27,14 @@ _HARMLESS: Final = re.compile(
     r"""
     core\.(repositoryformatversion | filemode | bare | logallrefupdates | ignorecase | precomposeunicode | symlinks
       | autocrlf | eol | safecrlf | quotepath | abbrev | untrackedcache | preloadindex | compression | longpaths
-      | sharedrepository | commentchar | hookspath | multipackindex | commitgraph | trustctime | checkstat | whitespace
+      | sharedrepository | commentchar | multipackindex | commitgraph | trustctime | checkstat | whitespace
       | protectntfs | protecthfs | splitindex | sparsecheckout | sparsecheckoutcone | bigfilethreshold)
     | remote\.(.+\.)?(url | pushurl | fetch | push | tagopt | prune | prunetags | mirror | gh-resolved | pushdefault)
-    | branch\..+ | submodule\..+\.(url | active | branch | ignore) | submodule\.active
+    | branch\.(?!.*\.mergeoptions$).+ | submodule\..+\.(url | active | branch | ignore) | submodule\.active
     | (user | author | committer)\.(name | email | signingkey)
-    | (pull | push | fetch | rebase | rerere | color | column | advice | init | gc | pack | index | feature | status
-      | i18n | maintenance | gitflow | gui | checkout | worktree | transfer | receive)\..+
+    | (pull | push | fetch | rebase | rerere | color | column | advice | pack | index | feature | status
+      | i18n | maintenance | gui | checkout | worktree | transfer | receive)\..+
+    | gc\.(?!recentobjectshook$).+ | gitflow\.(?!path\.hooks$).+ | init\.defaultbranch
     | lfs\.(repositoryformatversion | (.+\.)?(access | locksverify))
     | blame\.(blankboundary | coloring | date | showemail | showroot | markunblamablelines | markignoredlines)
     | merge\.[a-z]+ | tag\.(gpgsign | sort) | commit\.(gpgsign | verbose | cleanup)
@@ -44,7 +45,7 @@ _HARMLESS: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Settings that start no program and lead to no file outside when Git only reads."""
+"""Settings that name no program to start, also when Git writes, and lead to no file outside when it reads."""
 
 _MOST_TEXT: Final = 1024**2  # bytes
 _SHOWN: Final = 5  # settings in a question

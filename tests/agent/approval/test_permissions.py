@@ -618,7 +618,10 @@ def test_never_covers_such_a_line_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["git status", "git status && true", "timeout 5 git status", "git -C . status", "gh pr list", "sh -c 'git status'"],
+    [
+        *("git status", "git status && true", "timeout 5 git status", "git -C . status", "gh pr list"),
+        *("sh -c 'git status'", r"g\it status", "g'i't status", r"timeout 5 g\it status", r"sh -c 'g\it status'"),
+    ],
 )
 @pytest.mark.parametrize("doubt", ["setting", "submodule", "bare"])
 def test_no_rule_outweighs_settings_of_a_repository_that_nobody_trusts(

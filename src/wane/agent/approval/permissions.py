@@ -127,6 +127,9 @@ REMEMBERED: Final = "this project, for good"
 _OF_GIT: Final = re.compile(r"\b(git|gh|glab|hub|tig|jj)\b")
 """Programs that open a repository by its settings, wherever they stand in a part."""
 
+_QUOTES: Final = str.maketrans("", "", "\\'\"\n")
+"""What a shell takes away within a word: `g\\it` is `git`, also to another shell."""
+
 _SETTINGS: Final = "settings or options"
 _ANSWERED: Final = "an answer, until the session ends"
 _REFUSED: Final = "the user refused it"
@@ -179,7 +182,7 @@ def _text_rule(line: str) -> Rule:
 
 
 def _may_start_git(part: ShellPart) -> bool:
-    return _OF_GIT.search(part.text) is not None
+    return None in part.words or _OF_GIT.search(part.text.translate(_QUOTES)) is not None
 
 
 async def refuse(_request: ApprovalRequest) -> Approval:
