@@ -684,6 +684,10 @@ def test_where_there_is_no_repository_a_rule_for_git_holds(tmp_path: Path) -> No
         ("npm run test *", "npm run test --prefix sub"),
         ("cargo test *", "cargo test --manifest-p sub/Cargo.toml"),
         ("go test *", "go test -exec y ."),
+        ("go test *", "go test --exec=y ."),
+        ("go build *", "go build --C=sub"),
+        ("go vet *", "go vet -vettool=y ."),
+        ("npm run *", "npm run test --userconfig=y"),
         ("env *", "time -f make touch x"),
     ],
 )

@@ -86,7 +86,8 @@ _WATCHED: Final = known.word_set("find fd fdfind rg sort git")
 
 _ELSEWHERE: Final = known.word_set("""
     -C -f --directory --file --makefile --eval --include-dir --prefix --cwd --dir --manifest-path --config --project-dir
-    --project --init-script --build-file --script-shell --settings -exec -toolexec -modfile -overlay
+    --project --init-script --build-file --script-shell --settings -exec -toolexec -vettool -modfile -overlay
+    --userconfig --node-options
 """)
 _COMPILES: Final = known.word_set("-wrapper -fplugin -specs --specs")
 
@@ -384,6 +385,7 @@ def _is_flag(word: str, flags: frozenset[str]) -> bool:
     if name in flags or f"-{name}" in flags:
         return True
     if word.startswith("--"):
-        return len(name) > 2 and any(flag.startswith(name) for flag in flags)
+        # Go's flags have one dash or two.
+        return name[1:] in flags or (len(name) > 2 and any(flag.startswith(name) for flag in flags))
     letters = {flag[1] for flag in flags if len(flag) == 2}
     return word.startswith("-") and not letters.isdisjoint(word[1:])
