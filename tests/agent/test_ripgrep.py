@@ -49,6 +49,16 @@ def test_that_of_the_project_is_not_started(repository: Path) -> None:
     assert not ripgrep.enable(environ, project=repository / "sub")
 
 
+def test_a_link_of_the_project_to_one_elsewhere_is_not_started(repository: Path, tmp_path: Path) -> None:
+    program = tmp_path / "elsewhere" / "rg"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (repository / "bin").mkdir()
+    (repository / "bin" / "rg").symlink_to(program)
+    assert not ripgrep.enable({"PATH": str(repository / "bin")}, project=repository)
+
+
 def test_there_is_none() -> None:
     environ = {"PATH": "/nowhere"}
     assert not ripgrep.enable(environ, directories=())

