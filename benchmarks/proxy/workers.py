@@ -37,8 +37,8 @@ from run import check, cpu, ms, parties
 
 from sessions import ARGUMENTS, SHAPES, Session
 from wane.formats.anthropic import AnthropicFormat
-from wane.journal import MessageRecord, NoteRecord
-from wane.proxy.sessions.messages import REPLY, reply_of, shape_of
+from wane.journal import REPLY_NOTE, MessageRecord, NoteRecord
+from wane.proxy.sessions.messages import reply_of, shape_of
 from wane.proxy.store import open_store
 from wane.proxy.store.base import Store
 
@@ -225,7 +225,7 @@ async def is_whole(store: Store, it: Client) -> bool:
         return False
     records = await store.read(ids.pop())
     messages = [dict(record.message) for record in records if isinstance(record, MessageRecord)]
-    replies = [reply_of(note) for note in records if isinstance(note, NoteRecord) and note.topic == REPLY]
+    replies = [reply_of(note) for note in records if isinstance(note, NoteRecord) and note.topic == REPLY_NOTE]
     shape = SHAPES[WIRE]
     sent = json.loads(it.session.body())[shape.field]
     (last,) = shape.reply(it.answers[-1].text, it.answers[-1].call, ARGUMENTS)

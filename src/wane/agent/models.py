@@ -48,8 +48,8 @@ _KEY_VARIABLES: Final = {model.partition(":")[0]: variable for variable, model i
 _EXTRA: Final = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
 _FAMILIES: Final = {"claude": "anthropic", "gpt": "openai", "gemini": "google"}
 """Who makes models whose names begin so."""
-_NEAR: Final = 0.8
-"""Least similarity of a misspelt name, as difflib measures it."""
+LIKENESS: Final = 0.8
+"""Least similarity of a misspelt name, as difflib measures it: two letters exchanged, or one wrong."""
 _EXAMPLE: Final = " or ".join(list(DEFAULT_MODELS.values())[:2])
 
 
@@ -135,7 +135,7 @@ def check_name(spec: str, environ: Mapping[str, str]) -> None:
     if spec in listed or listed_prices(f"{maker}:{name}") is not None:
         return
     priced = [known.replace(maker, provider, 1) for known in known_models() if known.startswith(f"{maker}:")]
-    near = get_close_matches(spec, dict.fromkeys([*listed, *priced]), 3, _NEAR)
+    near = get_close_matches(spec, dict.fromkeys([*listed, *priced]), 3, LIKENESS)
     guess = f"did you mean {' or '.join(near)}?" if near else "/model lists some."
     raise ModelError(f"no model {spec!r} is known; {guess} If it is a new one: wane -c -m {spec}")
 
@@ -161,7 +161,7 @@ def _meant(spec: str) -> str | None:
         family = next((family for family in _FAMILIES if spec.startswith(family)), None)
         return f"{_FAMILIES[family]}:{spec}" if family else None
     providers = dict.fromkeys(known.partition(":")[0] for known in get_args(KnownModelName.__value__))
-    near = get_close_matches(provider, providers, 1, _NEAR)
+    near = get_close_matches(provider, providers, 1, LIKENESS)
     return f"{near[0]}:{name}" if near and near[0] != provider else None
 
 

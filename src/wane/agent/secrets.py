@@ -42,7 +42,7 @@ def holds_secret(path: str) -> bool:
 def find_hidden(root: str, repository: Repository | None) -> Iterator[str]:
     """Yield what is kept from a command below a directory, from the top down, without links.
 
-    That is secrets which Git does not track, and pipes and devices, of which to read them is to change them.
+    That is secrets which Git does not track, and pipes and devices: reading these may change them.
     """
     index: bytes | None = None
     waiting = deque([root])

@@ -378,10 +378,10 @@ SPENT_NOTE: Final = "spent"
 """Topic of a note on the usage of a model call that is no usage record, because it must not anchor the accounting."""
 
 CLIENT_NOTE: Final = "client"
-"""Topic of a proxy's note on messages of its client."""
+"""Topic of a proxy's note on messages of its client, whose records follow it."""
 
 REPLY_NOTE: Final = "reply"
-"""Topic of a proxy's note on a reply that is complete."""
+"""Topic of a proxy's note on a reply that is complete, with its hidden rounds."""
 
 FORK_NOTE: Final = "fork"
 """Topic of a note that ends the records that a session has copied from the one it branches off from."""

@@ -85,7 +85,7 @@ class ApprovalRequest:
     @property
     def covers_line(self) -> bool:
         """Whether such an answer is about exactly this line, because its parts say what others do."""
-        return bool(self.parts) and self.rules == (_text_rule(self.subject).text,)
+        return bool(self.parts) and self.rules == (_exact(self.subject),)
 
     @property
     def unsettled(self) -> int:
@@ -174,11 +174,12 @@ class _Line:
         """The rule that covers exactly this line; None if only the shell, or the input, knows what it runs."""
         if self.doubtful or any(None in part.words or rule_for(part) is None for part in self.parts):
             return None
-        return _text_rule(self.text)
+        return Rule(_exact(self.text))
 
 
-def _text_rule(line: str) -> Rule:
-    return Rule(f"={line}")
+def _exact(line: str) -> str:
+    """Return the text of the rule that covers exactly a line, or a part of one."""
+    return f"={line}"
 
 
 def _may_start_git(part: ShellPart) -> bool:
@@ -345,7 +346,7 @@ class Permissions:
         return [*self.deny, *(self.remembered.deny if self.remembered else ())]
 
     def _denies(self, rule: Rule, part: ShellPart, line: str) -> bool:
-        return rule.text == _text_rule(line).text or rule.matches(part, through_wrappers=True)
+        return rule.text == _exact(line) or rule.matches(part, through_wrappers=True)
 
     def _doubts_repository(self) -> bool:
         return self.repository is not None and self.repository.is_doubtful
@@ -356,7 +357,7 @@ class Permissions:
         if part in line.doubtful:
             return PartVerdict(part.text)
         for rule in self._allowing:
-            if rule.text in ("*", _text_rule(line.text).text) or (part not in line.bound and rule.matches(part)):
+            if rule.text in ("*", _exact(line.text)) or (part not in line.bound and rule.matches(part)):
                 return PartVerdict(part.text, rule.text)
         # The line runs as a whole, beside parts that the user allows, so outside of the sandbox.
         found = line.reading.get(part, Reading.ASKS)
@@ -365,7 +366,7 @@ class Permissions:
         if part in line.bound:
             return PartVerdict(part.text)
         if found >= (Reading.SANDBOXED if self.sandboxed else Reading.PLAIN) and None not in part.words:
-            created: Rule | None = Rule(f"={part.text}")  # by itself it needs no rule, so none for others like it
+            created: Rule | None = Rule(_exact(part.text))  # by itself it needs no rule, so none for others like it
         else:
             created = rule_for(part)
         return PartVerdict(part.text, rule=created.text if created else None)

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from wane.agent.approval.permissions import REMEMBERED, Effect
 from wane.agent.approval.rules import Rule
-from wane.agent.models import check_name, offered_models
+from wane.agent.models import LIKENESS, check_name, offered_models
 from wane.agent.tools import AGENT_TOOLS, SHELL_TOOL
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.own_commands import custom_commands
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 
 _SHORTHANDS: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help"}
 """Lines that stand for commands; nobody says these words to a model."""
-
-
-_LIKENESS: Final = 0.8
-"""Least similarity of a misspelt name, as difflib measures it: two letters exchanged, or one wrong."""
 
 
 class Host(Protocol):
@@ -129,7 +125,7 @@ def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] 
         names = [name for command in matches for name in command.matches(word)]
         raise ConfigError(f"{word} could be {', '.join(names[:-1])} or {names[-1]}")
     names = [name for command in commands for name in command.names]
-    near = get_close_matches(word, [*names, *own], 1, _LIKENESS)
+    near = get_close_matches(word, [*names, *own], 1, LIKENESS)
     guess = f"did you mean {near[0]}? " if near else ""
     raise ConfigError(f"there is no command {word}; {guess}/help lists all")
 
@@ -525,10 +521,12 @@ def _go_back(chat: Host, text: str) -> None:
         )
     turn = turns[int(number) - 1]
     commands = _outside(turns[int(number) - 1 :])
-    files_before = chat.session.files_since(turn)
+    left: list[str] = []
+    if not files:
+        left += [file.path for file in chat.session.files_since(turn)]
     chat.move(f"back to before turn {number}", turn, files=bool(files))
-    if files_before and not files:
-        names = first_few([file.path for file in files_before], 5)
+    if left:
+        names = first_few(left, 5)
         chat.console.print(
             Text(f"Files stay as they are: {names}. `{_FILES}` after the number puts them back.", style="dim")
         )

@@ -33,6 +33,8 @@ _ROWS: Final = 10
 _READ_ALOUD: Final = 3
 """Lost messages to show in the terminal, at most."""
 
+_UNKNOWN: Final = "not known"
+
 
 def run_report(options: ReportOptions) -> int:
     if options.days < 1:
@@ -113,7 +115,9 @@ def _print(overview: Overview, budget: int) -> None:
     print_figures(heads, list(_agent_rows(overview)), ["output", "input", "cached", "sessions"])
     heads = ["model", "calls", "input", "cached", "output", "cost"]
     models = sorted(overview.by_model.items(), key=lambda entry: (-entry[1].dollars, -entry[1].calls))
-    rows = [[printable(model) or "not recorded", *_cells(sums), _cost(sums)] for model, sums in models[:_ROWS]]
+    rows = [
+        [printable(model) or "not recorded", *_cells(sums), sums.say_cost(_UNKNOWN)] for model, sums in models[:_ROWS]
+    ]
     print_lines([""])
     print_figures(heads, rows, ["output", "input", "cached"])
     print_lines([""])
@@ -126,7 +130,7 @@ def _print(overview: Overview, budget: int) -> None:
         causes = sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars)
         broken = []
         for cause, one in causes[:_ROWS]:
-            broken.append([cause.label, f"{one.times:,}", dollars(one.dollars) if one.priced else "not known"])
+            broken.append([cause.label, f"{one.times:,}", dollars(one.dollars) if one.priced else _UNKNOWN])
         print_figures(["cause", "times", "cost"], broken)
     print_lines(_lost_lines(overview))
     print_lines(["", *_saving_lines(overview, budget)], style="bold")
@@ -137,7 +141,7 @@ def _first_lines(overview: Overview) -> Iterator[str]:
     sessions = counted(len(overview.sessions), "session")
     yield (
         f"{sessions} with {counted(overview.total.calls, 'call')}, {overview.since} to {overview.until}: "
-        f"{_cost(overview.total)}{_over(overview.total.priced, overview.total.calls)}."
+        f"{overview.total.say_cost(_UNKNOWN)}{_over(overview.total.priced, overview.total.calls)}."
     )
     lost, known = overview.lost, overview.total.cache_known
     if known:
@@ -160,8 +164,8 @@ def _agent_rows(overview: Overview) -> Iterator[list[str]]:
     sessions = [summary.figures.source for summary in overview.sessions]
     for agent in overview.agents:
         sums, after = overview.by_agent[agent], overview.with_wane(agent)
-        with_wane = "not known" if after is None else amounts(*after)
-        yield [NAMES.get(agent, agent), f"{sessions.count(agent):,}", *_cells(sums), _cost(sums), with_wane]
+        with_wane = _UNKNOWN if after is None else amounts(*after)
+        yield [NAMES.get(agent, agent), f"{sessions.count(agent):,}", *_cells(sums), sums.say_cost(_UNKNOWN), with_wane]
 
 
 def _cells(sums: Sums) -> list[str]:
@@ -174,13 +178,7 @@ def _day(overview: Overview, day: date) -> list[str]:
     for part in overview.by_day[day].values():
         for name in sums.__slots__:
             setattr(sums, name, getattr(sums, name) + getattr(part, name))
-    return [f"{sums.calls:,}", _cost(sums)]
-
-
-def _cost(sums: Sums) -> str:
-    if not sums.priced:
-        return "not known"
-    return f"{'' if sums.complete else '≥'}{dollars(sums.dollars)}"
+    return [f"{sums.calls:,}", sums.say_cost(_UNKNOWN)]
 
 
 def _over(known: int, calls: int) -> str:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +14,11 @@ from wane.cli import failure
 from wane.cli.commands import SessionsOptions
 from wane.cli.terminal.text import is_unicode
 from wane.journal import SessionInfo, SessionStore, default_root
-from wane.money import dollars
 
 # The rest is loaded where it is used: a list that is empty, or is JSON, needs no tables and no other agents.
 if TYPE_CHECKING:
     from wane.lab.discover import SessionFile
+    from wane.lab.overview.summary import Sums
 
 SHOWN: Final = 20
 """Sessions to show of each other agent; JSON holds all of them."""
@@ -49,7 +48,7 @@ def list_sessions(options: SessionsOptions) -> int:
 
         write_json([info_dict(info) for info in infos] + [file_dict(file) for file in others])
         return failure.OK
-    figures: dict[str, ListedCalls] = {}
+    figures: dict[str, Sums] = {}
     if options.every:
         figures = _figures_of(infos, others)
     if infos:
@@ -151,25 +150,6 @@ def below_their_parents(infos: Sequence[SessionInfo]) -> Iterator[tuple[int, Ses
             yield from below(info, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedCalls:
-    """What is known of a session: its calls, those with a price, their dollars, and whether these cover every call."""
-
-    calls: int
-    priced: int
-    dollars: float
-    complete: bool = False
-
-    @property
-    def cost(self) -> str:
-        """The cost, as a bound where calls have no price; a dash if none has one."""
-        if not self.priced:
-            return "-"
-        return f"{'' if self.complete else '≥'}{dollars(self.dollars)}"
-
-
-_UNREAD: Final = ListedCalls(0, 0, 0.0)
-
 _READ_AT_ONCE: Final = 30_000_000
 """Bytes of files to read for their cost, at most: a list is quick. `wane report` reads the others, and keeps it."""
 
@@ -183,7 +163,7 @@ def _bar(size: int, largest: int) -> str:
     return f"{glyph * max(1, round(_BAR * size / max(largest, 1))):<{_BAR}}"
 
 
-def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> dict[str, ListedCalls]:
+def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> dict[str, Sums]:
     """Return the figures of listed files by path: those that were kept, and those of the newest others."""
     from wane.cli.lab.commands import PRICE, ReportOptions
     from wane.cli.lab.common import cache_folder, keep_prices
@@ -211,17 +191,17 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
     reader = FigureReader(terms, store)
     with Bar() as bar:
         reader.read(chosen, bar.stage("Reading"))
-    figures: dict[str, ListedCalls] = {}
+    figures: dict[str, Sums] = {}
     for path, sessions in reader.figures.items():
         sums = Sums()
         for session in sessions:
             for row in session.calls.groups:
                 sums.add(row)
-        figures[path] = ListedCalls(sums.calls, sums.priced, sums.dollars, sums.complete)
+        figures[path] = sums
     return figures
 
 
-def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str, ListedCalls]) -> None:
+def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str, Sums]) -> None:
     from rich.text import Text
 
     from wane.cli.terminal.picture import plain_table
@@ -244,8 +224,11 @@ def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str
             title.append(f"\n{printable(info.problem)}", style="red")
         cells = [human_bytes(info.size)]
         if every:
-            known = figures.get(str(info.path), _UNREAD)
-            cells = [f"{known.calls:,}" if known.calls else "-", known.cost, *cells, _bar(info.size, largest)]
+            known = figures.get(str(info.path))
+            calls = cost = "-"
+            if known is not None and known.calls:
+                calls, cost = f"{known.calls:,}", known.say_cost("-")
+            cells = [calls, cost, *cells, _bar(info.size, largest)]
         name, written = "  " * depth + short_id(info.id), local_time(info.modified)
         table.add_row(name, written, f"{info.messages:,}", *cells, title)
     plain_console().print(table)
@@ -253,7 +236,7 @@ def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str
         sys.stdout.write(f"and {len(infos) - MOST_ROWS:,} more; --json lists them all\n")
 
 
-def _print_others(files: Sequence[SessionFile], figures: Mapping[str, ListedCalls]) -> None:
+def _print_others(files: Sequence[SessionFile], figures: Mapping[str, Sums]) -> None:
     """Print other agents' sessions by agent, each with a short id, ready for another command."""
     from rich.text import Text
 
@@ -277,9 +260,11 @@ def _print_others(files: Sequence[SessionFile], figures: Mapping[str, ListedCall
         for file, short in of_agent[:SHOWN]:
             head = look_into(file)
             directory = f"  {printable(head.cwd)}" if head.cwd else ""
-            known = figures.get(str(file.path), _UNREAD)
-            cost = f"  {known.cost:>8}  {counted(known.calls, 'call'):>11}" if known.calls else f"{'':23}"
-            unread += not known.calls
+            known, cost = figures.get(str(file.path)), f"{'':23}"
+            if known is not None and known.calls:
+                cost = f"  {known.say_cost('-'):>8}  {counted(known.calls, 'call'):>11}"
+            else:
+                unread += 1
             size = f"{_bar(file.size, largest)} {human_bytes(file.size):>8}"
             about = f"  {local_time(file.modified)}  {size}{cost}{directory}"
             line(f"{printable(short):<{wide}}", (about.rstrip(), "dim"))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from wane.lab.overview.figures import CallRow, CompactionRow, SessionFigures, Simulation
 from wane.lab.readers.gathering import Unread
+from wane.money import dollars
 from wane.rewrites import Cause
 
 JOURNAL: Final = "journal"
@@ -47,6 +48,12 @@ class Sums:
     def complete(self) -> bool:
         """Whether the dollars cover every call; else they are a lower bound."""
         return self.priced == self.calls and not self.summaries
+
+    def say_cost(self, unknown: str) -> str:
+        """Return the dollars in a word, as a bound where they do not cover every call; `unknown` if none are known."""
+        if not self.priced:
+            return unknown
+        return f"{'' if self.complete else '≥'}{dollars(self.dollars)}"
 
     def add(self, row: CallRow) -> None:
         """Add a call."""

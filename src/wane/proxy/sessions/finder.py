@@ -12,13 +12,11 @@ from typing import Final, TypeAlias
 from wane.conversation.context import ContextSettings
 from wane.core import Kind
 from wane.core.errors import HistoryError, JournalError
-from wane.journal import FORK_NOTE, ConfigRecord, MessageRecord, NoteRecord, Receipts, Record
+from wane.journal import CLIENT_NOTE, FORK_NOTE, REPLY_NOTE, ConfigRecord, MessageRecord, NoteRecord, Receipts, Record
 from wane.proxy.sessions.memory import CachedSession, SessionsInMemory
 from wane.proxy.sessions.messages import (
     ASSISTANT,
-    CLIENT,
     EDITS,
-    REPLY,
     Alignment,
     Arrival,
     Chain,
@@ -236,10 +234,10 @@ class SessionFinder:
             records = await self._store.read(session_id)
             chain = Chain(root_of(session_id))
             for record in records:
-                if isinstance(record, NoteRecord) and record.topic == CLIENT:
+                if isinstance(record, NoteRecord) and record.topic == CLIENT_NOTE:
                     for entry in entries_of(record):
                         chain.append(entry.digest, entry.shape)
-                elif isinstance(record, NoteRecord) and record.topic == REPLY:
+                elif isinstance(record, NoteRecord) and record.topic == REPLY_NOTE:
                     reply = reply_of(record)
                     if not reply.inherited:
                         chain.replied(reply.number, reply.shape)
@@ -434,7 +432,7 @@ def _first(records: Sequence[Record], count: int) -> list[Record]:
     entries_left = count
     messages_left = 0  # of the history, for the latest entries
     for number, record in enumerate(records):
-        if isinstance(record, NoteRecord) and record.topic == CLIENT:
+        if isinstance(record, NoteRecord) and record.topic == CLIENT_NOTE:
             entries = entries_of(record)[:entries_left]
             if not entries:
                 return [*copied, *_later(records[number:], count)]
@@ -456,7 +454,7 @@ def _later(records: Iterable[Record], count: int) -> Iterator[Record]:
     for record in records:
         if not isinstance(record, NoteRecord):
             continue
-        if record.topic == REPLY and reply_of(record).number == count:
+        if record.topic == REPLY_NOTE and reply_of(record).number == count:
             yield record
         elif record.topic == EDITS:
             edits = [edit for edit in edits_of(record) if edit.number < count]

@@ -37,14 +37,8 @@ _KEY: Final = 8  # bytes
 _LEAST_ANSWERS: Final = 2
 _LEAST_TOKENS: Final = 100
 
-CLIENT: Final = CLIENT_NOTE
-"""Topic of the note on the client's messages. Their records follow it."""
-
 EDITS: Final = "edits"
 """Topic of the note on messages that the client has edited since they were last seen."""
-
-REPLY: Final = REPLY_NOTE
-"""Topic of the note on a reply, with its hidden rounds."""
 
 
 class Arrival:
@@ -369,7 +363,7 @@ class GivenReply:
 def client_note(entries: Sequence[Entry]) -> NoteRecord:
     """Return the note on the client's messages of one request."""
     rows = [[entry.digest.hex(), entry.shape.hex(), entry.messages, entry.tokens] for entry in entries]
-    return NoteRecord(CLIENT, {"entries": rows})
+    return NoteRecord(CLIENT_NOTE, {"entries": rows})
 
 
 def entries_of(note: NoteRecord) -> list[Entry]:
@@ -407,7 +401,7 @@ def reply_note(replied: GivenReply) -> NoteRecord:
         data["rounds"] = rounds
     if replied.inherited:
         data["inherited"] = True
-    return NoteRecord(REPLY, data)
+    return NoteRecord(REPLY_NOTE, data)
 
 
 def reply_of(note: NoteRecord) -> GivenReply:

@@ -22,7 +22,9 @@ from wane.core import FitReport, Room, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part, is_answer
 from wane.journal import (
+    CLIENT_NOTE,
     FORK_NOTE,
+    REPLY_NOTE,
     ConfigRecord,
     MessageRecord,
     NoteRecord,
@@ -37,9 +39,7 @@ from wane.prices import NO_USAGE, Bill, TokenUsage, at_tier, bill_of, price_step
 from wane.proxy import jsons
 from wane.proxy.sessions.history import EditableOutline, FullHistory, UnseenRounds
 from wane.proxy.sessions.messages import (
-    CLIENT,
     EDITS,
-    REPLY,
     Alignment,
     Arrival,
     Edit,
@@ -446,13 +446,13 @@ class Session:
         self.costs.add(usage, model, self.engine.evicted, own=own, replied=replied, bill=bill)
 
     def _follow_note(self, note: NoteRecord) -> None:
-        if note.topic == CLIENT:
+        if note.topic == CLIENT_NOTE:
             if self._due:
                 raise JournalError(f"{len(self._due)} messages of the client are in a note, but not recorded")
             self._due.extend(entries_of(note))
         elif note.topic == EDITS:
             self.amend(edits_of(note))
-        elif note.topic == REPLY:
+        elif note.topic == REPLY_NOTE:
             self._given(reply_of(note))
         elif note.topic == _FITTING:
             self._fitting = int(note.data["budget"])
