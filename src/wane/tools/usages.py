@@ -16,7 +16,7 @@ A line, continued by lines that begin with blanks, is a program, with its subcom
 |---|---|
 | `text` | any text, which names no file |
 | `echoed` | likewise, and the program takes no options, so that the shell may expand it |
-| `path` | a file below the directory, over links too |
+| `path` | a file below the directory, over links too; none like `+2f`, an old option with which `tail` waits for ever |
 | `tested` | likewise, or a number that the shell knows |
 | `tree` | likewise, with all that is below it, because the program follows links there |
 | `mark` | a text that separates fields |
@@ -26,6 +26,7 @@ A line, continued by lines that begin with blanks, is a program, with its subcom
 | `format` | a format or order of Git that verifies no signature, which would start a program |
 | `plus` | a text that begins with `+` |
 | `few` | a number of at most two digits |
+| `amount` | a number, with a sign or a unit if need be: `tail -cf` has such an old option, too |
 | `name` | a program's name, without a path |
 | `printed` | a format of `printf` that sets no variable |
 | `archive` | a file below the directory that is there, with a suffix of archives, and without marks of patterns |
@@ -70,8 +71,8 @@ ls -1aAbBcCdfFgGhiIklmnNopqQrRsStTuUvwxXZ --all --almost-all --author --color[=]
     --format= --ignore= --hide= --no-group --numeric-uid-gid --si -I= | path*
 cat -AbeEnstTuv --number --number-nonblank --show-all --show-ends --show-tabs --squeeze-blank --show-nonprinting |
     path*
-head -qvz -n= -c= -# --lines= --bytes= --quiet --verbose | path*
-tail -qvz -n= -c= -# --lines= --bytes= --quiet --verbose | path*
+head -qvz -n=amount -c=amount -# --lines=amount --bytes=amount --quiet --verbose | path*
+tail -qvz -n=amount -c=amount -# --lines=amount --bytes=amount --quiet --verbose | path*
 wc -clmwL --bytes --chars --lines --words --max-line-length | path*
 nl -b= -s= -w= -v= -n= -i= | path*
 tac -b -s= | path*
@@ -315,8 +316,8 @@ _PLAIN_TABLE: Final = """
 ls -1aAdFghlkmnopqQrsStUvx --all --almost-all --directory --full-time --human-readable --inode --reverse --size |
     path*
 cat -AbeEnstTuv | path*
-head -qv -n= -c= -# --lines= --bytes= --quiet --verbose | path*
-tail -qv -n= -c= -# --lines= --bytes= --quiet --verbose | path*
+head -qv -n=amount -c=amount -# --lines=amount --bytes=amount --quiet --verbose | path*
+tail -qv -n=amount -c=amount -# --lines=amount --bytes=amount --quiet --verbose | path*
 wc -clmwL --bytes --chars --lines --words --max-line-length | path*
 grep -acEFGhHiLlnoqsvwx -# -e=pattern -m= -A= -B= -C= --color[=] --count --extended-regexp --files-with-matches
     --files-without-match --fixed-strings --ignore-case --invert-match --line-number --line-regexp --no-filename
@@ -337,8 +338,8 @@ true | echoed*
 echo | echoed*
 pwd -LP | none
 cat -AbeEnstTuv | none
-head -qv -n= -c= -# --lines= --bytes= --quiet --verbose | none
-tail -qv -n= -c= -# --lines= --bytes= --quiet --verbose | none
+head -qv -n=amount -c=amount -# --lines=amount --bytes=amount --quiet --verbose | none
+tail -qv -n=amount -c=amount -# --lines=amount --bytes=amount --quiet --verbose | none
 wc -clmwL --bytes --chars --lines --words --max-line-length | none
 sort -bdfghMnrRVuz -k= -t=mark --key= --field-separator=mark --numeric-sort --human-numeric-sort --version-sort
     --general-numeric-sort --month-sort --reverse --unique --ignore-case --ignore-leading-blanks --dictionary-order |

@@ -305,6 +305,13 @@ def test_the_project_is_the_repository(tmp_path: Path) -> None:
         ("git reflog expire", False),
         ("git stash", False),
         ("tail -f log", False),
+        ("tail +2f README.md", False),
+        ("tail +f README.md", False),
+        ("tail -2f README.md", False),
+        ("tail -cf README.md", False),
+        ("tail -lf README.md", False),
+        ("tail +*", False),
+        ("tail ./+2f -n 2; tail -n +2 README.md; tail -c5k README.md; head -c 2KiB -2 README.md", True),
         ("ls() { rm x; }; ls", False),
         ("find -- -delete", False),
         ("find . -- -fprint x", False),
@@ -362,6 +369,7 @@ def test_a_command_that_only_reads_below_the_directory_needs_no_answer(line: str
     (here / "a" / "sub").mkdir(parents=True)
     (here / "sub").mkdir()
     (here / "README.md").touch()
+    (here / "+2f").touch()
     (here / "a.zip").touch()
     (here / "a" / "README.md").symlink_to(tmp_path / "secret")
     git(here, "init", "-q")
@@ -483,6 +491,8 @@ def test_an_answer_about_what_only_reads_is_remembered_by_its_exact_text(tmp_pat
         ("git log --oneline -3", True),
         ("git --version", True),
         ("git diff --no-index README.md src", True),
+        ("tail +2f README.md", True),
+        ("tail -cf README.md", True),
         ("cat pipe", True),
         ("cat led", True),
         ("cat within", False),

@@ -69,7 +69,7 @@ _RESPONDS: Final = word_set("strings")
 """Programs that take `@file` for a file with further arguments."""
 _EXPRESSIONS: Final = {"*": ".*", "?": "."}
 _KINDS: Final = word_set("""
-    text echoed path tested tree mark pattern patterns pair format plus few name printed archive setting
+    text echoed path tested tree mark pattern patterns pair format plus few amount name printed archive setting
     sed awk jq
 """)
 _NAMES_ONLY: Final = word_set("ls test [ stat find fd fdfind du df tree readlink realpath file git")
@@ -562,6 +562,8 @@ class _Walk:
                 return True
             case "path" | "patterns" | "tested":
                 self.names_file = True
+                if kind == "path" and text.startswith("+"):
+                    return False
                 return self._is_below(text, starts) and not self._shows_secret(text, starts)
             case "tree":
                 self.names_file = True
@@ -584,6 +586,8 @@ class _Walk:
                 return text not in _CHANGES_SETTINGS
             case "few":
                 return re.fullmatch(r"[0-9]{1,2}", text) is not None
+            case "amount":
+                return re.fullmatch(r"[-+]?[0-9]+([bcwkmKMGT]i?B?)?", text) is not None
             case "sed" | "awk" | "jq":
                 return prints_only(kind, text)
         return text == kind
