@@ -11,6 +11,7 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.lab.counting import Material
+from wane.lab.figures import Totals
 from wane.lab.loss import Reread
 from wane.lab.readers import Recording, gather
 from wane.lab.replaying.compare import compare
@@ -24,7 +25,7 @@ from wane.lab.report.simulating import Simulated
 from wane.lab.session import Compaction, Eviction, ModelCall, Usage
 from wane.lab.verdict import Baseline, Baselines, savings, verdict
 from wane.money import dollars, share
-from wane.prices import CacheUse, Prices
+from wane.prices import CacheUse, Cost, Prices
 from wane.strategies.base import Settings
 
 
@@ -55,6 +56,11 @@ def beside(other: Simulated, material: Material) -> Simulated:
         totals = replace(replayed.totals, beside=sum(covered), beside_calls=len(covered))
         changed.append(replace(replayed, totals=totals))
     return replace(other, replay=changed[0], baseline=changed[1])
+
+
+def dearer(totals: Totals) -> Totals:
+    """The totals of never evicting, if that had cost far more than what was recorded."""
+    return replace(totals, cost=Cost(fresh=1e6), beside=1e6)
 
 
 def test_without_recorded_usage_it_says_that_both_sides_are_simulated(studied: Studied) -> None:
@@ -270,6 +276,34 @@ def test_cache_misses_of_the_recording_are_not_told_as_savings(studied: Studied)
     assert (
         f"{dollars(account_of(dear.session, dear.output_tokens, AUTOMATIC).at_least)} as recorded; " in headline.detail
     )
+
+
+def test_two_figures_never_bear_one_name(studied: Studied) -> None:
+    """What a client states differs by a cent from the price list: for an answer that broke off it knew more."""
+    model = "openai:gpt-4o-mini"
+    material = recorded(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    session = material.session
+    calls = [replace(call, model="gpt-4o-mini", provider="openai") for call in session.calls]
+    material = replace(material, session=replace(session, calls=calls))
+    pricing = replace(AUTOMATIC, prices=Prices.of(model), models=((model, Prices.of(model)),))
+    listed = sum(filter(None, comparable_costs(material, pricing)))
+    for more, label in ((0.0, "as recorded"), (0.002, "as recorded, at list prices")):
+        first = replace(calls[0], cost=listed / len(calls) + more)
+        stated = replace(material, session=replace(material.session, calls=[first, *calls[1:]]))
+        other = beside(simulated(studied, 1_500, pricing=pricing), stated)
+        lowest = Baselines.of(stated, pricing, replace(other.baseline, totals=dearer(other.baseline.totals))).lowest()
+        assert str(lowest) == f"{dollars(listed)} {label}"
+        paid = Recorded.of(stated, pricing, 1_500).paid
+        assert (dollars(paid) == dollars(listed)) == (not more)
+
+
+def test_calls_beside_the_conversation_are_named_where_they_are_counted(studied: Studied) -> None:
+    material = recorded(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    assert not Recorded.of(material, AUTOMATIC, 1_500).bounds
+    alone = Recorded.of(material, AUTOMATIC, 1_500).paid
+    material.session.asides.append(ModelCall(5, 5, Usage(1_000_000, 0, 0, 1)))
+    counted = Recorded.of(material, AUTOMATIC, 1_500)
+    assert counted.bounds == f"with {dollars(counted.paid - alone)} for 1 call beside the conversation"
 
 
 @pytest.mark.parametrize("told_by", ["recording", "price list"])

@@ -52,6 +52,7 @@ class Baselines:
         managed: number of sessions that were recorded with Wane at work, whose recorded cost is not one without it.
         calls: number of calls that were replayed.
         beside: dollars of the recorded usage of the calls whose cost can stand beside a simulated one.
+        stated: the same where the client stated a cost, which then counts.
         beside_calls: their number.
         missed: dollars among them for cache misses that no strategy causes.
         unevicted_beside: dollars for these calls if nothing is evicted, simulated.
@@ -67,6 +68,7 @@ class Baselines:
     managed: int = 0
     calls: int = 0
     beside: float = 0.0
+    stated: float = 0.0
     beside_calls: int = 0
     missed: float = 0.0
     unevicted_beside: float = 0.0
@@ -78,6 +80,10 @@ class Baselines:
         # The agent knows its window best: a price list names the largest that a model offers.
         window, peak = material.session.window or pricing.prices.window, unevicted.totals.peak
         costs = comparable_costs(material, pricing)
+        stated = 0.0
+        for call, cost in zip(material.session.calls, costs, strict=True):
+            if cost is not None:
+                stated += cost if call.cost is None or pricing.models is None else call.cost
         baselines = cls(
             recorded=Recorded.of(material, pricing, unevicted.budget),
             unevicted=unevicted.totals.dollars,
@@ -85,6 +91,7 @@ class Baselines:
             managed=int(material.session.managed),
             calls=unevicted.totals.calls,
             beside=sum(filter(None, costs)),
+            stated=stated,
             beside_calls=unevicted.totals.beside_calls,
             missed=_missed(material, pricing, costs),
             unevicted_beside=unevicted.totals.beside,
@@ -129,11 +136,9 @@ class Baselines:
             return simulated
         if simulated and self.unevicted_beside < self.beside:
             return simulated
-        whole = self.beside_calls == self.calls
-        stated = self.recorded.account.at_least
-        # A client may state other costs than the list has: of a subscription, a region, or with a gateway's fee.
-        alike = not whole or abs(stated - self.beside) <= (1 - NOTABLE) * self.beside
-        label = RECORDED if alike else f"{RECORDED}, at list prices"
+        # A client may state other costs than the list has: of a subscription, a region, with a gateway's fee, or for
+        # the output of an answer that broke off. No two figures may bear one name.
+        label = RECORDED if dollars(self.stated) == dollars(self.beside) else f"{RECORDED}, at list prices"
         return Baseline(
             self.beside,
             label,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ class Recorded:
         over: those over the budget.
         unpriced: the number of calls without known prices by model; an empty name if no model was recorded.
         undated: calls without a time whose model has had several prices; they count at the lowest.
+        asides: the account of those calls that were no part of the conversation, such as those that wrote summaries. No
+            replay makes them, so that a verdict leaves them out.
         abandoned: the account of the calls on abandoned branches. They were paid, so that they are in `cost_usd`, but
             no replay makes them, so that they are not in the ratio.
         unread: records that could not be read; if they held model calls, these are in neither.
@@ -47,6 +49,7 @@ class Recorded:
     over: int = 0
     unpriced: Counter[str] = field(default_factory=Counter)
     undated: int = 0
+    asides: Account = field(default_factory=Account)
     abandoned: Account = field(default_factory=Account)
     unread: int = 0
 
@@ -67,7 +70,8 @@ class Recorded:
             over=sum(size > budget for size in sizes),
             unpriced=Counter(call.priced_as or "" for call, prices in priced if prices is None),
             undated=sum(call.at is None and prices is not None and len(prices.periods) > 1 for call, prices in priced),
-            abandoned=abandoned_account(session, pricing),
+            asides=account_of_calls(session.asides, pricing),
+            abandoned=account_of_calls(session.abandoned, pricing),
             unread=session.unread,
         )
 
@@ -112,6 +116,9 @@ class Recorded:
             notes.append(unknown_prices(self.unpriced))
         if account.priced and self.summaries:
             notes.append(f"without {unrecorded_summaries(self.summaries)}")
+        if self.asides.priced:
+            aside = calls_of(self.asides.calls)
+            notes.append(f"with {dollars(self.asides.at_least)} for {aside} beside the conversation")
         if self.abandoned.priced:
             notes.append(f"with {dollars(self.abandoned.at_least)} for abandoned branches")
         if self.left_out:
@@ -169,9 +176,7 @@ def account_of(session: RecordedSession, outputs: Sequence[int], pricing: Pricin
     for call, counted in zip(session.calls, outputs, strict=True):
         if not call.inherited:
             account = with_call(account, call, counted, pricing)
-    for call in session.asides:
-        account = with_call(account, call, 0, pricing)
-    return account
+    return account + account_of_calls(session.asides, pricing)
 
 
 def _account_of_totals(session: RecordedSession, pricing: Pricing) -> Account:
@@ -196,10 +201,10 @@ def _account_of_totals(session: RecordedSession, pricing: Pricing) -> Account:
     return replace(account, calls=calls, priced=calls if exact else calls - 1)
 
 
-def abandoned_account(session: RecordedSession, pricing: Pricing) -> Account:
-    """Return the account of a session's calls on abandoned branches, by the recorded usage; see `account_of`."""
+def account_of_calls(calls: Iterable[ModelCall], pricing: Pricing) -> Account:
+    """Return the account of calls that are not in a session's history, by the recorded usage; see `account_of`."""
     account = Account()
-    for call in session.abandoned:
+    for call in calls:
         account = with_call(account, call, 0, pricing)
     return account
 
