@@ -72,7 +72,13 @@ _ALWAYS_TWO_SUBCOMMANDS: Final = known.word_set("gh glab aws gcloud az")
 _EXACT: Final = (
     (known.WRAPPERS.keys() - _TRANSPARENT.keys())
     | known.word_set("source . trap alias export declare typeset local readonly unset set shopt enable hash cd pushd")
-    | known.word_set("ssh su chroot unshare nsenter flock entr uvx pipx rm dd shred mkfs truncate crontab at")
+    | known.word_set("ssh su chroot unshare nsenter flock entr uvx pipx rm dd shred mkfs truncate crontab at batch")
+    | known.word_set("""
+        valgrind ltrace perf hyperfine taskset chrt setarch linux32 linux64 fakeroot proxychains proxychains4 torsocks
+        firejail bwrap prlimit numactl runuser setpriv capsh start-stop-daemon pkexec systemd-run systemd-nspawn tmux
+        screen expect socat nc ncat gdb lldb rr nix nix-shell watchexec nodemon concurrently faketime rlwrap dotenv
+        busybox toybox ash mksh csh tcsh pwsh nu tclsh osascript vi vim nvim ex ed emacs
+    """)
 )
 """Programs that run other commands, change how later ones are read, or destroy data: only exact text is remembered."""
 
@@ -84,41 +90,104 @@ _NEVER: Final = known.word_set("xargs parallel eval coproc")
 _WATCHED: Final = known.word_set("find fd fdfind rg sort git")
 """Programs with options that run commands, or write or remove files. Rules cover those of the table of usages."""
 
+_OF_NPM: Final = known.word_set("""
+    audit ci dedupe doctor explain fund help i install it install-test la list ll ls outdated pack ping prune publish
+    query r rb rebuild remove restart rm root run run-script search show start stop t test un uninstall unpublish up
+    update v version view whoami why
+""")
+_OF_GIT: Final = (
+    known.GIT_EXPLORING
+    | known.GIT_REVIEW
+    | known.GIT_LISTS.keys()
+    | known.word_set("""
+        add am apply archive bundle checkout cherry-pick clean clone commit commit-tree format-patch fsck gc hash-object
+        init lfs maintenance merge mv prune pull push read-tree rebase reflog repack replace reset restore revert rm
+        sparse-checkout switch symbolic-ref update-index update-ref write-tree
+    """)
+)
+_COVERED: Final = {"git": _OF_GIT, "npm": _OF_NPM}
+"""Subcommands that `git *` and `npm *` cover. Others run what their words say (`filter-branch`, `x`), change the user's
+settings, or are aliases."""
+
+_TELLING: Final = re.compile(
+    r"(?<![a-z])(cmd|command|compiler|editor|eval|exec|executable|execute|hook|interpreter|launcher|linker|pager|plugins?"
+    r"|preprocessor|prog|program|rsh|script|shell|toolchain|wrapper)(?![a-z])",
+    re.IGNORECASE,
+)
+"""A word in the name of an option of any program that tells that its value is run: `--post-hook=x`, `-Wl,-plugin,x`."""
+
 _ELSEWHERE: Final = known.word_set("""
     -C -f --directory --file --makefile --eval --include-dir --prefix --cwd --dir --manifest-path --config --project-dir
     --project --init-script --build-file --script-shell --settings -exec -toolexec -vettool -modfile -overlay
-    --userconfig --node-options
+    --userconfig --globalconfig --node-options -ldflags -gccgoflags
 """)
-_COMPILES: Final = known.word_set("-wrapper -fplugin -specs --specs")
+_COMPILES: Final = known.word_set("""
+    @* -B* --prefix* -wrapper* -fplugin* -fpass-plugin* -fuse-ld* --ld-path* -fmodule-mapper* -specs* --specs* --config*
+    -iplugindir* -Xclang* -cc1* -load* -ccc* -W?,*@* -W?,*-load*
+""")
+_COMPILERS: Final = known.word_set("gcc g++ cc c++ cpp clang clang++ gfortran gccgo")
 
 _RUNNING_FLAGS: Final[dict[tuple[str, ...], frozenset[str]]] = {
     ("tar",): known.word_set("""
         -I -F --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command --info-script
         --new-volume-script
     """),
-    ("rsync",): known.word_set("-e --rsh --rsync-path"),
+    ("rsync",): known.word_set("-e -M --rsh --rsync-path --remote-option --daemon --config --dparam"),
+    ("scp",): known.word_set("-S -D -F -o"),
+    ("sftp",): known.word_set("-S -D -F -b -o"),
     ("zip",): known.word_set("-T -TT --unzip-command"),
-    ("man",): known.word_set("-P -H --pager --html --preprocessor"),
+    ("split",): known.word_set("--filter"),
+    ("man",): known.word_set("-C -P -H --config-file --pager --html --preprocessor"),
     ("wget",): known.word_set("-e --execute --use-askpass --config"),
     ("curl",): known.word_set("-K --config"),
+    ("pandoc",): known.word_set("-F -L -d --filter --lua-filter --pdf-engine --defaults"),
+    ("hg",): known.word_set("-R --config --config-file --repository --cwd"),
+    ("jj",): known.word_set("-R --config --config-file --repository"),
+    ("svn",): known.word_set("--config-option --config-dir"),
+    ("kubectl",): known.word_set("--kubeconfig"),
+    ("helm",): known.word_set("--kubeconfig --post-renderer"),
+    **dict.fromkeys([("apt",), ("apt-get",)], known.word_set("-o -c --option --config-file")),
+    ("rpm",): known.word_set("-E -D --eval --define --pipe --rcfile --macros"),
+    ("dpkg",): known.word_set("--pre-invoke --post-invoke"),
     ("git",): known.word_set("""
         --upload-pack --receive-pack --exec --config --template --open-files-in-pager --ext-diff --textconv --extcmd
         --tool --git-dir --work-tree --separate-git-dir
     """),
     ("git", "bisect"): known.word_set("run visualize view"),
     ("git", "clone"): known.word_set("-c -u"),
-    ("git", "difftool"): known.word_set("-x -t"),
     ("git", "ls-remote"): known.word_set("-u"),
-    ("git", "mergetool"): known.word_set("-t"),
-    ("git", "rebase"): known.word_set("-x"),
+    **dict.fromkeys([("git", name) for name in ("merge", "pull", "rebase")], known.word_set("-s --strategy")),
+    ("git", "rebase"): known.word_set("-x -s --strategy"),
     ("git", "submodule"): known.word_set("foreach"),
-    **dict.fromkeys([(name,) for name in known.BUILDERS], _ELSEWHERE),
-    **dict.fromkeys([("gcc",), ("g++",), ("cc",), ("c++",), ("clang",), ("clang++",)], _COMPILES),
+    **dict.fromkeys([(name,) for name in (*known.BUILDERS, "ninja", "scons", "meson")], _ELSEWHERE),
+    ("make",): _ELSEWHERE | {"-E"},
+    ("gmake",): _ELSEWHERE | {"-E"},
+    ("npm",): _ELSEWHERE | known.word_set("-w --workspace --workspaces"),
+    ("pnpm",): _ELSEWHERE | known.word_set("-r -F --recursive --filter --filter-prod"),
+    ("go", "env"): known.word_set("-w"),
+    ("meson", "devenv"): known.word_set("devenv"),
+    ("gradle",): _ELSEWHERE | known.word_set("-I* -b* -c* -p* -D*"),
+    ("mvn",): _ELSEWHERE | known.word_set("-s* -gs* -t* -gt* -Dmaven.ext*"),
+    ("dotnet",): _ELSEWHERE | known.word_set("-p:* /p:* -property:* /property:*"),
+    ("bazel",): known.word_set("--run_under --bazelrc --override_*"),
+    ("cmake",): known.word_set("""
+        -P* -E* -C* -D* -S* --build --install --preset --workflow --open --toolchain --find-package
+    """),
+    ("ctest",): known.word_set("-S* --build-and-test --test-dir --preset"),
+    ("javac",): known.word_set("@* -J* -processor* --processor* -Xplugin*"),
+    ("rustc",): known.word_set("@* -C* --codegen -Z*"),
+    **dict.fromkeys([(name,) for name in _COMPILERS], _COMPILES),
 }
-"""Options, and words of subcommands, with which other programs run commands, or those of another directory or file."""
+"""Options, and words of subcommands, with which other programs run commands, or those of another directory or file.
+Those with `*` are patterns of whole words."""
 
-_SETTABLE: Final = known.word_set("make gmake")
-"""Programs to which a word such as `SHELL=./x` says what to run."""
+_NUMBERED: Final = re.compile(r"[-.]?\d[\d.]*")
+_PLAINLY_NAMED: Final = (
+    known.INTERPRETERS | known.SHELLS | _EXACT | _NEVER | frozenset(name for name, *_ in _RUNNING_FLAGS)
+)
+
+_SETTABLE: Final = known.word_set("make gmake just task rake scons")
+"""Programs that take any word with `=` for a variable, which may say what to run: `SHELL=./x`, `x!=y`."""
 
 _UNKNOWN: Final = "$"
 """Stands for a word that only the shell knows, and that may be such an option."""
@@ -180,6 +249,8 @@ def rule_for(part: ShellPart) -> Rule | None:
     if words[0] in _REDIRECTIONS or any(_risky_words(words)):
         return None if None in words else Rule(f"={part.text}")
     named = words[: _command_length(words)]
+    if any((word or "").startswith("-") and word != "-m" for word in named):
+        return None if None in words else Rule(f"={part.text}")  # the subcommand may stand behind its option
     if not all(word is not None and _PLAIN.fullmatch(word) for word in named):
         return None
     return Rule(" ".join([*map(str, named), "*"]))
@@ -305,6 +376,16 @@ def _is_strange(word: str) -> bool:
     return word.startswith("-") and not _WRAPPERS_OPTION.fullmatch(word)
 
 
+def _program(word: str) -> str:
+    """Return a program's name without its path, and without a version or a platform where it is known without these."""
+    name = basename(word)
+    stem = _NUMBERED.sub("", name) if name not in _PLAINLY_NAMED else name
+    for known_name in (stem, stem.rpartition("-")[2]):
+        if known_name in (_PLAINLY_NAMED if known_name == stem else _COMPILERS):
+            return known_name
+    return name
+
+
 def _wraps(words: Sequence[str | None]) -> bool:
     """Whether the first two words run the command behind them, such as `uv run`."""
     return len(words) > 1 and (words[0], words[1]) in known.WRAPPING and words[1] != "pip"
@@ -312,7 +393,7 @@ def _wraps(words: Sequence[str | None]) -> bool:
 
 def _command_length(words: Sequence[str | None]) -> int:
     """Return how many words name the program and its sub-command."""
-    name = basename(words[0] or "")
+    name = _program(words[0] or "")
     if _wraps(words):
         return 2 + _command_length(words[2:])
     if name in known.INTERPRETERS or name in known.SHELLS:
@@ -330,7 +411,7 @@ def _runs_unknown(words: Sequence[str | None]) -> bool:
         return True
     if _wraps(words):
         return _runs_unknown(words[2:])
-    name = basename(words[0] or "")
+    name = _program(words[0] or "")
     if name in known.INTERPRETERS or name in known.SHELLS:
         return not any(word is None or not word.startswith("-") or word in ("-m", "--version") for word in words[1:])
     return name in _NEVER
@@ -341,7 +422,7 @@ def _risky_words(words: Sequence[str | None]) -> Iterator[str]:
     first = words[0] if words else None
     if first is None:
         return
-    name = basename(first)
+    name = _program(first)
     second = words[1] if len(words) > 1 else ""
     if _ASSIGNMENT.match(first) or name in _EXACT or name in _NEVER or name in _TRANSPARENT:
         yield first
@@ -354,8 +435,9 @@ def _risky_words(words: Sequence[str | None]) -> Iterator[str]:
         if second is None or (second.startswith("-") and second != "-m"):
             yield second or _UNKNOWN
     else:
-        if name in _WITH_SUBCOMMANDS and (second is None or second.startswith("-")):
-            yield second or _UNKNOWN  # `git -c alias.x=!command x`
+        is_option = second is None or second.startswith(("-", "+"))  # `git -c alias.x=!command x`
+        if (name in _WITH_SUBCOMMANDS and is_option) or (second and second not in _COVERED.get(name, {second})):
+            yield second or _UNKNOWN
         yield from _risky_options(name, words[1:])
 
 
@@ -373,19 +455,20 @@ def _risky_options(name: str, words: Sequence[str | None]) -> Iterator[str]:
         is_option = word[:1] == "-" and word != "--"
         known_by = [usage for usage in usages if usage.split(word)]
         is_unknown = bool(usages) and is_option and not known_by
-        is_set = name in _SETTABLE and _ASSIGNMENT.match(word) is not None
+        is_set = name in _SETTABLE and "=" in word and not is_option
         is_old_cluster = name == "tar" and position == 0 and not is_option
-        if is_unknown or is_set or _is_flag(f"-{word}" if is_old_cluster else word, flags):
+        is_telling = is_option and not known_by and _TELLING.search(word.partition("=")[0]) is not None
+        if is_unknown or is_set or is_telling or _is_flag(f"-{word}" if is_old_cluster else word, flags):
             yield word
 
 
 def _is_flag(word: str, flags: frozenset[str]) -> bool:
     """Whether a word is one of some options: abbreviated, with a value, or among letters that are written together."""
-    name = word.partition("=")[0]
-    if name in flags or f"-{name}" in flags:
+    name = word.partition("=")[0].replace("--no-", "--")  # npm takes `--no-script-shell x` for `--script-shell x`
+    if name in flags or f"-{name}" in flags or any(fnmatchcase(word, flag) for flag in flags if "*" in flag):
         return True
     if word.startswith("--"):
         # Go's flags have one dash or two.
         return name[1:] in flags or (len(name) > 2 and any(flag.startswith(name) for flag in flags))
-    letters = {flag[1] for flag in flags if len(flag) == 2}
+    letters = {flag[1] for flag in flags if len(flag) == 2 and flag != "@*"}
     return word.startswith("-") and not letters.isdisjoint(word[1:])
