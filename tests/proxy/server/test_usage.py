@@ -60,6 +60,8 @@ SAID = message("hi", usage={"input_tokens": 130, "output_tokens": 5})
         ("auto", "OpenAI/JS 5.20.1", "x-initiator", True),
         # And Mistral Vibe.
         ("auto", "python-httpx/0.28.1", "x-affinity", True),
+        # In an editor, Codex has the editor's name.
+        ("auto", "zed/0.166.0 (Debian 12.0.0; x86_64) dumb (zed; 1)", "x-codex-turn-metadata", True),
         ("auto", "python-httpx/0.28.1", "x-stainless-lang", False),
         ("auto", "Anthropic/JS 0.91.1", "x-stainless-lang", False),
         ("auto", "OpenAI/JS 6.26.0", "anthropic-dangerous-direct-browser-access", False),

@@ -223,6 +223,8 @@ def test_the_share_is_an_option() -> None:
         ({"user-agent": "codex_exec/0.171.0", "x-codex-turn-metadata": '{"request_kind":"compaction"}'}, True),
         ({"user-agent": "codex_exec/0.171.0", "x-codex-turn-metadata": '{"request_kind":"turn"}'}, False),
         ({"user-agent": "codex_exec/0.171.0", "x-codex-turn-metadata": "compaction"}, False),
+        # In an editor, it has the editor's name.
+        ({"user-agent": "zed/0.166.0", "x-codex-turn-metadata": '{"request_kind":"compaction"}'}, True),
         ({"user-agent": "claude-cli/2.1.332", "x-claude-code-request-class": "compaction"}, True),
         ({"user-agent": "claude-cli/2.1.332", "x-claude-code-request-class": "main"}, False),
         ({"user-agent": "curl/8", "x-claude-code-request-class": "compaction"}, False),

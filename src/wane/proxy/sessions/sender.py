@@ -27,6 +27,9 @@ AGENTS: Final = "agent"
 
 _CLAUDE_CODE: Final = ("claude-cli/",)
 _CODEX: Final = ("codex_", "codex-")
+_CODEX_TURN: Final = b"x-codex-turn-metadata"
+"""A header of Codex, which names the editor and not itself in `user-agent` where one runs it as a server (0.166.0)."""
+
 _COMPACTING: Final = (
     *(*_CLAUDE_CODE, *_CODEX, "GeminiCLI", "pi (", "pi/"),
     *("opencode/", "QwenCode/", "kimi-code-cli/"),
@@ -34,6 +37,7 @@ _COMPACTING: Final = (
 """Beginnings of the header `user-agent` of agents that compact their context when a reply reports high usage."""
 
 _NAMELESS: Final = (
+    ("", _CODEX_TURN),
     ("Anthropic/JS ", b"anthropic-dangerous-direct-browser-access"),  # pi before 0.84
     ("OpenAI/JS ", b"session_id"),
     ("Anthropic/JS ", b"x-initiator"),  # Copilot CLI (1.0.102)
@@ -41,7 +45,7 @@ _NAMELESS: Final = (
     ("python-httpx/", b"x-affinity"),  # Mistral Vibe (3.0.2), with Mistral's API or another
     ("mistral-client-python/", b"x-affinity"),
 )
-"""Such agents that name only their library, each with a header that other programs rarely send."""
+"""Such agents that do not name themselves, each with a header that other programs rarely send."""
 
 # `user_…_account_…_session_ID`, or JSON with `"session_id": "ID"`.
 _SESSION: Final = re.compile(r"session(?:_id)?[\"\s:_]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -112,7 +116,8 @@ def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
             first(sent, b"x-claude-code-compaction")
         )
         return Sender(session, agent, parent, compacts)
-    if client.startswith(_CODEX):
+    turn = _text(sent, _CODEX_TURN)
+    if turn or client.startswith(_CODEX):
         # Each agent is a thread, and the session has the id of the main one.
         session = _id(sent, b"session-id")
         thread = _id(sent, b"thread-id")
@@ -121,7 +126,7 @@ def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
             session,
             "" if thread == session else thread,
             "" if parent == session else parent,
-            fields_of(_text(sent, b"x-codex-turn-metadata")).get("request_kind") == "compaction",
+            fields_of(turn).get("request_kind") == "compaction",
         )
     return NOBODY
 
