@@ -444,7 +444,8 @@ def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
     assert [summary.figures.name for summary in overview.sessions] == ["a", "b"], "nothing of the old one counts"
     data = overview_dict(overview)
     assert sum(sum(values) for _, values in data["days"]) == pytest.approx(data["total"]["dollars"])
-    assert len(data["days"]) == 30
+    assert [day for day, _ in data["days"]] == ["2026-11-19", "2026-11-20"], "the sessions' own days"
+    assert (data["since"], data["until"]) == ("2026-11-19", "2026-11-20")
 
 
 def test_a_cost_without_the_calls_that_wrote_summaries_is_a_lower_bound() -> None:
@@ -548,6 +549,31 @@ class TestCommand:
         nothing = run("report")
         assert nothing.code == 2
         assert "no model call was recorded by any agent on this machine since" in nothing.err
+
+    def test_of_sessions_that_are_named_all_days_count_and_the_heading_has_these(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        first = transcript(tmp_path / "first.jsonl", at="2025-03-04T12:00:0{}Z")
+        second = transcript(tmp_path / "second.jsonl", at="2025-03-09T12:00:0{}Z")
+        page = tmp_path / "page.html"
+        assert ", 2025-03-04: $" in run("report", first, "--output", page).out
+        done = run("report", first, second, "--output", page)
+        assert "2 sessions with 6 calls, 2025-03-04 to 2025-03-09: $" in done.out
+        assert '"title":"Sessions of your agents"' in page.read_text()
+        data = json.loads(run("report", first, second, "--json").out)
+        assert (data["days"][0][0], data["days"][-1][0]) == ("2025-03-04", "2025-03-09")
+        nothing = run("report", first, "--days", 30)
+        assert "in the sessions named since" in nothing.err
+        assert nothing.code == 2
+
+    def test_a_file_that_no_reader_takes_is_refused_by_name(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "agent.jsonl"
+        path.write_text('{"role": "user", "message": {"content": [{"type": "text", "text": "Look."}]}}\n')
+        done = run("report", path, "--afresh")
+        assert done.code == 2
+        assert "1 file could not be read: " in done.err
+        assert "it is a transcript of Cursor" in done.err
 
     def test_a_file_that_did_not_change_is_not_read_again(self, tmp_path: Path) -> None:
         path = transcript(tmp_path / "a.jsonl")

@@ -315,7 +315,10 @@ class ReportOptions:
             "[SESSION...]",
         ),
     ] = ()
-    days: Annotated[int, Flag("--days", "Number of days, today included. The default is 30.", "N")] = 30
+    days: Annotated[
+        int | None,
+        Flag("--days", "Number of days, today included. The default is 30, or all days of the sessions named.", "N"),
+    ] = None
     output: Annotated[
         str | None, Flag("--output", "Write the page to FILE; the default is a private temporary file.", "FILE")
     ] = None

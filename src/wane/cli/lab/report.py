@@ -21,11 +21,14 @@ from wane.journal import SessionStore, default_root
 from wane.lab.discover import find_sessions
 from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, Sums, days_until, summarise
-from wane.lab.readers import find_files
+from wane.lab.readers import Unread, find_files
 from wane.lab.replaying.spent import unrecorded_summaries
 from wane.lab.report.overview import NAMES, overview_dict, write_overview
 from wane.lab.verdict import amounts, savings
 from wane.money import dollars, share
+
+_DAYS: Final = 30
+"""Days that a report without names looks at."""
 
 _ROWS: Final = 10
 """Rows of each table in the terminal, at most."""
@@ -37,15 +40,16 @@ _UNKNOWN: Final = "not known"
 
 
 def run_report(options: ReportOptions) -> int:
-    if options.days < 1:
-        raise UsageError(f"--days is {options.days}; it must be at least 1")
+    days = options.days if options.days is not None or options.sessions else _DAYS
+    if days is not None and days < 1:
+        raise UsageError(f"--days is {days}; it must be at least 1")
     if options.redact and options.as_json:
         raise UsageError("--redact is for the page: give --output with it, not --json")
     check_report(options.output)
     keep_prices()
     until = datetime.now().astimezone().date()
-    since = days_until(until, options.days)
-    begins = datetime.combine(since, time()).astimezone().timestamp()
+    since = None if days is None else days_until(until, days)
+    begins = 0.0 if since is None else datetime.combine(since, time()).astimezone().timestamp()
     with Bar() as bar:
         bar.stage("Finding")
         sources = [source for source in _sources(options.sessions) if source.modified >= begins]
@@ -59,7 +63,7 @@ def run_report(options: ReportOptions) -> int:
     figures = [session for source in sources for session in reader.figures.get(source.path, ())]
     overview = summarise(figures, since, until, reader.unread)
     if not overview.total.calls:
-        raise InputError(_nothing(options, since))
+        raise InputError(_nothing(options, since, reader.unread))
     if options.as_json:
         write_json(overview_dict(overview))
     else:
@@ -91,10 +95,13 @@ def _sources(names: Sequence[str]) -> list[Source]:
     return list(sources.values())
 
 
-def _nothing(options: ReportOptions, since: date) -> str:
+def _nothing(options: ReportOptions, since: date | None, unread: Sequence[Unread] = ()) -> str:
     where = "in the sessions named" if options.sessions else "by any agent on this machine"
-    hint = "give more --days" if options.sessions else "give more --days, or name files and folders"
-    return f"no model call was recorded {where} since {since.isoformat()}; {hint}"
+    text = f"no model call was recorded {where}"
+    if since is not None:
+        hint = "give more --days" if options.sessions else "give more --days, or name files and folders"
+        text += f" since {since.isoformat()}; {hint}"
+    return f"{text}. {_unread_files(unread)}" if unread else text
 
 
 def _page(output: str | None) -> Path:
@@ -139,8 +146,10 @@ def _print(overview: Overview, budget: int) -> None:
 
 def _first_lines(overview: Overview) -> Iterator[str]:
     sessions = counted(len(overview.sessions), "session")
+    first, last = overview.span
+    when = f"{first} to {last}" if first < last else str(last)
     yield (
-        f"{sessions} with {counted(overview.total.calls, 'call')}, {overview.since} to {overview.until}: "
+        f"{sessions} with {counted(overview.total.calls, 'call')}, {when}: "
         f"{overview.total.say_cost(_UNKNOWN)}{_over(overview.total.priced, overview.total.calls)}."
     )
     lost, known = overview.lost, overview.total.cache_known
@@ -234,5 +243,9 @@ def _known_lines(overview: Overview) -> Iterator[str]:
             "the next report replays more of them, and --replays sets how many."
         )
     if overview.unread:
-        why = first_few([printable(f"{file.path}: {file.why}") for file in overview.unread], 3)
-        yield f"{counted(len(overview.unread), 'file')} could not be read: {why}"
+        yield _unread_files(overview.unread)
+
+
+def _unread_files(unread: Sequence[Unread]) -> str:
+    why = first_few([printable(f"{file.path}: {file.why}") for file in unread], 3)
+    return f"{counted(len(unread), 'file')} could not be read: {why}"

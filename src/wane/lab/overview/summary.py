@@ -101,8 +101,8 @@ class Overview:
     """The figures of all agents over some days.
 
     Attributes:
-        since: the first day.
-        until: the last day.
+        since: the first day that counts; None for all up to the last.
+        until: the last day that counts.
         total: the sums over all calls.
         by_day: the sums of each day with a call, by agent.
         by_agent: the sums of each agent.
@@ -115,7 +115,7 @@ class Overview:
         undated: calls without a time, which count on the day when their file was last written.
     """
 
-    since: date
+    since: date | None
     until: date
     total: Sums = field(default_factory=Sums)
     by_day: dict[date, dict[str, Sums]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(Sums)))
@@ -127,6 +127,12 @@ class Overview:
     unread: tuple[Unread, ...] = ()
     undated: int = 0
     pending: int = 0
+
+    @property
+    def span(self) -> tuple[date, date]:
+        """The first and the last day with a call; only for an overview that has one."""
+        days = [day for day, parts in self.by_day.items() if parts]
+        return min(days), max(days)
 
     @property
     def agents(self) -> list[str]:
@@ -148,6 +154,10 @@ class Overview:
         """What Wane would have made of all sessions."""
         return sum(self.simulations.values(), Simulation())
 
+    def counts(self, day: date) -> bool:
+        """Return whether a day is one of these."""
+        return (self.since is None or self.since <= day) and day <= self.until
+
     def with_wane(self, agent: str | None = None) -> tuple[float, float] | None:
         """Return what an agent, or all, would have cost with Wane, at best and at worst; None if no call is known."""
         simulation = self.simulation if agent is None else self.simulations[agent]
@@ -158,8 +168,10 @@ class Overview:
         return unchanged + simulation.low, unchanged + simulation.high
 
 
-def summarise(sessions: Iterable[SessionFigures], since: date, until: date, unread: Sequence[Unread] = ()) -> Overview:
-    """Add up sessions over some days, in the time zone of this machine.
+def summarise(
+    sessions: Iterable[SessionFigures], since: date | None, until: date, unread: Sequence[Unread] = ()
+) -> Overview:
+    """Add up sessions over some days, or all of them if `since` is None, in the time zone of this machine.
 
     A call that several files hold counts once, in the session that made it first. A sub-agent's session in a file of
     its own counts with the session that started it.
@@ -217,7 +229,7 @@ def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, r
         every.add(row)
         at = figures.modified if row.at is None else row.at
         day = datetime.fromtimestamp(at).astimezone().date()
-        if not overview.since <= day <= overview.until:
+        if not overview.counts(day):
             continue
         overview.undated += row.calls if row.at is None else 0
         for sums in (
@@ -239,7 +251,7 @@ def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, r
         return
     for compaction in figures.compactions:
         at = figures.modified if compaction.at is None else compaction.at
-        if overview.since <= datetime.fromtimestamp(at).astimezone().date() <= overview.until:
+        if overview.counts(datetime.fromtimestamp(at).astimezone().date()):
             summary.compactions.append(compaction)
     overview.pending += figures.pending
     part = _part(figures.simulation, counted, every)

@@ -33,8 +33,10 @@ def write_overview(path: str | Path, overview: Overview, budget: int, *, content
     Raises:
         OSError: if it cannot be written.
     """
-    days = (overview.until - overview.since).days + 1
-    title = f"The last {days} days of your agents" if days > 1 else "A day of your agents"
+    title = "Sessions of your agents"
+    if overview.since is not None:
+        days = (overview.until - overview.since).days + 1
+        title = f"The last {days} days of your agents" if days > 1 else "A day of your agents"
     data = to_json({"title": title, "budget": budget, **overview_dict(overview, contents=contents)})
     write_page(Path(path), render(title, data, *OVERVIEW))
 
@@ -43,8 +45,9 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
     """Return an overview as JSON-able data: what the page and `wane report --json` show."""
     agents = overview.agents
     days = []
-    for number in range((overview.until - overview.since).days + 1):
-        day = overview.since + timedelta(days=number)
+    first, last = overview.span
+    for number in range((last - first).days + 1):
+        day = first + timedelta(days=number)
         parts = overview.by_day.get(day, {})
         days.append([day.isoformat(), [parts[agent].dollars if agent in parts else 0 for agent in agents]])
     causes = []
@@ -63,8 +66,8 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
     sessions = [_session(summary, agents, contents, number) for number, summary in enumerate(overview.sessions)]
     total = overview.simulation
     return {
-        "since": overview.since.isoformat(),
-        "until": overview.until.isoformat(),
+        "since": first.isoformat(),
+        "until": last.isoformat(),
         "total": overview.total.to_dict(),
         "agents": known,
         "models": models,

@@ -24,7 +24,7 @@ function less(before, from, to) {
 }
 
 byId("title").textContent = data.title;
-byId("lead").textContent = `${many(data.sessions_in_all, "session")} with ${many(total.calls, "call")}, ${day(data.since, true)} to ${day(data.until, true)}: what they cost, where money and words were lost, and what Wane would have saved.`;
+byId("lead").textContent = `${many(data.sessions_in_all, "session")} with ${many(total.calls, "call")}, ${data.since === data.until ? "" : `${day(data.since, true)} to `}${day(data.until, true)}: what they cost, where money and words were lost, and what Wane would have saved.`;
 
 const broken = data.paid_again;
 const again = `${broken.priced < broken.times ? "≥ " : ""}${usd(broken.dollars)}`;
