@@ -202,6 +202,10 @@ class Thread(Protocol):
         """Return the same conversation as a new process would load it, with its adapter."""
         ...
 
+    def fork(self) -> Thread:
+        """Return a copy of the conversation, by the framework's own means if it has some; both go on, apart."""
+        ...
+
 
 class Served(Protocol):
     """The provider, as a test inspects it afterwards."""
@@ -243,7 +247,6 @@ class AdapterContract(ABC):
             report is estimated.
         reasoning: whether each answer begins with reasoning, which a provider wants back as it was.
         argument: the argument of the tool that is a sub-agent.
-        forks: whether `Thread.again` makes a copy, so that the conversation before it can go on, too.
         seeds: how many careless models meet each strict server.
         cannot: what the framework or the protocol cannot do, each with the reason: `stream`, `delegate` (to a
             sub-agent), `threads`, `malformed` (send other arguments of a call than the model's), `template` (keep the
@@ -254,7 +257,6 @@ class AdapterContract(ABC):
     estimated = 0.002
     reasoning = False
     argument = "task"
-    forks = False
     seeds = 2
     cannot: Mapping[str, str] = {}
     _runs: ClassVar[dict[tuple[object, ...], _EndedConversation]] = {}
@@ -479,8 +481,8 @@ class AdapterContract(ABC):
     def _refusals(self, seed: int, rules: Sequence[Rule], *, managed: bool) -> Sequence[Refusal]:
         """Return what a server refused of a conversation with a careless model, at which that ends.
 
-        It has new processes, and forks that all go on, if the framework copies histories. Unless it is `managed`,
-        requests are as they would be without Wane: with no tool of its own, and never evicted.
+        It has new processes, and forks that all go on. Unless it is `managed`, requests are as they would be without
+        Wane: with no tool of its own, and never evicted.
         """
         settings: dict[str, Any] = {"budget": AMPLE, "annotate": "infer"}
         if managed:
@@ -495,10 +497,9 @@ class AdapterContract(ABC):
             try:
                 for n in range(STRICT_TURNS):
                     place = rng.randrange(len(threads))
-                    if self.forks and rng.random() < 0.5:
-                        # What went before its next turn, which it takes in another way, or more than once.
-                        threads.append(threads[place].again(adapter))
                     assert threads[place].turn(prompt_of(n)) == f"Done {n}."
+                    if rng.random() < 0.5:
+                        threads.append(threads[place].fork())
                     if rng.random() < 0.5:
                         adapter = self.adapter(served.url, **settings)
                         threads = [thread.again(adapter) for thread in threads]

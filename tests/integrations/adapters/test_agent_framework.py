@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
@@ -75,13 +76,18 @@ class AgentFrameworkThread:
         saved = json.loads(json.dumps(self._session.to_dict()))
         return AgentFrameworkThread(self._make, self._options, adapter, saved)
 
+    def fork(self) -> AgentFrameworkThread:
+        # The same agent, in a copy of its session.
+        thread = copy.copy(self)
+        thread._session = AgentSession.from_dict(json.loads(json.dumps(self._session.to_dict())))
+        return thread
+
 
 @pytest.mark.full
 class TestChatCompletions(adapters.AdapterContract):
     """Chat Completions."""
 
     client: Any = OpenAIChatCompletionClient
-    forks = True
     options: ClassVar[dict[str, Any]] = {}
 
     def model(self, url: str) -> Any:

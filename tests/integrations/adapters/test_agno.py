@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -65,7 +66,7 @@ class AgnoThread:
     """A session in a folder of JSON files."""
 
     def __init__(self, model: Any, adapter: ContextLifecycle, folder: Path, *more: Any) -> None:
-        self._model, self._folder = model, folder
+        self._model, self._folder, self._session = model, folder, "s"
         self._agent = adapter.attach(
             Agent(
                 id="main",
@@ -73,7 +74,6 @@ class AgnoThread:
                 tools=[read, grep, *more],
                 system_message="Be good.",
                 db=JsonDb(db_path=str(folder)),
-                session_id="s",
                 add_history_to_context=True,
                 telemetry=False,
             )
@@ -82,12 +82,12 @@ class AgnoThread:
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         # The content of a run is all texts of its answers, one after the other.
         if not stream:
-            return str(self._agent.run(prompt).messages[-1].content)
-        *_, last = self._agent.run(prompt, stream=True, yield_run_output=True)
+            return str(self._agent.run(prompt, session_id=self._session).messages[-1].content)
+        *_, last = self._agent.run(prompt, session_id=self._session, stream=True, yield_run_output=True)
         return str(last.messages[-1].content)
 
     def stored(self) -> Sequence[Part]:
-        messages = self._agent.get_session_messages(session_id="s")
+        messages = self._agent.get_session_messages(session_id=self._session)
         # The items of Responses have ids of their own, which Agno uses.
         calls = [call for message in messages for call in message.tool_calls or []]
         ids = {call["id"]: call.get("call_id", call["id"]) for call in calls}
@@ -95,7 +95,15 @@ class AgnoThread:
         return [bare(replace(part, call_id=ids.get(part.call_id, part.call_id))) for part in parts]
 
     def again(self, adapter: ContextLifecycle) -> AgnoThread:
-        return AgnoThread(self._model, adapter, self._folder)
+        thread = AgnoThread(self._model, adapter, self._folder)
+        thread._session = self._session
+        return thread
+
+    def fork(self) -> AgnoThread:
+        # The same agent, in a copy of its session.
+        thread = copy.copy(self)
+        thread._session = self._agent.fork_session(source_session_id=self._session)
+        return thread
 
 
 @pytest.mark.full

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import warnings
 from collections.abc import Iterator, Sequence
@@ -55,7 +56,7 @@ class ADKThread:
     """A session of an app."""
 
     def __init__(self, agent: Any, adapter: ContextLifecycle, sessions: Any = None) -> None:
-        self._agent, self._sessions = agent, sessions or InMemorySessionService()
+        self._agent, self._sessions, self._session = agent, sessions or InMemorySessionService(), "s"
         app = App(name="app", root_agent=agent, plugins=[adapter])
         self._runner = Runner(app=app, session_service=self._sessions, auto_create_session=True)
 
@@ -65,7 +66,7 @@ class ADKThread:
     async def _turn(self, prompt: str, stream: bool) -> str:
         mode = StreamingMode.SSE if stream else StreamingMode.NONE
         running = self._runner.run_async(
-            user_id="u", session_id="s", new_message=said(prompt), run_config=RunConfig(streaming_mode=mode)
+            user_id="u", session_id=self._session, new_message=said(prompt), run_config=RunConfig(streaming_mode=mode)
         )
         events = [event async for event in running]
         assert any(event.partial for event in events) is stream
@@ -73,7 +74,7 @@ class ADKThread:
         return "".join(part.text or "" for part in parts if not part.thought)
 
     def stored(self) -> Sequence[base.Part]:
-        session = asyncio.run(self._sessions.get_session(app_name="app", user_id="u", session_id="s"))
+        session = asyncio.run(self._sessions.get_session(app_name="app", user_id="u", session_id=self._session))
         parts = [
             (event, part) for event in session.events for part in (event.content.parts if event.content else None) or ()
         ]
@@ -89,7 +90,23 @@ class ADKThread:
         return stored
 
     def again(self, adapter: ContextLifecycle) -> ADKThread:
-        return ADKThread(self._agent, adapter, self._sessions)
+        thread = ADKThread(self._agent, adapter, self._sessions)
+        thread._session = self._session
+        return thread
+
+    def fork(self) -> ADKThread:
+        # The same app, in a session with copies of the events.
+        thread = copy.copy(self)
+        thread._session = asyncio.run(self._copy_session())
+        return thread
+
+    async def _copy_session(self) -> str:
+        app: Any = {"app_name": "app", "user_id": "u"}
+        session = await self._sessions.get_session(**app, session_id=self._session)
+        other = await self._sessions.create_session(**app)
+        for event in session.events:
+            await self._sessions.append_event(other, event.model_copy(deep=True))
+        return str(other.id)
 
 
 class TestGemini(adapters.AdapterContract):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,6 +65,10 @@ class HaystackThread:
             self._make, adapter, [ChatMessage.from_dict(message.to_dict()) for message in self._messages]
         )
 
+    def fork(self) -> HaystackThread:
+        # The same agent; a turn replaces the list of messages.
+        return copy.copy(self)
+
 
 @pytest.mark.full
 class TestChat(adapters.AdapterContract):
@@ -71,7 +76,6 @@ class TestChat(adapters.AdapterContract):
 
     cannot = adapters.ONLY_OBJECTS
     argument = "input"
-    forks = True
 
     def generator(self, url: str) -> Any:
         options = {"stream_options": {"include_usage": True}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import warnings
@@ -129,14 +130,16 @@ class InspectThread:
         other.store = json.loads(json.dumps(self.store))
         return other
 
+    def fork(self) -> InspectThread:
+        # A turn replaces the messages and the store.
+        return copy.copy(self)
+
 
 THREADS = "it runs one evaluation at a time in a process"
 
 
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
-
-    forks = True
 
     argument = "input"
     cannot: Mapping[str, str] = {"threads": THREADS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -36,6 +37,9 @@ FORMAT = LangChainFormat()
 read, grep = tool(adapters.read), tool(adapters.grep)
 
 
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
 class LangChainThread:
     """A thread of an agent, in a checkpoint."""
 
@@ -44,12 +48,15 @@ class LangChainThread:
         self._agent = create_agent(
             model, [read, grep, *more], system_prompt="Be good.", middleware=[adapter], checkpointer=self._saver
         )
-        self._config: Any = {"configurable": {"thread_id": "1"}}
+        self._config: Any = THREAD
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         given: Any = {"messages": [("user", prompt)]}
         if not stream:
-            return self._agent.invoke(given, self._config)["messages"][-1].text
+            answer = self._agent.invoke(given, self._config)["messages"][-1].text
+            if self._config is not THREAD:
+                self._config = self._agent.get_state(THREAD).config
+            return answer
         chunks = [chunk for chunk, _ in self._agent.stream(given, self._config, stream_mode="messages")]
         assert any(isinstance(chunk, AIMessageChunk) for chunk in chunks)
         return self._agent.get_state(self._config).values["messages"][-1].text
@@ -59,7 +66,14 @@ class LangChainThread:
         return [part for message in messages for part in FORMAT.parts(message)]
 
     def again(self, adapter: ContextLifecycle) -> LangChainThread:
-        return LangChainThread(self._model, adapter, self._saver)
+        thread = LangChainThread(self._model, adapter, self._saver)
+        thread._config = self._config
+        return thread
+
+    def fork(self) -> LangChainThread:
+        # Both go on from the thread's checkpoint of now, and then each from its own latest one.
+        self._config = self._agent.get_state(self._config).config
+        return copy.copy(self)
 
 
 @pytest.mark.full

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ import pytest
 
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+# Otherwise it sends what a server refuses ten times, and sleeps for minutes in between.
+os.environ.setdefault("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT", "1")
 
 pytest.importorskip("minisweagent", reason="mini-swe-agent is not installed")
 
@@ -103,6 +106,13 @@ class MiniThread:
     def again(self, adapter: ContextLifecycle) -> MiniThread:
         thread = MiniThread(adapter, self._folder)
         thread._agent.messages = json.loads((self._folder / "trajectory.json").read_text())["messages"]
+        return thread
+
+    def fork(self) -> MiniThread:
+        # The same model, with another agent and folder.
+        thread = MiniThread(self._agent.model, self._folder.with_name(uuid4().hex))
+        shutil.copytree(self._folder, thread._folder)
+        thread._agent.messages = list(self._agent.messages)
         return thread
 
 

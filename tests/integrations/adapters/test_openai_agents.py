@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,6 +75,12 @@ class AgentsThread:
 
     def again(self, adapter: ContextLifecycle) -> AgentsThread:
         return AgentsThread(self._model, self._url, adapter, self._session)
+
+    def fork(self) -> AgentsThread:
+        thread = copy.copy(self)
+        thread._session = SQLiteSession("1")  # in memory, so it is another database
+        asyncio.run(thread._session.add_items(asyncio.run(self._session.get_items())))
+        return thread
 
 
 @pytest.mark.full

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import warnings
@@ -151,6 +152,13 @@ class OpenHandsThread:
         self._conversation.close()
         fresh = LLM(**{name: getattr(self._llm, name) for name in self._llm.model_fields_set})
         return OpenHandsThread(fresh, adapter, *self._made)
+
+    def fork(self) -> OpenHandsThread:
+        thread = copy.copy(self)
+        thread._conversation = self._conversation.fork()
+        folder, _, tools = self._made
+        thread._made = folder, thread._conversation.id, tools
+        return thread
 
 
 class TestChat(adapters.AdapterContract):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -73,12 +74,15 @@ class PydanticAIThread:
         other.history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(self.history))
         return other
 
+    def fork(self) -> PydanticAIThread:
+        # A turn replaces the list of messages.
+        return copy.copy(self)
+
 
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
     model: Any = OpenAIChatModel
-    forks = True
     settings: Any = None
 
     @asynccontextmanager

@@ -136,7 +136,7 @@ class SmolThread:
     """An agent, whose memory a program pickles."""
 
     def __init__(self, adapter: ContextLifecycle, agent: Any) -> None:
-        self._agent = adapter.attach(agent)
+        self._adapter, self._agent = adapter, adapter.attach(agent)
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         self._agent.stream_outputs = stream
@@ -156,6 +156,9 @@ class SmolThread:
                 step.model_output_message = None
         thread._agent.memory.steps = pickle.loads(pickle.dumps(self._agent.memory.steps))
         return thread
+
+    def fork(self) -> SmolThread:
+        return self.again(self._adapter)
 
 
 def agent_of(model: Any, **settings: Any) -> ToolCallingAgent:
@@ -180,7 +183,6 @@ class TestChat(adapters.AdapterContract):
         "it drops an answer with a bad call of a tool, and tells the model the error alone",
     )
     overhead = 1_400
-    forks = True
     estimated = 0.01
 
     def adapter(self, url: str, **settings: Any) -> ContextLifecycle:

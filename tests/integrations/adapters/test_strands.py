@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import warnings
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ class StrandsThread:
     """An agent with a session in files."""
 
     def __init__(self, model: Any, adapter: ContextLifecycle, folder: Path, *more: Any) -> None:
-        self._model, self._folder = model, folder
+        self._model, self._adapter, self._folder = model, adapter, folder
         self._agent = Agent(
             model=model,
             tools=[read, grep, *more],
@@ -60,6 +61,12 @@ class StrandsThread:
 
     def again(self, adapter: ContextLifecycle) -> StrandsThread:
         return StrandsThread(self._model, adapter, self._folder)
+
+    def fork(self) -> StrandsThread:
+        # An agent has one session, so the fork has an agent of its own.
+        folder = self._folder.with_name(uuid4().hex)
+        shutil.copytree(self._folder, folder)
+        return StrandsThread(self._model, self._adapter, folder)
 
 
 @pytest.mark.full
