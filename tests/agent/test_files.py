@@ -156,6 +156,30 @@ def test_secrets_are_not_read_listed_or_searched(tmp_path: Path, with_ripgrep: b
     assert "server.key" not in listed
 
 
+@pytest.mark.parametrize("with_ripgrep", [True, False])
+def test_what_is_in_git_is_not_read_listed_or_searched(tmp_path: Path, with_ripgrep: bool) -> None:
+    for name in (".git/config", "sub/.git/credentials", ".git-credentials"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("url = https://me:mark-of-a-secret@example.org/a.git\n")
+    (tmp_path / "link.txt").symlink_to(tmp_path / ".git" / "config")
+    (tmp_path / "linked").symlink_to(tmp_path / ".git")
+    search = "grep" if with_ripgrep else "search_files"
+    refused, *others = use(
+        tmp_path,
+        [call("read_file", path=".git/config")],
+        [call("read_file", path="sub/.git/credentials")],
+        [call("read_file", path=".git-credentials")],
+        [call("read_file", path="link.txt")],
+        [call("read_file", path="linked/config")],
+        [call(search, pattern="mark-of", path=".git")],
+        [call(search, pattern="mark-of", path="sub/.git/credentials")],
+        [call(search, pattern="mark-of", path="linked")],
+        with_ripgrep=with_ripgrep,
+    )
+    assert "run `cat .git/config`" in refused
+    assert "mark-of-a-secret" not in f"{refused}{others}"
+
+
 def test_protected_files_are_not_written(tmp_path: Path) -> None:
     (tmp_path / "sub" / ".git").mkdir(parents=True)
     (tmp_path / "alias").symlink_to(tmp_path / "sub" / ".git")

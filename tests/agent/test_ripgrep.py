@@ -4,8 +4,10 @@ import os
 import shutil
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic_ai.capabilities import AbstractCapability
 
 from tests.agent.work import call, use
 from wane.agent.tools import ripgrep
@@ -57,6 +59,31 @@ def test_a_link_of_the_project_to_one_elsewhere_is_not_started(repository: Path,
     (repository / "bin").mkdir()
     (repository / "bin" / "rg").symlink_to(program)
     assert not ripgrep.enable({"PATH": str(repository / "bin")}, project=repository)
+
+
+def test_that_of_the_project_is_not_started_if_it_comes_later(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = repository / "bin"
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    (before,) = use(repository, [call("grep", pattern="answer")])
+    assert "app.py:1:" in before
+
+    class Later(AbstractCapability[Any]):
+        async def before_tool_execute(self, ctx: Any, *, args: dict[str, Any], **_: Any) -> dict[str, Any]:
+            folder.mkdir(exist_ok=True)
+            (folder / "rg").write_text(f"#!/bin/sh\ntouch '{repository}/mark'\n")
+            (folder / "rg").chmod(0o755)
+            return args
+
+    (searched, listed) = use(repository, [call("grep", pattern="answer"), call("list_files")], before=[Later()])
+    assert "belongs to this project" in searched
+    assert "belongs to this project" in listed
+    assert not (repository / "mark").exists()
+
+
+def test_a_relative_entry_of_path_is_the_projects(repository: Path) -> None:
+    assert not ripgrep.enable({"PATH": f"bin{os.pathsep}{os.defpath}"}, project=repository)
 
 
 def test_there_is_none() -> None:

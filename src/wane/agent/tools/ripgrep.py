@@ -44,12 +44,9 @@ def enable(
         Whether there is an `rg`.
     """
     directories = _script_directories() if directories is None else directories
-    found = shutil.which("rg", path=environ.get("PATH", os.defpath))
-    if found is not None and project is not None and os.path.dirname(found) not in directories:
-        own = find_project(project)
-        if is_of_project(os.path.dirname(found), own) or is_of_project(found, own):
-            return False
-    if found is None:
+    if project is not None and may_be_of_project(environ, project):
+        return False
+    if shutil.which("rg", path=environ.get("PATH", os.defpath)) is None:
         scripts = next((path for path in directories if shutil.which("rg", path=path)), None)
         if scripts is None:
             return False
@@ -59,6 +56,22 @@ def enable(
             environ[_USERS_CONFIG] = users
         environ[_CONFIG_VARIABLE] = str(_CONFIG)
     return True
+
+
+def may_be_of_project(environ: Mapping[str, str], project: Path) -> bool:
+    """Return whether the first `rg` on PATH is one of the project of a directory.
+
+    A relative entry of PATH counts as one: it means another folder in each directory.
+    """
+    directories = _script_directories()
+    own = find_project(project)
+    for entry in environ.get("PATH", os.defpath).split(os.pathsep):
+        program = os.path.join(entry, "rg")
+        if not os.path.isabs(entry):
+            return True
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return entry not in directories and (is_of_project(entry, own) or is_of_project(program, own))
+    return False
 
 
 def undone(environ: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pydantic_ai.capabilities import AbstractCapability, Toolset
-from pydantic_ai.exceptions import AgentRunError, ToolFailed
+from pydantic_ai.exceptions import AgentRunError, SkipToolExecution, ToolFailed
 from pydantic_ai_harness.filesystem import FileSystemToolset
 from pydantic_ai_harness.repair_tool_arguments import RepairToolArguments
 from pydantic_ai_harness.repo_context import RepoContext
@@ -108,7 +108,7 @@ def coding_tools(
                 # Its pages are bounded already. Each begins where the last one ended, so a cut would lose text.
                 per_tool={RECALL: []},
             ),
-            _ReadableResults(),
+            _ReadableResults(directory),
             _RepairedArguments(),
             # Pydantic AI asks a capability for its tools in each run, and these take a while to describe.
             Toolset(files),
@@ -176,6 +176,19 @@ class _RepairedArguments(RepairToolArguments[Any]):
 @dataclass
 class _ReadableResults(AbstractCapability[Any]):
     """Turns every outcome of a tool into a text that the model can use."""
+
+    directory: Path
+
+    @override
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        # The harness starts the first `rg` on PATH, and the project may have made one since the start.
+        if call.tool_name in RIPGREP_TOOLS and ripgrep.may_be_of_project(os.environ, self.directory):
+            raise SkipToolExecution(
+                "The first rg on PATH belongs to this project, so it is not started; search by a command."
+            )
+        return args
 
     @override
     async def after_tool_execute(
@@ -316,12 +329,16 @@ _PROTECTED: Final = (
 written; nor do they write `.git` and what holds secrets by its name."""
 
 
+def _is_of_git(path: str) -> bool:
+    # Git takes no other spelling of its directory either: on some systems it is the same.
+    return any(name.lower().rstrip(". ") == ".git" for name in path.replace("\\", "/").split("/"))
+
+
 def protected_pattern(path: str) -> str | None:
     """Return what protects a path, relative to the project, from being written; None if nothing does."""
+    if _is_of_git(path):
+        return ".git"
     for name in path.replace("\\", "/").split("/"):
-        # Git takes no other spelling of its directory either: on some systems it is the same.
-        if name.lower().rstrip(". ") == ".git":
-            return ".git"
         for pattern in _PROTECTED:
             if fnmatchcase(name.lower(), pattern):
                 return pattern
@@ -333,8 +350,8 @@ def protected_pattern(path: str) -> str | None:
 class WholeFiles(FileSystemToolset[Any]):
     """The harness's file tools, which empty a file before they write it. Here, a new file takes its place.
 
-    Nor do they write repositories' own files, keys and secrets, of which the harness knows those at the root; and what
-    holds secrets they do not read, list or search.
+    Nor do they write repositories' own files, keys and secrets, of which the harness knows those at the root. Secrets
+    and what is in `.git`, such as settings with passwords, they do not read, list or search.
     """
 
     @override
@@ -353,13 +370,13 @@ class WholeFiles(FileSystemToolset[Any]):
         if write:
             if pattern := protected_pattern(path):
                 raise PermissionError(f"Path {path!r} is protected (matches {pattern!r}).")
-        elif holds_secret(path) and Path(self._real_root, path).is_file():
+        elif (holds_secret(path) or _is_of_git(path)) and Path(self._real_root, path).is_file():
             raise PermissionError(f"{path} may hold secrets. If you need it, run `cat {path}`: the user is asked then.")
         super()._check_access(path, write=write, check_allowed=check_allowed)
 
     @override
     def _is_accessible(self, path: str) -> bool:
-        return super()._is_accessible(path) and not holds_secret(path)
+        return super()._is_accessible(path) and not (holds_secret(path) or _is_of_git(path))
 
     @override
     def open_write(self, resolved: Path, *, read_back: bool, create: bool) -> tuple[BinaryIO, bool]:
