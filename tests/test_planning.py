@@ -10,6 +10,7 @@ import pytest
 import wane
 from tests.cli import sample
 from tests.formats.convert import to_anthropic, to_responses
+from wane.budgets import AutoBudget, TunedBudget
 
 Message = dict[str, Any]
 
@@ -83,6 +84,15 @@ def test_a_call_that_was_refused_marks_nothing() -> None:
     assert wane.plan(refused, budget=1_500).inferred
     accepted = [*messages[:1], *marked(action="start", name="look", type="expl"), *messages[1:]]
     assert not wane.plan(accepted, budget=1_500).inferred
+
+
+def test_the_budget_auto_goes_by_a_tuned_one() -> None:
+    chat = [{"role": "user", "content": "Hello."}]
+    assert wane.plan(chat, budget="auto").auto_budget == AutoBudget(80_000, "the default")
+    tuned = wane.plan(chat, budget="auto", tuned=TunedBudget(60_000, 7))
+    assert tuned.auto_budget == AutoBudget(60_000, "tuned on 7 of your sessions")
+    assert tuned.report.budget_used == 60_000
+    assert wane.plan(chat, budget="60k").auto_budget is None
 
 
 def test_who_marks_episodes_can_be_said() -> None:

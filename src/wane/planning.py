@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
-from wane.budgets import choose_budget, is_auto
+from wane.budgets import AutoBudget, TunedBudget, choose_budget, is_auto
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.views import messages_of
@@ -52,6 +52,7 @@ class Plan:
         item_tokens: tokens of every item of the session.
         item_kinds: kind of every item of the session.
         messages: the messages of the view, in the input's format; empty if there were only items.
+        auto_budget: the budget that `auto` chose, with its reason; None if the budget was given.
     """
 
     report: FitReport
@@ -64,6 +65,7 @@ class Plan:
     item_tokens: tuple[int, ...]
     item_kinds: tuple[Kind, ...]
     messages: list[Any]
+    auto_budget: AutoBudget | None = None
     _format: StoredFormat[Any] | None = None
 
     @property
@@ -98,6 +100,7 @@ class Plan:
             "episodes": [_episode_dict(episode) for episode in self.episodes],
             "visible": list(self.visible),
             "index": None if report.index is None else asdict(report.index),
+            "auto_budget": None if self.auto_budget is None else asdict(self.auto_budget),
             "messages": self._format.dump(self.messages) if self._format else None,
         }
 
@@ -115,6 +118,7 @@ def plan(
     tasks: bool = False,
     marks: Mapping[int, tuple[Mark, ...]] | None = None,
     window: int | str | None = None,
+    tuned: TunedBudget | None = None,
 ) -> Plan:
     """Run one pass over a whole session, and return what it would evict. Nothing is changed.
 
@@ -135,6 +139,7 @@ def plan(
         tasks: whether the agent may have grouped its episodes in tasks (R17).
         marks: marks of the program around the agent (R18), by index of the item after them.
         window: tokens of the model's window, beyond which no pass works (R22); None if unknown.
+        tuned: what the user's own recordings recommend, for the budget `auto`; None without any.
 
     Raises:
         ConfigError: for a budget, policy, counter, tool class or `annotate` that cannot work.
@@ -168,6 +173,7 @@ def plan(
         tasks=tasks,
         marks=marks,
         window=window,
+        tuned=tuned,
     )
     return replace(planned, messages=messages_of(transcript, planned.view, "cwl")[0], _format=chosen)
 
@@ -184,6 +190,7 @@ def plan_items(
     tasks: bool = False,
     marks: Mapping[int, tuple[Mark, ...]] | None = None,
     window: int | str | None = None,
+    tuned: TunedBudget | None = None,
 ) -> Plan:
     """Run one pass over the items of a session; see `plan`.
 
@@ -198,6 +205,7 @@ def plan_items(
         tasks: whether the agent may have grouped its episodes in tasks (R17).
         marks: marks of the program around the agent (R18), by index of the item after them.
         window: tokens of the model's window; None if unknown.
+        tuned: what the user's own recordings recommend, for the budget `auto`; None without any.
 
     Raises:
         ConfigError: for a budget, policy, tool class or `annotate` that cannot work.
@@ -210,7 +218,7 @@ def plan_items(
     window = None if window is None else parse_window(window)
     auto = is_auto(budget)
     settings = ContextSettings(
-        choose_budget(window=window).tokens if auto else parse_budget(budget, exact=True),
+        choose_budget(window=window, tuned=tuned).tokens if auto else parse_budget(budget, exact=True),
         overhead,
         window=window,
         policy=policy or Policy(),
@@ -226,8 +234,10 @@ def plan_items(
             engine.add(item, part, recorded)
         except HistoryError as error:
             raise HistoryError(f"message {item.message}: {error}") from None
+    chosen = None
     if auto:
-        engine.window.budget = choose_budget(window=window, fixed=engine.window.room.fixed).tokens
+        chosen = choose_budget(window=window, fixed=engine.window.room.fixed, tuned=tuned)
+        engine.window.budget = chosen.tokens
     fitted = engine.fit()
     assert isinstance(fitted, Fitted)
     assert fitted.report is not None
@@ -242,6 +252,7 @@ def plan_items(
         item_tokens=tuple(item.tokens for item, _ in history),
         item_kinds=tuple(item.kind for item, _ in history),
         messages=[],
+        auto_budget=chosen,
     )
 
 

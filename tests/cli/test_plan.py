@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from tests.formats.convert import to_anthropic, to_responses
+from wane.budgets import TunedBudget
 from wane.formats import get_format
+from wane.tuned import save_tuned
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 NOTHING = {"role": "user", "content": ""}
@@ -86,6 +89,16 @@ class TestSettings:
     def test_the_budget(self, run: Run, chat: Path, options: list[str], budget: int) -> None:
         assert self.tokens(run, chat, *options)["budget"] == budget
 
+    def test_the_budget_auto_is_the_tuned_one_with_its_reason(
+        self, run: Run, chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path))
+        assert "Budget auto: 80,000 tokens, the default." in run("plan", chat, "--budget", "auto").out
+        save_tuned(TunedBudget(60_000, 7), os.environ)
+        assert "Budget auto: 60,000 tokens, tuned on 7 of your sessions." in run("plan", chat, "--budget", "auto").out
+        data = json.loads(run("plan", chat, "--budget", "auto", "--json").out)
+        assert data["auto_budget"] == {"tokens": 60_000, "reason": "tuned on 7 of your sessions"}
+
     def test_the_policy_and_what_varies_it(self, run: Run, chat: Path) -> None:
         def after(*options: str) -> int:
             return self.tokens(run, chat, "--budget", "3200", *options)["after"]
@@ -141,6 +154,13 @@ class TestRoom:
 
 
 class TestInput:
+    def test_a_transcript_of_cursor_is_refused_by_name(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "agent.jsonl"
+        path.write_text('{"role": "user", "message": {"content": [{"type": "text", "text": "Look."}]}}\n')
+        done = run("plan", path)
+        assert done.code == 2
+        assert f"{path}: it is a transcript of Cursor, which Wane does not read" in done.err
+
     def test_standard_input(self, run: Run, chat: Path) -> None:
         assert run("plan", "-", stdin=chat.read_bytes()).out == run("plan", chat).out
 

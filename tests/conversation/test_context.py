@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from wane import Conversation, Policy
+from wane.budgets import AutoBudget, TunedBudget
 from wane.conversation import ContextSettings
 from wane.conversation.context import SETTING_NAMES
 from wane.core.errors import ConfigError
@@ -18,7 +19,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "conversation.md"
 
 
 def test_each_setting_can_be_written_but_those_of_strategies_alone() -> None:
-    not_written = {"overhead", "low_water", "auto", "price_step", "tuned"}
+    not_written = {"overhead", "low_water", "auto", "price_step"}
     assert set(SETTING_NAMES) == {field.name for field in fields(ContextSettings)} - not_written
     assert get_type_hints(LifecycleSettings).keys() - {"on_event"} < set(SETTING_NAMES)
 
@@ -58,6 +59,7 @@ LIFETIME = "it must be a number of seconds, at least 0"
         ("cache_lifetime", -1, f"cache_lifetime is -1; {LIFETIME}"),
         ("cache_lifetime", float("nan"), f"cache_lifetime is nan; {LIFETIME}"),
         ("manage", None, "manage is None; it must be true or false"),
+        ("tuned", 60_000, "tuned is 60000; it must be what wane.tuned.read_tuned returns"),
     ],
 )
 def test_a_value_that_cannot_work_is_named(name: str, value: Any, problem: str) -> None:
@@ -71,6 +73,14 @@ def test_an_unknown_setting_is_refused_with_those_there_are() -> None:
     settings: dict[str, Any] = {"bugdet": "80k"}
     with pytest.raises(ConfigError, match=r"unknown setting 'bugdet'; known: budget, policy, .*, manage"):
         Conversation(**settings)
+
+
+def test_a_tuned_budget_counts_where_it_is_passed() -> None:
+    conversation = Conversation(budget="auto", tuned=TunedBudget(60_000, 7))
+    conversation.append({"role": "user", "content": "Hello."})
+    assert conversation.settings.budget == 60_000
+    conversation.request()
+    assert conversation.auto_budget == AutoBudget(60_000, "tuned on 7 of your sessions")
 
 
 def test_what_users_write_is_read_once() -> None:

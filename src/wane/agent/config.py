@@ -269,10 +269,11 @@ def _value_in(settings: type[ContextSettings | Policy], name: str, value: object
     return getattr(settings(**changes), name)
 
 
-_NOT_OF_FILES: Final = frozenset({"counter", "manage", "subagents"})
+_NOT_OF_FILES: Final = frozenset({"counter", "manage", "subagents", "tuned"})
 """Settings of the context that a file does not have.
 
-Journals assume one counter, `strategy` has `none`, and no tool of the agent is a sub-agent.
+Journals assume one counter, `strategy` has `none`, no tool of the agent is a sub-agent, and `wane tune` keeps its
+budget in a file of its own.
 """
 
 _POLICY_KEYS: Final = {spec.name: spec.type for spec in fields(Policy)}

@@ -32,6 +32,7 @@ class EpisodeArguments(TypedDict, total=False):
     remind_at: float | None
     tool_classes: Mapping[str, ToolClass | str] | None
     window: int | str | None
+    tuned: TunedBudget | None
     counter: str | Counter
 
 
@@ -60,7 +61,8 @@ class ContextSettings(Settings):
         auto: whether the budget is chosen with the first request, by what never leaves and by the window
             (`wane.budgets`); `budget` holds until then.
         price_step: input tokens above which the price of a whole request rises, for `auto`; None if there is no step.
-        tuned: what the user's own recordings recommend, for `auto`; None without any.
+        tuned: what the user's own recordings recommend, for `auto`; None without any. A context reads no file:
+            `wane.tuned.read_tuned` returns what `wane tune --save` has kept.
 
     Raises:
         ConfigError: for a value that cannot work. The message names it.
@@ -88,6 +90,8 @@ class ContextSettings(Settings):
             )
         if seconds is not None and not (_is_number(seconds) and seconds >= 0):
             raise ConfigError(f"cache_lifetime is {seconds!r}; it must be a number of seconds, at least 0, or None")
+        if not isinstance(self.tuned, TunedBudget | None):
+            raise ConfigError(f"tuned is {self.tuned!r}; it must be what wane.tuned.read_tuned returns")
         if not isinstance(self.manage, bool):
             raise ConfigError(f"manage is {self.manage!r}; it must be true or false")
         if isinstance(counter, str):
@@ -122,7 +126,8 @@ class ContextSettings(Settings):
             window = None if window is None else parse_window(window)
             values["auto"] = is_auto(budget)
             if values["auto"]:
-                values["budget"] = choose_budget(window=window).tokens
+                tuned = values.get("tuned", settings.tuned if settings else None)
+                values["budget"] = choose_budget(window=window, tuned=tuned).tokens
             else:
                 values["budget"] = parse_budget(budget, window=window)
         return replace(cls() if settings is None else settings, **values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from wane.cli.values import by_tool
 from wane.core import parse_budget
 from wane.lab.readers import shown_path
 from wane.planning import Plan, plan, plan_items
+from wane.tuned import read_tuned
 
 if TYPE_CHECKING:
     from wane.lab.session import RecordedSession
@@ -36,6 +38,7 @@ def run_plan(options: PlanOptions) -> int:
         "tool_classes": by_tool(options.tool_classes),
         "annotate": options.annotate,
         "tasks": options.tasks,
+        "tuned": read_tuned(os.environ) if auto else None,
     }
     counter = usable_counter(options.counter)
     source = read_one(options.file, options.format, options.max_unpacked)
@@ -110,6 +113,10 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     explanation = Text(printable(result.report.explain()))
     explanation.highlight_words([printable(result.report.shortfall)], "bold red")
     console.print(explanation)
+    if result.auto_budget is not None:
+        from wane.lab.verdict import capital
+
+        console.print(f"\n{capital(str(result.auto_budget))}.")
     if result.report.ran and result.room.remark:
         console.print(f"\n{result.room.remark}", style="bold")
 

@@ -30,10 +30,11 @@ from wane.lab.readers import (
     read_session,
     shown_path,
 )
-from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.lines import LOOKED_AT, Problems
 from wane.lab.readers.choice import listed, split_choice
 from wane.lab.readers.documents import json_values
 from wane.lab.readers.reading import line_reader_of
+from wane.lab.readers.unread import refuse_unread
 from wane.lab.session import RecordedSession
 
 _OF_PATHS: Final = "./\\*?[~"
@@ -160,11 +161,17 @@ def _read(plain: Path, format_: str, name: str) -> Messages | RecordedSession:
 
 
 def _messages(plain: Path, format_: str) -> Messages | None:
-    """Return the messages of a file; None if some of it is damaged."""
+    """Return the messages of a file; None if some of it is damaged.
+
+    Raises:
+        FormatError: if they are of no format of messages.
+    """
     problems = Problems()
     values = [value for _, value in json_values(plain, problems)]
     if problems.listed():
         return None
+    if format_ == "auto":
+        refuse_unread(values[:LOOKED_AT])
     first = values[0]
     # An item of OpenAI Responses may also have an input, but has a type.
     is_body = isinstance(first, dict) and ("messages" in first or ("input" in first and "type" not in first))
