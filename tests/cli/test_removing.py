@@ -125,7 +125,7 @@ def test_what_is_no_age_is_told(run: Run) -> None:
     "command", [("show", "5a3e"), ("sessions", "prune", "--older-than", "30d")], ids=["show", "prune"]
 )
 def test_sessions_of_the_agent_need_no_extra(spawn: Run, old: Path, command: tuple[str, ...]) -> None:
-    missing = "orjson,uvicorn,starlette,httpx2,prometheus_client,pydantic_ai,genai_prices"
+    missing = "orjson,uvicorn,starlette,httpcore2,prometheus_client,pydantic_ai,genai_prices"
     done = spawn(missing, *command, code=WITHOUT)
     assert (done.code, done.err) == (0, "")
     assert "5a3e" in done.out

@@ -55,4 +55,4 @@ def need_agent(part: str) -> None:
 
 
 def need_proxy(part: str = "the proxy") -> None:
-    need(part, "proxy", "starlette", "uvicorn", "httpx2", "orjson", "prometheus_client")
+    need(part, "proxy", "starlette", "uvicorn", "httpcore2", "orjson", "prometheus_client")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -184,8 +185,15 @@ async def test_error_of_a_later_round_ends_a_reply_that_has_begun(failure: str) 
         assert len(up.asked) == 2
 
 
-async def test_reply_that_is_compressed_all_the_same_is_understood() -> None:
-    zipped = response(gzip.compress(message("hi")), headers={"content-encoding": "gzip"})
+@pytest.mark.parametrize(
+    ("encoding", "compress"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", lambda text: zlib.compress(text, wbits=-15))],
+    ids=["gzip", "deflate", "deflate without a header"],
+)
+async def test_reply_that_is_compressed_all_the_same_is_understood(
+    encoding: str, compress: Callable[[bytes], bytes]
+) -> None:
+    zipped = response(compress(message("hi")), headers={"content-encoding": encoding})
     async with provider(replies(zipped)) as up, proxy(up.url) as running:
         answer = await ask(running, body(stream=False))
         assert answer.json["content"][0]["text"] == "hi"

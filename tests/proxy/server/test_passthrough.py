@@ -172,10 +172,23 @@ async def test_proxy_of_the_environment_is_used_but_not_for_loopback(monkeypatch
         async with proxy(up.url) as running:
             await ask(running, b"x", "/v1/files")
             assert up.asked[1].target == "/v1/files"
-        monkeypatch.setenv("http_proxy", "nonsense://x")
-        with pytest.raises(ConfigError, match="environment"):
-            async with proxy("http://api.example"):
-                pass
+        monkeypatch.setenv("http_proxy", up.url.replace("://", "://me:p%40ss@"))
+        async with proxy("http://api.example") as running:
+            await ask(running, b"x", "/v1/files")
+            assert up.asked[2].header("proxy-authorization") == "Basic bWU6cEBzcw=="
+
+
+@pytest.mark.parametrize(
+    ("url", "why"), [("nonsense://x", "nonsense is no way to a proxy"), ("http://a:b", "its URL is not understood")]
+)
+async def test_a_proxy_of_the_environment_that_cannot_be_used_is_refused(
+    url: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(ConfigError, match=f"environment names for http://api.example cannot be used: {why}"):
+        async with proxy("http://api.example"):
+            pass
 
 
 async def test_two_cookies_stay_two() -> None:

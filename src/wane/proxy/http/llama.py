@@ -7,11 +7,14 @@ at `/props` (seen in llama.cpp b10434); no other server is known to.
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, Final
 
-import httpx2
+import httpcore2
 
-from wane.proxy.http.upstream import environment_proxy
+from wane.core.errors import ConfigError
+from wane.proxy.http.network import Network
+from wane.proxy.http.upstream import HTTP_ERRORS, environment_proxy
 from wane.proxy.settings import UpstreamUrl
 
 _PATIENCE: Final = 2.0  # seconds; a server that is still loading its model answers at once, with 503
@@ -27,11 +30,14 @@ async def shows_tools(upstream: UpstreamUrl) -> bool | None:
     prefix = upstream.prefix.removesuffix("/v1")
     try:
         # As each request later goes: by the same proxy of the environment, if by any.
-        way = httpx2.AsyncHTTPTransport(verify=False, proxy=environment_proxy(upstream))
-        async with asyncio.timeout(_PATIENCE), httpx2.AsyncClient(transport=way, trust_env=False) as client:
-            answer = await client.get(f"{upstream.origin}{prefix}/props")
-        properties: Any = answer.json() if answer.status_code == 200 else None
-    except (httpx2.HTTPError, ValueError, ImportError, OSError, RecursionError):
+        way = environment_proxy(upstream)
+        async with (
+            asyncio.timeout(_PATIENCE),
+            httpcore2.AsyncConnectionPool(proxy=way, network_backend=Network()) as pool,
+        ):
+            answer = await pool.request("GET", f"{upstream.origin}{prefix}/props")
+        properties: Any = json.loads(answer.content) if answer.status == 200 else None
+    except (*HTTP_ERRORS, ConfigError, ValueError, OSError, RecursionError):
         return None
     abilities = properties.get("chat_template_caps") if isinstance(properties, dict) else None
     known = abilities.get("supports_tools") if isinstance(abilities, dict) else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Final, Self
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import httpx2
+import httpcore2
 
 from wane.core.errors import ConfigError
 from wane.proxy.head import LONGEST_HEAD, Headers, RefusedError, first, size, to_client, to_upstream
@@ -20,19 +23,32 @@ from wane.proxy.traffic import RequestCounters, UpstreamFault
 _KEPT: Final = 256  # idle connections kept for reuse
 _IDLE: Final = 50.0  # seconds for which they are kept; load balancers close them after a minute
 _SLICE: Final = 256 * 1024  # bytes of a body written at once
-_UNSENT: Final = (httpx2.PoolTimeout, httpx2.ConnectTimeout, httpx2.ConnectError, httpx2.ProxyError)
+_UNSENT: Final = (httpcore2.PoolTimeout, httpcore2.ConnectTimeout, httpcore2.ConnectError, httpcore2.ProxyError)
+
+HTTP_ERRORS: Final = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.UnsupportedProtocol,
+)
+"""All that the HTTP client raises; its errors have no common base."""
 
 # Why a request failed, the first that fits: for metrics, the HTTP status for the client, and the error for it. The text
 # of the HTTP client's own error may hold headers, so it is not used.
-_FAULTS: Final[tuple[tuple[type[httpx2.HTTPError], UpstreamFault, int, str], ...]] = (
-    (httpx2.PoolTimeout, "timeout", 504, "no connection to {} was free in time"),
-    (httpx2.ConnectTimeout, "timeout", 504, "{} could not be reached in time"),
-    (httpx2.TimeoutException, "timeout", 504, "{} did not answer in time"),
-    (httpx2.ConnectError, "connect", 502, "{} could not be reached"),
-    (httpx2.ProxyError, "connect", 502, "{} could not be reached"),
-    (httpx2.LocalProtocolError, "malformed", 502, "the request could not be sent to {}: it is not valid HTTP"),
-    (httpx2.HTTPError, "reset", 502, "{} closed the connection before it answered"),
+_FAULTS: Final[tuple[tuple[type[Exception], UpstreamFault, int, str], ...]] = (
+    (httpcore2.PoolTimeout, "timeout", 504, "no connection to {} was free in time"),
+    (httpcore2.ConnectTimeout, "timeout", 504, "{} could not be reached in time"),
+    (httpcore2.TimeoutException, "timeout", 504, "{} did not answer in time"),
+    (httpcore2.ConnectError, "connect", 502, "{} could not be reached"),
+    (httpcore2.ProxyError, "connect", 502, "{} could not be reached"),
+    (httpcore2.LocalProtocolError, "malformed", 502, "the request could not be sent to {}: it is not valid HTTP"),
+    (Exception, "reset", 502, "{} closed the connection before it answered"),
 )
+
+# zlib's numbers for a header of its own or of gzip, and for none, which some servers call deflate too.
+_WITH_HEADER: Final = 47
+_WITHOUT_HEADER: Final = -15
 
 STOPPED: Final = "the proxy was stopped"
 """The error for clients whose requests were still open."""
@@ -47,40 +63,17 @@ class BrokenOffError(Exception):
     """A reply broke off after it had started; the connection must be closed without ending the reply."""
 
 
-class _Body(httpx2.AsyncByteStream):
-    """A request's body: complete, or passed on as it arrives."""
+class BrokenBodyError(Exception):
+    """An answer's body broke off, took too long, or is not in the encoding that its headers name.
 
-    def __init__(self, content: bytes | AsyncIterator[bytes] = b"") -> None:
-        self._content = content
+    Attributes:
+        late: whether it took too long.
+        encoded: whether the encoding is wrong.
+    """
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        content = self._content
-        if not isinstance(content, bytes):
-            async for piece in content:
-                yield piece
-        elif len(content) <= _SLICE:
-            yield content
-        else:
-            # Written whole, the rest would be copied each time that the kernel takes a bit of it.
-            view = memoryview(content)
-            for at in range(0, len(content), _SLICE):
-                yield bytes(view[at : at + _SLICE])
-
-
-class _Stoppable(httpx2.AsyncByteStream):
-    """The body of an answer; when the proxy stops, it ends with an error for the client."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, upstream: Upstream) -> None:
-        self._stream, self._upstream = stream, upstream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        # What is raised while the consumer has a piece does not come in here.
-        with self._upstream.stoppable():
-            async for piece in self._stream:
-                yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+    def __init__(self, *, late: bool = False, encoded: bool = False) -> None:
+        super().__init__()
+        self.late, self.encoded = late, encoded
 
 
 class UpstreamResponse:
@@ -92,13 +85,12 @@ class UpstreamResponse:
         read: what was read of the body ahead of `pieces`.
     """
 
-    def __init__(self, response: httpx2.Response) -> None:
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        self._response = response
-        self._raw = aiter(response.stream)
-        self._broken: httpx2.HTTPError | None = None
-        self.status = response.status_code
-        self.headers = to_client(response.headers.raw)
+    def __init__(self, response: httpcore2.Response, upstream: Upstream) -> None:
+        self._response, self._upstream = response, upstream
+        self._raw = self._read()
+        self._broken: BrokenBodyError | None = None
+        self.status = response.status
+        self.headers = to_client(response.headers)
         self.read = b""
 
     @property
@@ -119,7 +111,7 @@ class UpstreamResponse:
                 self.read += await anext(self._raw)
         except StopAsyncIteration:
             pass
-        except httpx2.HTTPError as error:
+        except BrokenBodyError as error:
             self._broken = error
         return self.read
 
@@ -127,7 +119,8 @@ class UpstreamResponse:
         """Yield the body as it arrives, no faster than it is read.
 
         Raises:
-            httpx2.HTTPError: if it breaks off, or takes too long.
+            BrokenBodyError: if it breaks off, or takes too long.
+            RefusedError: if the proxy is stopped meanwhile.
         """
         if self.read:
             yield self.read
@@ -136,9 +129,28 @@ class UpstreamResponse:
         async for piece in self._raw:
             yield piece
 
-    def decoded(self) -> AsyncIterator[bytes]:
-        """Yield the body decoded if its encoding is gzip or deflate, else as `pieces` does."""
-        return self._response.aiter_bytes() if self.encoding in (b"gzip", b"deflate") else self.pieces()
+    async def decoded(self) -> AsyncIterator[bytes]:
+        """Yield the body as `pieces` does, decoded if its encoding is gzip or deflate.
+
+        Raises:
+            BrokenBodyError: as `pieces` does, and if it is not in that encoding.
+            RefusedError: as `pieces` does.
+        """
+        is_packed = self.encoding in (b"gzip", b"deflate")
+        unpacker: Any = None
+        async for piece in self.pieces():
+            if not is_packed:
+                yield piece
+                continue
+            if unpacker is None:
+                has_header = self.encoding == b"gzip" or piece[0] & 15 == zlib.DEFLATED
+                unpacker = zlib.decompressobj(_WITH_HEADER if has_header else _WITHOUT_HEADER)
+            try:
+                unpacked = unpacker.decompress(piece)
+            except zlib.error as error:
+                raise BrokenBodyError(encoded=True) from error
+            if unpacked:
+                yield unpacked
 
     async def close(self) -> None:
         """Release the connection; it is closed if the body is not complete."""
@@ -150,11 +162,21 @@ class UpstreamResponse:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    async def _read(self) -> AsyncIterator[bytes]:
+        stream: Any = self._response.stream
+        # What is raised while the consumer has a piece does not come in here.
+        with self._upstream.stoppable():
+            try:
+                async for piece in stream:
+                    yield piece
+            except HTTP_ERRORS as error:
+                raise BrokenBodyError(late=isinstance(error, httpcore2.TimeoutException)) from error
+
 
 class Upstream:
     """Sends requests to the provider.
 
-    It uses a bare transport, because redirects, cookies and default headers are up to the proxy's client.
+    It uses a bare pool of connections, because redirects, cookies and default headers are up to the proxy's client.
 
     Attributes:
         url: the provider's base URL.
@@ -167,23 +189,22 @@ class Upstream:
         self.url = url
         self.stopped = False
         self.origin = url.origin
-        self._url = httpx2.URL(self.origin)
+        self._url = httpcore2.URL(self.origin)
         self.host = url.netloc.encode()
         self._prefix = url.prefix.encode()
         version = self._prefix[self._prefix.rfind(b"/") :]
         self._version = version + b"/" if version[:2] == b"/v" and version[2:].isdigit() else None
         self._timeout = {name: getattr(timeouts, name) for name in ("connect", "read", "write", "pool")}
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT, keepalive_expiry=_IDLE)
-        try:
-            # Certificates take a while to read.
-            tls = self._url.scheme == "https"
-            self._transport = httpx2.AsyncHTTPTransport(verify=tls, limits=limits, proxy=environment_proxy(url))
-        except (ValueError, ImportError, OSError) as error:
-            raise ConfigError(
-                f"the proxy that the environment names for {url.origin} cannot be used: {error}"
-            ) from None
-        # The transport has no argument for what its pool takes as one.
-        self._transport._pool._network_backend = Network()
+        # Certificates take a while to read.
+        tls = httpcore2.default_ssl_context() if url.scheme == "https" else None
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls,
+            proxy=environment_proxy(url),
+            max_connections=None,
+            max_keepalive_connections=_KEPT,
+            keepalive_expiry=_IDLE,
+            network_backend=Network(),
+        )
 
     def target(self, path: bytes) -> bytes:
         """Return the request target for a client's path and query.
@@ -224,29 +245,31 @@ class Upstream:
             headers = [*headers, (b"content-length", b"%d" % len(content))]
             if counters.sending is not None:
                 await counters.sending(content, self.address(target))
-        extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.target(target)}
-        request = httpx2.Request(method, self._url, headers=headers, stream=_Body(content), extensions=extensions)
+        url = httpcore2.URL(
+            scheme=self._url.scheme, host=self._url.host, port=self._url.port, target=self.target(target)
+        )
+        request = httpcore2.Request(
+            method, url, headers=headers, content=_sliced(content), extensions={"timeout": self._timeout}
+        )
         try:
             with self.stoppable():
-                response = await self._transport.handle_async_request(request)
-            if response.status_code > 599:
+                response = await self._pool.handle_async_request(request)
+            if response.status > 599:
                 await response.aclose()
-                raise httpx2.RemoteProtocolError("not an HTTP status")
-        except httpx2.HTTPError as error:
+                raise httpcore2.RemoteProtocolError("not an HTTP status")
+        except HTTP_ERRORS as error:
             kind, status, message = next(fault[1:] for fault in _FAULTS if isinstance(error, fault[0]))
             counters.upstream_error(kind)
             counters.outcome = "unreachable"
             raise RefusedError(status, message.format(self.origin), unsent=isinstance(error, _UNSENT)) from error
-        if (length := size(response.headers.raw)) > LONGEST_HEAD:
+        if (length := size(response.headers)) > LONGEST_HEAD:
             await response.aclose()
             counters.upstream_error("malformed")
             counters.outcome = "broken"
             raise RefusedError(502, f"{self.origin} answered with {length:,} bytes of headers")
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Stoppable(response.stream, self)
-        if response.status_code >= 400:
-            counters.upstream_error(response.status_code)
-        return UpstreamResponse(response)
+        if response.status >= 400:
+            counters.upstream_error(response.status)
+        return UpstreamResponse(response, self)
 
     @contextmanager
     def stoppable(self) -> Iterator[None]:
@@ -266,7 +289,21 @@ class Upstream:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._transport.aclose()
+        await self._pool.aclose()
+
+
+async def _sliced(content: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield a request's body: in slices, or as it arrives."""
+    if not isinstance(content, bytes):
+        async for piece in content:
+            yield piece
+    elif len(content) <= _SLICE:
+        yield content
+    else:
+        # Written whole, the rest would be copied each time that the kernel takes a bit of it.
+        view = memoryview(content)
+        for at in range(0, len(content), _SLICE):
+            yield bytes(view[at : at + _SLICE])
 
 
 async def from_first(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -353,19 +390,41 @@ async def relay(
             await client.write(piece)
             if watch is not None:
                 watch(piece)
-    except httpx2.HTTPError as error:
-        client.counters.upstream_error("timeout" if isinstance(error, httpx2.TimeoutException) else "reset")
+    except BrokenBodyError as error:
+        client.counters.upstream_error("timeout" if error.late else "reset")
         client.counters.outcome = "broken"
         raise BrokenOffError from error
     await client.end()
 
 
-def environment_proxy(url: UpstreamUrl) -> str | None:
-    """The HTTP proxy that the environment sets for a provider; None for one on this machine."""
+def environment_proxy(url: UpstreamUrl) -> httpcore2.Proxy | None:
+    """Return the HTTP proxy that the environment sets for a provider; None for one on this machine.
+
+    Raises:
+        ConfigError: if it cannot be used.
+    """
     if url.is_loopback or proxy_bypass(url.netloc):
         return None
     proxies = getproxies()
-    proxy = proxies.get(url.scheme) or proxies.get("all")
-    if proxy and "://" not in proxy:
-        return f"http://{proxy}"
-    return proxy or None
+    text = proxies.get(url.scheme) or proxies.get("all")
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        port = parts.port
+    except ValueError:
+        raise _unusable(url, "its URL is not understood") from None
+    if not parts.hostname:
+        raise _unusable(url, "its URL is not understood")
+    if parts.scheme not in ("http", "https", "socks5", "socks5h"):
+        raise _unusable(url, f"{parts.scheme} is no way to a proxy; it can be http, https, socks5 or socks5h")
+    if parts.scheme.startswith("socks") and find_spec("socksio") is None:
+        raise _unusable(url, "for a SOCKS proxy, install the package socksio")
+    address = httpcore2.URL(scheme=parts.scheme, host=parts.hostname.encode("idna"), port=port, target="/")
+    if parts.username is None:
+        return httpcore2.Proxy(address)
+    return httpcore2.Proxy(address, (unquote(parts.username).encode(), unquote(parts.password or "").encode()))
+
+
+def _unusable(url: UpstreamUrl, why: str) -> ConfigError:
+    return ConfigError(f"the proxy that the environment names for {url.origin} cannot be used: {why}")

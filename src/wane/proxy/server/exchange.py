@@ -55,8 +55,6 @@ from enum import Enum
 from functools import partial
 from typing import Final, NoReturn
 
-import httpx2
-
 from wane.core import DELIMITER, RECALL, Kind, chars
 from wane.core.errors import FormatError, HistoryError, JournalError, WaneError
 from wane.journal import Record
@@ -66,7 +64,15 @@ from wane.proxy import head, jsons
 from wane.proxy.head import RefusedError
 from wane.proxy.http.client import LARGE, Client, ClientGoneError, dumped
 from wane.proxy.http.failover import Failover
-from wane.proxy.http.upstream import BrokenOffError, Upstream, UpstreamResponse, from_first, relay, streams_in
+from wane.proxy.http.upstream import (
+    BrokenBodyError,
+    BrokenOffError,
+    Upstream,
+    UpstreamResponse,
+    from_first,
+    relay,
+    streams_in,
+)
 from wane.proxy.sessions.caching import AnsweredPrefix, RewrittenPrefix, SentPrefix, lifetime_of
 from wane.proxy.sessions.figures import Facts, ViewStatus
 from wane.proxy.sessions.finder import Continue, IncomingRequest
@@ -965,7 +971,7 @@ class ManagedRequest(ModelRequest):
                     if not self.client.started:
                         await self._start()
                     await self.client.write(out)
-        except httpx2.HTTPError as error:
+        except BrokenBodyError as error:
             await self._break_off(error)
 
     def _set_form(self, streams: bool | None) -> None:
@@ -1027,11 +1033,11 @@ class ManagedRequest(ModelRequest):
         self._warning = self._warning or why
         await self._end(self.exchange.reply.held_back())
 
-    async def _break_off(self, error: httpx2.HTTPError) -> NoReturn:
+    async def _break_off(self, error: BrokenBodyError) -> NoReturn:
         """Handle a round's reply that broke off, or cannot be decoded."""
-        if isinstance(error, httpx2.DecodingError) and self.counters.rounds > 1:
+        if error.encoded and self.counters.rounds > 1:
             raise self._unusable("sent a reply that cannot be decoded") from error
-        refusal = self._cut_off(late=isinstance(error, httpx2.TimeoutException))
+        refusal = self._cut_off(late=error.late)
         if not self.client.started:
             raise refusal from error
         await self.client.write(self.exchange.reply.held_back())
