@@ -52,7 +52,7 @@ CEILINGS: dict[str, Ceiling] = {
     "lab": Ceiling(47, 216),
     "planning": Ceiling(0, 2),
     "prices": Ceiling(1, 5),
-    "proxy": Ceiling(122, 145),
+    "proxy": Ceiling(121, 145),
     "rebuilding": Ceiling(0, 2),
     "recall": Ceiling(0, 8),
     "refusals": Ceiling(0, 1),

@@ -20,6 +20,7 @@ from httpcore2 import (
 )
 
 _MOST_UNREAD: Final = 256 * 1024  # bytes of a connection above which no more are received until some are read
+_SLICE: Final = 256 * 1024  # bytes written at once
 _NEXT_ADDRESS: Final = 0.25  # seconds until a host's next address is tried too (RFC 8305)
 
 
@@ -119,19 +120,20 @@ class _Stream(AsyncNetworkStream, asyncio.Protocol):
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if self._transport.is_closing():
-            raise WriteError("the connection is closed") from self._error
-        self._transport.write(buffer)
-        if not self._full:
-            return
-        self._writer = self._loop.create_future()
-        try:
-            async with asyncio.timeout(timeout):
-                await self._writer
-        except TimeoutError as error:
-            raise WriteTimeout from error
-        finally:
-            self._writer = None
+        # Given whole, what the kernel does not take at once would be copied each time that it takes a bit of it.
+        for at in range(0, len(buffer), _SLICE):
+            if self._transport.is_closing():
+                raise WriteError("the connection is closed") from self._error
+            self._transport.write(buffer[at : at + _SLICE])
+            if self._full:
+                self._writer = self._loop.create_future()
+                try:
+                    async with asyncio.timeout(timeout):
+                        await self._writer
+                except TimeoutError as error:
+                    raise WriteTimeout from error
+                finally:
+                    self._writer = None
         if self._transport.is_closing():
             raise WriteError("the connection was closed") from self._error
 

@@ -22,7 +22,6 @@ from wane.proxy.traffic import RequestCounters, UpstreamFault
 
 _KEPT: Final = 256  # idle connections kept for reuse
 _IDLE: Final = 50.0  # seconds for which they are kept; load balancers close them after a minute
-_SLICE: Final = 256 * 1024  # bytes of a body written at once
 _UNSENT: Final = (httpcore2.PoolTimeout, httpcore2.ConnectTimeout, httpcore2.ConnectError, httpcore2.ProxyError)
 
 HTTP_ERRORS: Final = (
@@ -249,7 +248,7 @@ class Upstream:
             scheme=self._url.scheme, host=self._url.host, port=self._url.port, target=self.target(target)
         )
         request = httpcore2.Request(
-            method, url, headers=headers, content=_sliced(content), extensions={"timeout": self._timeout}
+            method, url, headers=headers, content=content, extensions={"timeout": self._timeout}
         )
         try:
             with self.stoppable():
@@ -290,20 +289,6 @@ class Upstream:
     async def close(self) -> None:
         """Close all connections."""
         await self._pool.aclose()
-
-
-async def _sliced(content: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield a request's body: in slices, or as it arrives."""
-    if not isinstance(content, bytes):
-        async for piece in content:
-            yield piece
-    elif len(content) <= _SLICE:
-        yield content
-    else:
-        # Written whole, the rest would be copied each time that the kernel takes a bit of it.
-        view = memoryview(content)
-        for at in range(0, len(content), _SLICE):
-            yield bytes(view[at : at + _SLICE])
 
 
 async def from_first(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

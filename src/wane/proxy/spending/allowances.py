@@ -117,7 +117,10 @@ class Allowance:
             yield
         finally:
             self._late[name] = payment.cost
-            await uninterrupted(self._settle())
+            try:
+                await uninterrupted(self._change(lambda ledger: ledger))
+            except StoreError as error:
+                _LOGGER.warning("the cost of a request is recorded later: %s", error)
 
     async def _reserve(self, name: str, amount: int) -> None:
         def reserved(ledger: Ledger) -> Ledger:
@@ -156,12 +159,6 @@ class Allowance:
             f"{_dollars(spent)} has been spent, open requests may cost {_dollars(ledger.reserved)}, and this one"
             f" {_dollars(amount)}, but {allows}. Try again when one of them has ended",
         )
-
-    async def _settle(self) -> None:
-        try:
-            await self._change(lambda ledger: ledger)
-        except StoreError as error:
-            _LOGGER.warning("the cost of a request is recorded later: %s", error)
 
     async def _change(self, change: Callable[[Ledger], Ledger]) -> None:
         """Change the ledger, and settle what could not be settled before."""
