@@ -61,12 +61,52 @@ def test_a_setting_that_starts_a_program_when_git_writes_asks_too(setting: str, 
     assert not guard(repository).opens(repository)
 
 
-@pytest.mark.parametrize(
-    "setting", ["user.name", "remote.origin.url", "branch.main.merge", "gc.auto", "pull.rebase", "color.ui"]
-)
+@pytest.mark.parametrize("setting", ["user.name", "branch.main.merge", "gc.auto", "pull.rebase", "color.ui"])
 def test_usual_settings_do_not_ask(setting: str, repository: Path) -> None:
     git(repository, "config", setting, "true")
     assert guard(repository).opens(repository)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "asks"),
+    [
+        ("remote.o.url", "./remote.git", True),
+        ("remote.o.pushurl", "file://{}/remote.git", True),
+        ("remote.o.url", "{}", True),
+        ("remote.o.url", "{}/../elsewhere.git", False),
+        ("remote.o.url", "../elsewhere.git", False),
+        ("remote.o.url", "https://example.org/a.git", False),
+        ("remote.o.url", "git@example.org:a.git", False),
+        ("branch.main.remote", "remote.git", True),
+        ("branch.main.remote", "o", False),
+        ("branch.main.remote", ".", False),
+        ("remote.pushDefault", "remote.git", True),
+    ],
+)
+def test_a_remote_among_the_projects_files_asks(setting: str, value: str, asks: bool, repository: Path) -> None:
+    """Who pushes there runs its hooks."""
+    git(repository, "config", "remote.o.url", "https://example.org/o.git")
+    git(repository, "config", setting, value.format(repository))
+    assert guard(repository).opens(repository) is not asks
+
+
+@pytest.mark.skipif(os.name == "nt", reason="every file can be executed")
+def test_a_hook_is_asked_about_though_reading_starts_none(repository: Path) -> None:
+    hooks = repository / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "pre-push.sample").touch(0o755)
+    (hooks / "pre-push").touch(0o644)
+    at = guard(repository)
+    assert (at.question, at.doubts()) == ("", False)
+    (hooks / "pre-commit").write_text("#!/bin/sh\n")
+    (hooks / "pre-commit").chmod(0o755)
+    assert (at.question, at.doubts()) == ("hooks/pre-commit", True)
+    assert at.opens(repository)
+    assert not at.is_inert
+    at.trusted = at.digest
+    assert (at.question, at.doubts()) == ("", False)
+    (hooks / "pre-commit").write_text("#!/bin/sh\ntrue\n")
+    assert (at.question, at.doubts()) == ("hooks/pre-commit", True)
 
 
 def test_only_the_sessions_repository_is_opened(repository: Path, tmp_path: Path) -> None:

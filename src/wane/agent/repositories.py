@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -46,6 +46,15 @@ _HARMLESS: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """Settings that name no program to start, also when Git writes, and lead to no file outside when it reads."""
+
+_DESTINATION: Final = re.compile(r"remote\.(.+\.)?(url|pushurl|pushdefault)|branch\..+\.(remote|pushremote)", re.DOTALL)
+_ADDRESS: Final = re.compile(r"(?!file:)([\w+.-]+://|[^/:]+:).*", re.DOTALL)
+"""What leads to another machine, and is no path."""
+
+_PATHS: Final = re.compile(r"[^\s=;&|()'\"]+")
+"""What may be a path in a word of a command line: `--git-dir=x`, `cd x && y`."""
+_MOST_PLACES: Final = 64
+_MOST_NAMES: Final = 20_000
 
 _MOST_TEXT: Final = 1024**2  # bytes
 _SHOWN: Final = 5  # settings in a question
@@ -200,6 +209,41 @@ def find_repository(start: Path) -> Repository | None:
     return None
 
 
+def find_hooks(repository: Repository) -> tuple[tuple[str, str], ...]:
+    """Return the programs of a repository that Git starts when it writes, each with a digest of its content."""
+    hooks: list[tuple[str, str]] = []
+    try:
+        entries = sorted(os.scandir(repository.common / "hooks"), key=lambda entry: entry.name)
+    except OSError:
+        return ()
+    for entry in entries:
+        if entry.is_file() and not entry.name.endswith(".sample") and os.access(entry.path, os.X_OK):
+            try:
+                content = Path(entry.path).read_bytes()
+            except OSError:
+                content = b""
+            hooks.append((f"hooks/{entry.name}", hashlib.sha256(content).hexdigest()))
+    return tuple(hooks)
+
+
+def find_nested(directory: Path) -> Iterator[str]:
+    """Yield directories below one that are repositories of their own, among the first 20,000 names."""
+    names = 0
+    for folder, folders, files in os.walk(directory):
+        names += len(folders) + len(files)
+        if folder != str(directory) and ".git" in (*folders, *files):
+            yield folder
+        if ".git" in folders:
+            folders.remove(".git")
+        if names > _MOST_NAMES:
+            return
+
+
+def is_harmless(setting: str) -> bool:
+    """Return whether a setting of Git, by its name, starts no program and leads to no file outside."""
+    return _HARMLESS.fullmatch(setting.lower()) is not None
+
+
 def holds_home(directory: Path) -> bool:
     """Return whether a directory is the user's home, or one above it: to read there is to read everything."""
     home = Path(os.path.realpath(os.path.expanduser("~")))
@@ -259,7 +303,7 @@ class RepositoryGuard:
         if any(name in self.environ for name in _VARIABLES):
             return False
         settings = self.unknown_settings(own)
-        if settings is None or (settings and _digest(settings) != self.trusted):
+        if settings is None or (settings and self.digest != self.trusted):
             return False
         return not enters_submodules or not self._has_submodules(own)
 
@@ -275,32 +319,56 @@ class RepositoryGuard:
         if own is None or own.embedded:
             return False
         settings = self.unknown_settings(own)
-        return settings is None or bool(settings and _digest(settings) != self.trusted)
+        return settings is None or bool(settings and self.digest != self.trusted)
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether Git, started in the session's directory, might start a program that nobody has allowed.
+    def doubts(self, words: Iterable[str] = ()) -> bool:
+        """Return whether Git might start a program that nobody has allowed, in the session's directory or elsewhere.
 
-        That may be a setting that the user does not trust, of the repository or a submodule, or a repository that is
-        not certain to be the session's.
+        That may be a setting or a hook that the user does not trust, of the repository or a submodule, or a repository
+        that is not certain to be the session's. The words are those of a command line. The directories to which one
+        leads after the other count, too, as in `git -C x`, `cd x && git` or `git push ./x`, and where files are added,
+        repositories among them.
         """
-        return find_repository(self.directory) is not None and not self.opens(self.directory)
+        own = find_repository(self.directory)
+        if own is not None and (not self.opens(self.directory) or (find_hooks(own) and self.digest != self.trusted)):
+            return True
+        places = {str(self.directory): None}
+        adds = False
+        for word in words:
+            adds = adds or word in ("add", "stage")
+            for name in _PATHS.findall(word):
+                for place in tuple(places):
+                    path = os.path.realpath(os.path.join(place, os.path.expanduser(name.removeprefix("file://"))))
+                    if os.path.isdir(path):
+                        places[path] = None
+                    if len(places) > _MOST_PLACES:
+                        return True
+        if adds:
+            places |= dict.fromkeys(find_nested(self.directory))
+        for directory in map(Path, places):
+            other = find_repository(directory)
+            if other is not None and other != own and replace(self, directory=directory).doubts():
+                return True
+        return False
 
     @property
     def question(self) -> str:
-        """What the user is asked about the settings of the session's repository, by line; empty if there is nothing."""
+        """What the user is asked about the repository's settings and hooks, by line; empty if there is nothing."""
         own = find_repository(self.directory)
         settings = self.unknown_settings(own) if own is not None and not own.embedded else None
-        if not settings or _digest(settings) == self.trusted:
+        if own is None or settings is None:
             return ""
-        lines = [f"{name} = {value}" if value else name for name, value in settings[:_SHOWN]]
-        return "\n".join([*lines, *([f"and {len(settings) - _SHOWN} more"] if len(settings) > _SHOWN else [])])
+        hooks = find_hooks(own)
+        if not (settings or hooks) or self.digest == self.trusted:
+            return ""
+        lines = [f"{name} = {value}" if value else name for name, value in settings] + [name for name, _ in hooks]
+        return "\n".join([*lines[:_SHOWN], *([f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])])
 
     @property
     def digest(self) -> str:
-        """The digest of the settings that `question` is about."""
+        """The digest of the settings and hooks that `question` is about."""
         own = find_repository(self.directory)
-        return _digest(self.unknown_settings(own) or ()) if own is not None else ""
+        return _digest((*(self.unknown_settings(own) or ()), *find_hooks(own))) if own is not None else ""
 
     def unknown_settings(self, repository: Repository) -> tuple[tuple[str, str], ...] | None:
         """Return the settings of a repository that may start a program; None if they cannot be read."""
@@ -309,10 +377,10 @@ class RepositoryGuard:
         alternates = common / "objects" / "info" / "alternates"
         key = tuple(_state(path) for path in (*files, alternates))
         if key not in self._settings:
-            self._settings[key] = self._read(files, alternates)
+            self._settings[key] = self._read(files, alternates, repository.top)
         return self._settings[key]
 
-    def _read(self, files: list[Path], alternates: Path) -> tuple[tuple[str, str], ...] | None:
+    def _read(self, files: list[Path], alternates: Path, top: Path) -> tuple[tuple[str, str], ...] | None:
         unknown: list[tuple[str, str]] = []
         if os.path.lexists(alternates):
             unknown.append(("objects/info/alternates", ""))
@@ -324,9 +392,16 @@ class RepositoryGuard:
             output = None if file.is_symlink() else self._git(*command)
             if output is None:
                 return None
-            for entry in filter(None, output.split("\0")):
-                name, _, value = entry.partition("\n")
-                if not _HARMLESS.fullmatch(name):
+            entries = [entry.partition("\n")[::2] for entry in filter(None, output.split("\0"))]
+            names = {name for name, _ in entries}
+            for name, value in entries:
+                # Whoever pushes into a repository among the project's files runs its hooks.
+                is_path = (
+                    value not in ("", ".") and not _ADDRESS.fullmatch(value) and f"remote.{value}.url" not in names
+                )
+                is_push = is_path and _DESTINATION.fullmatch(name) is not None
+                path = str(top / value.removeprefix("file://"))
+                if not is_harmless(name) or (is_push and is_of_project(path, find_project(top))):
                     unknown.append((name, value))
         return tuple(sorted(unknown))
 

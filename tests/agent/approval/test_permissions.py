@@ -633,7 +633,7 @@ def test_never_covers_such_a_line_too(tmp_path: Path) -> None:
         *("sh -c 'git status'", r"g\it status", "g'i't status", r"timeout 5 g\it status", r"sh -c 'g\it status'"),
     ],
 )
-@pytest.mark.parametrize("doubt", ["setting", "submodule", "bare"])
+@pytest.mark.parametrize("doubt", ["setting", "hook", "submodule", "bare"])
 def test_no_rule_outweighs_settings_of_a_repository_that_nobody_trusts(
     line: str, doubt: str, repository: Path, tmp_path: Path
 ) -> None:
@@ -644,15 +644,75 @@ def test_no_rule_outweighs_settings_of_a_repository_that_nobody_trusts(
     match doubt:
         case "setting":
             git(repository, "config", "core.fsmonitor", "./run.sh")
+        case "hook":
+            (repository / ".git" / "hooks").mkdir(exist_ok=True)
+            (repository / ".git" / "hooks" / "pre-commit").touch(0o755)
         case "submodule":
             git(repository, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
         case "bare":
             (repository / ".git").rename(repository / "moved")
             (repository / ".git").symlink_to("moved")
     assert allowed(permissions, line) == [False]
-    if doubt == "setting":
+    if doubt in ("setting", "hook"):
         guard.trusted = guard.digest
         assert allowed(permissions, line) == [True], "the user trusts them"
+
+
+def make_repositories(folder: Path) -> None:
+    """Make repositories: with a setting that starts a program, with a hook, without files, and a harmless one."""
+    for name in ("monitored", "hooked", "harmless"):
+        git(folder, "init", "-q", name)
+        git(folder / name, "-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a", "--allow-empty")
+    git(folder / "monitored", "config", "core.fsmonitor", "./run.sh")
+    (folder / "hooked" / ".git" / "hooks").mkdir(exist_ok=True)
+    (folder / "hooked" / ".git" / "hooks" / "pre-commit").touch(0o755)
+    git(folder, "init", "-q", "--bare", "remote.git")
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("git -C monitored status", True),
+        ("git -C harmless status", False),
+        ("git -C harmless -C ../hooked commit -m a", True),
+        ("git -C missing status", False),
+        ("git --git-dir=monitored/.git status", True),
+        ("git push ./remote.git main", True),
+        ("git push remote.git main", True),
+        ("git push file://{}/remote.git main", True),
+        ("git remote add e remote.git; git push e main", True),
+        ("git push origin main", False),
+        ("git add monitored && git status", True),
+        ("git add . && git status", True),
+        ("cd monitored && git status", True),
+        ("cd harmless && git status", False),
+        ("cd harmless && cd ../monitored && git status", True),
+        ("GIT_DIR=monitored/.git git status", True),
+    ],
+)
+@pytest.mark.parametrize("at_top", [True, False])
+def test_no_rule_covers_git_where_the_line_leads_to_a_repository_that_may_start_programs(
+    line: str, asks: bool, at_top: bool, tmp_path: Path
+) -> None:
+    make_repositories(tmp_path)
+    if at_top:
+        git(tmp_path, "init", "-q")
+    line = line.format(tmp_path)
+    texts = ("git *", "git -C *", "git -C harmless *", f"={line}", "git --git-dir=*")
+    guard = RepositoryGuard(tmp_path, os.environ)
+    permissions = Permissions(Asked(NO), allow=list(map(Rule, texts)), repository=guard)
+    assert allowed(permissions, line) == [not asks]
+
+
+@pytest.mark.parametrize("line", ["case x in *) git status;; esac", "git status <<E\n$x\nE"])
+def test_a_rule_for_everything_covers_no_line_that_cannot_be_read_where_git_may_start_a_program(
+    line: str, repository: Path
+) -> None:
+    guard = RepositoryGuard(repository, os.environ)
+    permissions = Permissions(Asked(NO), allow=[Rule("*")], repository=guard)
+    assert allowed(permissions, line) == [True]
+    git(repository, "config", "core.fsmonitor", "./run.sh")
+    assert allowed(permissions, line) == [False]
 
 
 def test_where_there_is_no_repository_a_rule_for_git_holds(tmp_path: Path) -> None:
@@ -758,6 +818,14 @@ def test_where_there_is_no_repository_a_rule_for_git_holds(tmp_path: Path) -> No
         ("pylint *", "pylint --init-hook=y src"),
         ("mvn *", "mvn -Dexec.executable=./y exec:exec"),
         ("gradle *", "gradle -Iy test"),
+        ("git *", "git config alias.x '!y' && git x"),
+        ("git *", "git config core.hooksPath y; git commit -m x"),
+        ("git *", "git config set --all core.fsmonitor y"),
+        ("git *", "git config rename-section user alias"),
+        ("git *", "git archive --remote=y HEAD"),
+        ("git *", "git archive -o .git/hooks/pre-commit HEAD"),
+        ("git *", "git bundle create sub/.git/config HEAD"),
+        ("git push *", "git push -o origin y main"),
         ("hg *", "hg status --config ui.editor=y"),
         ("apt-get *", "apt-get install -o DPkg::Pre-Invoke::=y a"),
         ("python3.12 *", "python3.12 -c y"),
@@ -780,6 +848,8 @@ def test_a_rule_with_a_wildcard_covers_no_option_that_runs_something_else(line: 
         ("git fetch *", "git fetch --prune"),
         ("pytest *", "pytest tests/*.py -k 'a or b'"),
         ("git *", "git checkout -b shell"),
+        ("git *", "git config user.name me"),
+        ("git *", "git config set user.name core.hooksPath"),
         ("gcc *", "gcc -O2 -DNDEBUG -DBUILD=1 -Iinclude -Wall -Wl,-Bstatic -c a.c -o a.o"),
         ("cmake *", "cmake -B build -GNinja ."),
         ("ninja *", "ninja -j 4 all"),

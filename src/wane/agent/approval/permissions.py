@@ -247,7 +247,8 @@ class Permissions:
             for part in parts:
                 if rule := next((rule for rule in self._denying if self._denies(rule, part, line)), None):
                     return Clearance(_DENIED.format(rule.text))
-            if any(map(_may_start_git, parts)) and await asyncio.to_thread(self._doubts_repository):
+            words = [word for part in parts for word in part.words if word]
+            if any(map(_may_start_git, parts)) and await asyncio.to_thread(self._doubts_repository, words):
                 judged = replace(judged, doubtful=frozenset(filter(_may_start_git, parts)))
             if all(self._verdict(part, judged).allowed for part in parts):
                 return Clearance()
@@ -272,7 +273,8 @@ class Permissions:
     async def _unread_command(self, line: str) -> str | None:
         """Decide about a line whose parts are unknown: only `*` can allow it, and no rule can be sure to deny it."""
         free = self.yolo or Effect.COMMAND in self._everything or any(rule.text == "*" for rule in self._allowing)
-        if free and not self._denying:
+        by_rule = not (self.yolo or Effect.COMMAND in self._everything)
+        if free and not self._denying and not (by_rule and await asyncio.to_thread(self._doubts_repository, [line])):
             return None
         return await self._ask(ApprovalRequest(Effect.COMMAND, line))
 
@@ -296,9 +298,10 @@ class Permissions:
                 answers = {digest: answer.allowed}
                 if answer.reason == CANNOT_ASK:
                     names = ", ".join(settings.splitlines())
+                    effect = "there is no git status and git" if guard.is_inert else "no rule covers git"
                     self.warn(
-                        f"the repository's own settings may start programs ({names}), so there is no git status and git"
-                        " commands ask; start wane here without -p to decide about them"
+                        f"the repository's own settings or hooks may start programs ({names}), so {effect} commands"
+                        f"{' ask' if guard.is_inert else ''}; start wane here without -p to decide about them"
                     )
                 elif answer.reason is None and self.remembered is not None:
                     try:
@@ -348,8 +351,8 @@ class Permissions:
     def _denies(self, rule: Rule, part: ShellPart, line: str) -> bool:
         return rule.text == _exact(line) or rule.matches(part, through_wrappers=True)
 
-    def _doubts_repository(self) -> bool:
-        return self.repository is not None and self.repository.is_doubtful
+    def _doubts_repository(self, words: Sequence[str]) -> bool:
+        return self.repository is not None and self.repository.doubts(words)
 
     def _verdict(self, part: ShellPart, line: _Line) -> PartVerdict:
         if self.yolo or Effect.COMMAND in self._everything:

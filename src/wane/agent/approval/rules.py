@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from filelock import FileLock
 
+from wane.agent.repositories import is_harmless
 from wane.core.errors import ConfigError
 from wane.replacing import replace_file
 from wane.tools import programs as known
@@ -153,10 +154,12 @@ _RUNNING_FLAGS: Final[dict[tuple[str, ...], frozenset[str]]] = {
         --upload-pack --receive-pack --exec --config --template --open-files-in-pager --ext-diff --textconv --extcmd
         --tool --git-dir --work-tree --separate-git-dir
     """),
+    ("git", "archive"): known.word_set("--remote"),
     ("git", "bisect"): known.word_set("run visualize view"),
     ("git", "clone"): known.word_set("-c -u"),
     ("git", "ls-remote"): known.word_set("-u"),
     **dict.fromkeys([("git", name) for name in ("merge", "pull", "rebase")], known.word_set("-s --strategy")),
+    ("git", "push"): known.word_set("-o --push-option --recurse-submodules"),
     ("git", "rebase"): known.word_set("-x -s --strategy"),
     ("git", "submodule"): known.word_set("foreach"),
     **dict.fromkeys([(name,) for name in (*known.BUILDERS, "ninja", "scons", "meson")], _ELSEWHERE),
@@ -186,6 +189,7 @@ _PLAINLY_NAMED: Final = (
     known.INTERPRETERS | known.SHELLS | _EXACT | _NEVER | frozenset(name for name, *_ in _RUNNING_FLAGS)
 )
 
+_CONFIGURES: Final = known.word_set("get list set unset")
 _SETTABLE: Final = known.word_set("make gmake just task rake scons")
 """Programs that take any word with `=` for a variable, which may say what to run: `SHELL=./x`, `x!=y`."""
 
@@ -446,6 +450,9 @@ def _risky_options(name: str, words: Sequence[str | None]) -> Iterator[str]:
     key = (name, subcommand) if name == "git" else (name,)
     usages = USAGES.get(key, ()) if name in _WATCHED else ()
     flags = _RUNNING_FLAGS.get((name,), frozenset()) | _RUNNING_FLAGS.get((name, subcommand), frozenset())
+    if key == ("git", "config"):
+        named = [word for word in words[1:] if word and not word.startswith("-") and word not in _CONFIGURES]
+        yield from (word for word in named[:1] if not is_harmless(word))
     for position, word in enumerate(words):
         if word is None:
             if name in _WATCHED or flags:
@@ -458,7 +465,8 @@ def _risky_options(name: str, words: Sequence[str | None]) -> Iterator[str]:
         is_set = name in _SETTABLE and "=" in word and not is_option
         is_old_cluster = name == "tar" and position == 0 and not is_option
         is_telling = is_option and not known_by and _TELLING.search(word.partition("=")[0]) is not None
-        if is_unknown or is_set or is_telling or _is_flag(f"-{word}" if is_old_cluster else word, flags):
+        is_own = name == "git" and ".git" in re.split("[/=:]", word)
+        if is_unknown or is_set or is_own or is_telling or _is_flag(f"-{word}" if is_old_cluster else word, flags):
             yield word
 
 

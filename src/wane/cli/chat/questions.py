@@ -60,7 +60,7 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
             yield from _bounded(request.detail, {})
         case Effect.REPOSITORY:
             yield Text(
-                f"The settings of the repository in {printable(request.subject)} may start programs:", style=bold
+                f"Settings or hooks of the repository in {printable(request.subject)} may start programs:", style=bold
             )
             yield from _bounded(request.detail, {})
     number, of = request.number
@@ -117,7 +117,10 @@ def covered(rule: str) -> str:
 def _menu(request: ApprovalRequest) -> Iterator[tuple[str, str]]:
     if request.effect is Effect.REPOSITORY:
         yield "y", "yes, I trust them, in this project for good"
-        yield "n", "no: then the agent sees no git status, and git commands ask; in this project for good"
+        yield (
+            "n",
+            "no: then git commands ask, and because of settings the agent sees no git status; in this project for good",
+        )
         return
     several = request.unsettled > 1
     yield "y", "yes, this whole line, once" if request.parts else "yes, once"
