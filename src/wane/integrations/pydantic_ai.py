@@ -12,7 +12,7 @@ replaced by the view.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +40,7 @@ try:
     from pydantic_ai.exceptions import ModelRetry
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart
     from pydantic_ai.models import Model
+    from pydantic_ai.models.fallback import FallbackModel
     from pydantic_ai.models.wrapper import WrapperModel
 except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
@@ -83,6 +84,14 @@ _COMPACTED: Final = (
 )
 _COMPACTING: Final = ("anthropic_context_management", "openai_context_management")
 """Settings with which a provider shortens conversations by itself."""
+_CACHING: Final = (
+    "cache",
+    "anthropic_cache",
+    "anthropic_cache_messages",
+    "bedrock_cache_messages",
+    "openrouter_cache_messages",
+)
+"""Settings with which Pydantic AI sets breakpoints in the messages."""
 
 Summarise: TypeAlias = Callable[[Model, list[ModelMessage], str], Awaitable[str]]
 """Asks a model to summarise messages, by the given instructions."""
@@ -255,8 +264,12 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
             instructions = conversation.format.parts(asking)[0].text
             summary = await self._summarise(request_context.model, messages, instructions)
             request = conversation.summarised(summary)
-        chat = _speaks_chat(request_context.model)
-        request_context.messages = self._outgoing.messages(request, request_context.messages, ctx.messages, chat=chat)
+        models = list(_serving(request_context.model))
+        chat = any(map(_speaks_chat, models))
+        # Some providers have system prompts of one request, behind which their own breakpoint does not fall.
+        clears = any(model.profile.get("supports_request_scoped_system_prompts") for model in models)
+        noted = chat or not (clears or any(map(settings.get, _CACHING)))
+        request_context.messages = self._outgoing.messages(request, request_context.messages, ctx.messages, noted=noted)
         if (
             chat
             and (parts := parameters.instruction_parts)
@@ -467,8 +480,17 @@ def _stream_event(event: Event) -> CapabilityEvent | None:
     return None
 
 
+def _serving(model: Model) -> Iterator[Model]:
+    """The models of which one serves a request, without those that wrap them."""
+    if isinstance(model, FallbackModel):
+        for inner in model.models:
+            yield from _serving(inner)
+    elif isinstance(model, WrapperModel):
+        yield from _serving(model.wrapped)
+    else:
+        yield model
+
+
 def _speaks_chat(model: Model) -> bool:
-    """Whether a model speaks Chat Completions, also if others wrap it."""
-    while isinstance(model, WrapperModel):
-        model = model.wrapped
+    """Whether a model speaks Chat Completions."""
     return any(base.__name__ == "OpenAIChatModel" for base in type(model).__mro__)

@@ -243,7 +243,7 @@ class Outgoing:
         messages: Sequence[ModelMessage],
         history: Sequence[ModelMessage],
         *,
-        chat: bool = False,
+        noted: bool = False,
     ) -> list[ModelMessage]:
         """Return the messages of a request.
 
@@ -253,8 +253,8 @@ class Outgoing:
             request: the conversation's request.
             messages: the messages as the agent would send them, possibly changed by other capabilities.
             history: the run's history, which the conversation has taken in.
-            chat: whether the model speaks Chat Completions. Servers with strict templates then take no system message
-                at the end, so that a reminder stands in the last message, if roles take turns.
+            noted: whether a reminder stands in the last message, if roles take turns. Servers with strict templates
+                take no system message and no second turn of the user at the end.
         """
         settled, known_messages = _count_settled(history), self._conversation.messages
         if _same(messages[:settled], history[:settled]):
@@ -274,7 +274,7 @@ class Outgoing:
         sent = self._with_record(sent)
         if request.reminder is None:
             return self._sendable(sent)
-        if chat and alternating:
+        if noted and alternating:
             return self._sendable(_FORMAT.with_note(sent, request.reminder, alternating=True))
         return self._sendable(with_note(sent, request.reminder))
 

@@ -55,7 +55,7 @@ _SERVED: Final = (
     "settings"
 )
 _CACHED: Final = frozenset({"AnthropicModel", "BedrockModel"})
-"""Classes of models for which Strands sets cache points."""
+"""Classes of models for which Strands sets cache points, if their `cache_config` says so."""
 
 _COMPETES: Final = (
     "Wane keeps the agent's requests small, and its messages whole: give the agent "
@@ -134,7 +134,8 @@ class _Window:
             passing = last["content"][-trailing:]
             if history := last["content"][:-trailing]:
                 messages.append({**last, "content": history})
-        conversation.keep_opening = _thinks_on_a_budget(context.model.get_config())
+        config = context.model.get_config()
+        conversation.keep_opening = _thinks_on_a_budget(config)
         fixed = json.dumps([system, context.tool_specs], default=str)
         try:
             set_overhead(conversation, fixed, [{"role": "user", "content": passing}] if passing else [])
@@ -144,10 +145,11 @@ class _Window:
             return self._without_tools(context)
         request = conversation.request()
         sent: list[Any] = list(request.messages)
-        if request.reminder is not None and not _CACHED.isdisjoint(
-            base.__name__ for base in type(context.model).__mro__
-        ):
-            # Strands sets a cache point ahead of the trailing blocks, as no later request has them.
+        caches = isinstance(config, dict) and config.get("cache_config") is not None
+        caches = caches and not _CACHED.isdisjoint(base.__name__ for base in type(context.model).__mro__)
+        if request.reminder is not None and caches:
+            # Strands sets a cache point ahead of the trailing blocks, as no later request has them. A result with the
+            # reminder in it could not carry one.
             sent = conversation.host.wire(request.view)
             passing = [*passing, {"text": request.reminder}]
         if passing:

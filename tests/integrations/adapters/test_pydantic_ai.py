@@ -24,8 +24,6 @@ from wane.integrations.pydantic_ai import ContextLifecycle
 from wane.testing import adapters
 from wane.testing.adapters import grep, read
 
-NOTED = "a reminder is a system prompt of its request, ahead of which Pydantic AI sets breakpoints"
-
 
 class PydanticAIThread:
     """A message history, and an agent for each turn."""
@@ -106,7 +104,6 @@ class TestChat(adapters.AdapterContract):
 class TestResponses(TestChat):
     """Responses, with reasoning."""
 
-    cannot = {"template": NOTED}  # noqa: RUF012
     reasoning = True
     model = OpenAIResponsesModel
 
@@ -115,7 +112,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = {**adapters.ONLY_OBJECTS, "template": NOTED}  # noqa: RUF012
+    cannot = adapters.ONLY_OBJECTS
     reasoning = True
     settings = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}, "max_tokens": 5_000}  # noqa: RUF012
 

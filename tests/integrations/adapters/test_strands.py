@@ -19,6 +19,7 @@ from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
 from strands.hooks import BeforeToolCallEvent
 from strands.middleware import InvokeModelStage
+from strands.models import CacheConfig
 from strands.models.anthropic import AnthropicModel
 from strands.models.bedrock import BedrockModel
 from strands.models.openai import OpenAIModel
@@ -116,10 +117,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = {  # noqa: RUF012
-        **adapters.ONLY_OBJECTS,
-        "template": "a reminder stands beside the results, as Strands sets a cache point ahead of it",
-    }
+    cannot = adapters.ONLY_OBJECTS
     reasoning = True
 
     def model(self, url: str) -> Any:
@@ -132,6 +130,24 @@ class TestAnthropic(TestChat):
 
 
 # What this framework does by itself
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_reminder_leaves_a_cache_point_on_the_result_and_else_stands_in_it(cached: bool) -> None:
+    script = [Reply(calls=(Call("read", {"path": f"a{n}"}, f"r{n}"),)) for n in range(4)] + [Reply("Done.")]
+    settings: dict[str, Any] = {"cache_config": CacheConfig()} if cached else {}
+    with ScriptedServer(script) as server:
+        model = AnthropicModel(
+            client_args={"base_url": server.url, "api_key": "k"}, model_id="claude-x", max_tokens=5_000, **settings
+        )
+        lifecycle = ContextLifecycle(budget=adapters.BUDGET, remind_at=0.1)
+        Agent(model=model, tools=[read], plugins=[lifecycle], callback_handler=None)("Go.")
+    assert not server.refusals
+    reminded = [request.body["messages"] for request in server.requests if adapters.NOTE in str(request.body)]
+    assert reminded
+    for *_, last in reminded:
+        result, *notes = last["content"]
+        assert (len(notes), adapters.NOTE in str(result), "cache_control" in result) == (cached, not cached, cached)
 
 
 class Bedrock(BedrockModel):
