@@ -15,10 +15,12 @@ from tests.agent.provider import DIRECT, serve
 from tests.agent.test_git import status
 from tests.agent.work import working
 from wane.agent.approval.permissions import CANNOT_ASK, Approval, Effect, Permissions
+from wane.agent.approval.reading import Surroundings
 from wane.agent.approval.rules import RememberedRules
 from wane.agent.events import Warned
 from wane.agent.repositories import RepositoryGuard, find_repository, quiet_environment
 from wane.agent.secrets import find_hidden
+from wane.cli.chat.questions import question_lines
 from wane.testing import Reply
 
 
@@ -235,3 +237,26 @@ def test_a_pipe_among_a_repositorys_files_keeps_nobody_waiting(repository: Path)
     assert found.common == found.directory
     assert list(find_hidden(str(repository), found)) == [str(repository / ".env")]
     assert not guard(repository).opens(repository)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "reason"),
+    [
+        ("remote.o.url", "https://me:word@example.org/a.git", "because .git/config holds a password or a token"),
+        ("core.fsmonitor", "./run.sh", "because of a repository"),
+        ("user.name", "me", ""),
+    ],
+)
+def test_the_question_says_why_git_asks(setting: str, value: str, reason: str, repository: Path) -> None:
+    git(repository, "config", setting, value)
+    asked = Asked(*[Approval(False)] * 2)
+    around = Surroundings(repository, os.environ, guard(repository).reads)
+    permissions = Permissions(asked, surroundings=around, repository=guard(repository), sandboxed=True)
+    assert asyncio.run(permissions.command("git log -1")) == (None if not reason else "the user refused it")
+    asyncio.run(permissions.command("rm x"))
+    *about_git, about_rm = asked.requests
+    assert [reason in request.detail for request in about_git] == ([True] if reason else [])
+    assert [any(reason in line.plain for line in question_lines(request)) for request in about_git] == [True] * bool(
+        reason
+    )
+    assert not about_rm.detail

@@ -312,6 +312,19 @@ class RepositoryGuard:
         own = find_repository(self.directory)
         return self.opens(start, enters_submodules) and own is not None and not any(find_credentials(own))
 
+    def explain(self, words: Iterable[str] = ()) -> str:
+        """Return in a sentence why all commands of Git ask here, given a line's words; empty if not all do."""
+        own = find_repository(self.directory)
+        if own is not None and (files := sorted(find_credentials(own))):
+            name = os.path.relpath(files[0], self.directory)
+            return f"Commands of Git ask here, because {name} holds a password or a token, which they may show."
+        if self.doubts(words):
+            return (
+                "Commands of Git ask here, because of a repository that has submodules, is not certain to be the"
+                " session's, or has settings or hooks that may start programs and that you have not trusted."
+            )
+        return ""
+
     @property
     def is_inert(self) -> bool:
         """Whether Git must not be started in the session's repository, since its settings may start programs."""

@@ -72,7 +72,7 @@ class ApprovalRequest:
     subject: str
     """The whole command line, the file's path, the tool's name, or the repository's directory."""
     detail: str = ""
-    """The diff of a change, the arguments of a tool, or the settings of a repository."""
+    """The diff of a change, the arguments of a tool, the settings of a repository, or why commands of Git are asked."""
     parts: tuple[PartVerdict, ...] = ()
     """The verdict on each part of a command line that has several."""
     part: str = ""
@@ -267,7 +267,10 @@ class Permissions:
             else:
                 rules = tuple(dict.fromkeys(verdict.rule for verdict in verdicts if verdict.rule is not None))
             listed = verdicts if len(verdicts) > 1 else ()
-            request = ApprovalRequest(Effect.COMMAND, line, parts=listed, rules=rules)
+            why = ""
+            if self.repository is not None and any(_OF_GIT.search(v.text) for v in verdicts if not v.allowed):
+                why = await asyncio.to_thread(self.repository.explain, words)
+            request = ApprovalRequest(Effect.COMMAND, line, why, listed, rules=rules)
             return Clearance(await self._ask(request, judged))
 
     async def _unread_command(self, line: str) -> str | None:

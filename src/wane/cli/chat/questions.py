@@ -52,6 +52,8 @@ def question_lines(request: ApprovalRequest) -> Iterator[Text]:
         case Effect.COMMAND:
             yield Text("The agent wants to run:", style=bold)
             yield from _bounded(request.subject, {})
+            if request.detail:
+                yield Text(printable(request.detail), style="dim")
         case Effect.WRITE:
             yield Text(f"The agent wants to change {printable(request.subject)}:", style=bold)
             yield from _bounded(request.detail, {"+": "green", "-": "red"})
