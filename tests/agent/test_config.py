@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,20 @@ def test_flags_before_project_before_user_before_defaults(places: Places) -> Non
     context = ContextSettings(policy=Policy.paper(), recall=False, annotate="infer", remind_at=0.5)
     assert places.load(model="a:flag") == Settings(model="a:flag", budget=20_000, context=context, yolo=True)
     assert places.load(annotate="model").context.annotate == "model"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+@pytest.mark.parametrize("target", ["../../outside", "/proc/self/environ", "../.env"])
+def test_a_projects_settings_are_a_file_of_the_project(target: str, places: Places) -> None:
+    for path in (places.cwd.parent.parent / "outside", places.cwd.parent / ".env", places.cwd.parent / "inside"):
+        path.write_text("mark_of_a_secret = 1\n" if path.name != "inside" else "cost_limit = 5\n")
+    (places.cwd / ".wane.toml").symlink_to(target)
+    with pytest.raises(ConfigError, match="no file of this project") as caught:
+        places.load()
+    assert "mark_of_a_secret" not in str(caught.value)
+    (places.cwd / ".wane.toml").unlink()
+    (places.cwd / ".wane.toml").symlink_to("../inside")
+    assert places.load().cost_limit == 5
 
 
 def test_a_project_only_lowers_limits_and_chooses_no_model(places: Places) -> None:

@@ -159,3 +159,25 @@ def test_the_projects_instructions_are_found_up_to_the_repository(repository: Pa
     assert text.index("use tabs") < text.index("be kind")
     assert "not ours" not in text
     assert repo_instructions(repository.parent / "nowhere") is None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links and pipes")
+@pytest.mark.parametrize(
+    "target", ["../outside", "../folder/outside", "/proc/self/environ", ".env", ".git/config", "pipe", "/dev/zero"]
+)
+def test_instructions_are_read_of_the_projects_own_files_alone(target: str, repository: Path) -> None:
+    (repository.parent / "folder").mkdir()
+    for path in (repository.parent / "outside", repository.parent / "folder" / "outside", repository / ".env"):
+        path.write_text("mark-of-a-secret")
+    with (repository / ".git" / "config").open("a") as config:
+        config.write("# mark-of-a-secret\n")
+    os.mkfifo(repository / "pipe")
+    (repository / "notes.md").write_text("use tabs")
+    (repository / "CLAUDE.md").symlink_to("notes.md")
+    (repository / "AGENTS.md").symlink_to(target)
+    assert repo_instructions(repository) == '<context-file path="CLAUDE.md">\nuse tabs\n</context-file>'
+
+
+def test_instructions_end_somewhere(repository: Path) -> None:
+    (repository / "AGENTS.md").write_text("x" * 10_000_000)
+    assert len(repo_instructions(repository) or "") < 300_000

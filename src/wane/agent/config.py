@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, SandboxMode, Strategy
+from wane.agent.secrets import read_of_project
 from wane.budgets import is_auto
 from wane.conversation.context import SETTING_NAMES, ContextSettings
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 PROJECT_FILE: Final = ".wane.toml"
+_MOST_SETTINGS: Final = 256 * 1024  # bytes of it
 """Name of the project's settings file, in the agent's directory or one above it."""
 
 USER_FILE: Final = "config.toml"
@@ -141,8 +143,10 @@ def project_of(directory: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
+        is_own = path.name != PROJECT_FILE
+        content = path.read_bytes() if is_own else read_of_project(path, project_of(path.parent), _MOST_SETTINGS)
         # Some editors begin a file with a byte order mark.
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        settings_read = None if content is None else tomllib.loads(content.decode("utf-8-sig"))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -154,6 +158,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     except ValueError as error:
         # Python refuses to parse an integer with thousands of digits, and tomllib passes its error on.
         raise ConfigError(f"the settings {path} hold a number with too many digits") from error
+    if settings_read is None:
+        raise ConfigError(f"the settings {path} are no file of this project; a link may not lead out of it")
+    return settings_read
 
 
 def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Settings:

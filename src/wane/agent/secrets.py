@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import struct
 from collections import deque
 from collections.abc import Iterator
@@ -37,6 +38,32 @@ def holds_secret(path: str) -> bool:
     """Return whether a file holds a secret, by its name."""
     name = path.replace("\\", "/").rpartition("/")[2]
     return _NAME.fullmatch(name) is not None and name.lower() not in _EXAMPLES
+
+
+def read_of_project(path: Path, project: Path, most: int) -> bytes | None:
+    """Return what is in a file that comes with a project, for what Wane reads of it unasked; None if it is another's.
+
+    A link may lead to any file of the user, and to what the kernel makes: the environment has keys. So the file that is
+    opened must be a regular one within the project, not in `.git`, and no secret by its name.
+
+    Args:
+        path: the file.
+        project: the directory that has the project.
+        most: bytes that are read at most.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    real, root = os.path.realpath(path), os.path.realpath(project)
+    below = os.path.relpath(real, root)
+    is_within = os.path.join(root, below) == real and not below.startswith(os.pardir)
+    is_own = ".git" in below.lower().split(os.sep) or holds_secret(path.name) or holds_secret(real)
+    if not is_within or is_own or real.startswith(("/proc/", "/sys/", "/dev/")) or not os.path.isfile(real):
+        return None
+    # Not over a link that has taken its place since, and without waiting for a pipe.
+    descriptor = os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "rb") as file:
+        return file.read(most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
 def find_hidden(root: str, repository: Repository | None) -> Iterator[str]:

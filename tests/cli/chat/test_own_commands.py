@@ -91,3 +91,19 @@ def test_the_nearest_command_counts(project: Path, tmp_path: Path) -> None:
 )
 def test_arguments_stand_in_their_places(project: Path, tmp_path: Path, name: str, arguments: str, sent: str) -> None:
     assert commands(project, tmp_path)[name].filled(arguments) == sent
+
+
+@posix
+def test_a_command_of_the_project_is_a_file_of_it_and_one_of_the_user_any(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("elsewhere")
+    for folder in (project / ".wane" / "commands", tmp_path / "config" / "commands"):
+        folder.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(project / ".wane" / "commands" / "pipe.md")
+    (project / ".wane" / "commands" / "linked.md").symlink_to(outside)
+    (project / ".claude").mkdir(exist_ok=True)
+    (project / ".claude" / "commands").symlink_to(tmp_path)
+    (tmp_path / "config" / "commands" / "far.md").symlink_to(outside)
+    found = {command.name for command in custom_commands(project, {"WANE_CONFIG_DIR": str(tmp_path / "config")})}
+    assert "/far" in found
+    assert not {"/linked", "/outside", "/pipe"} & found

@@ -20,15 +20,14 @@ from pydantic_ai.capabilities import AbstractCapability, Toolset
 from pydantic_ai.exceptions import AgentRunError, SkipToolExecution, ToolFailed
 from pydantic_ai_harness.filesystem import FileSystemToolset
 from pydantic_ai_harness.repair_tool_arguments import RepairToolArguments
-from pydantic_ai_harness.repo_context import RepoContext
 from pydantic_ai_harness.shell import LLM_API_KEY_ENV_PATTERNS
 from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Truncate
 from typing_extensions import override
 
-from wane.agent.config import repository_of
+from wane.agent.config import project_of
 from wane.agent.repositories import quiet_environment
 from wane.agent.sandbox.wall import Sandbox
-from wane.agent.secrets import holds_secret
+from wane.agent.secrets import holds_secret, read_of_project
 from wane.agent.tools import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL, ripgrep
 from wane.agent.tools.shell import Clearances, SandboxedShell
 from wane.core import RECALL
@@ -50,6 +49,9 @@ SHELL_TIMEOUT: Final = 120.0
 
 HIDDEN_VARIABLES: Final = (*LLM_API_KEY_ENV_PATTERNS, "*_API_KEY", "AWS_BEARER_TOKEN_*", "HF_TOKEN")
 """Environment variables that commands do not see: providers' keys, which only the agent needs."""
+
+_INSTRUCTIONS: Final = 256 * 1024
+"""Bytes of a file of instructions that are read; of all together a prompt has fewer."""
 
 NOT_UTF8: Final = "[\ufffd stands for bytes that are not valid UTF-8; edit_file cannot edit a file with such bytes]\n"
 """Note at the end of a read of a file that is not UTF-8."""
@@ -140,16 +142,25 @@ def output_limit(budget: int) -> int:
 def repo_instructions(directory: Path) -> str | None:
     """Return the project's instructions (AGENTS.md, CLAUDE.md), from the repository's root down to a directory.
 
-    A session reads them once, so that the system prompt does not change when the agent edits them.
+    A session reads them once, so that the system prompt does not change when the agent edits them. A link that leads
+    out of the repository or to a secret is left out: what is read goes to the model unasked.
     """
-    try:
-        context = RepoContext[Any](
-            workspace_dir=directory, home_dir=repository_of(directory), expose_inventory_tool=False
-        )
-        text = context.get_instructions()
-    except OSError:
-        return None  # an unreadable file must not prevent a start
-    return text if isinstance(text, str) else None
+    root = project_of(directory)
+    texts: dict[str, str] = {}
+    for folder in reversed([directory, *directory.parents]):
+        if not folder.is_relative_to(root):
+            continue
+        for name in ("CLAUDE.md", "AGENTS.md"):
+            try:
+                content = read_of_project(folder / name, root, _INSTRUCTIONS)
+            except OSError:
+                continue  # an unreadable file must not prevent a start
+            if content is not None:
+                text = content.decode("utf-8", "replace").rstrip("\r\n")
+                texts.setdefault(text, os.path.relpath(folder / name, directory))
+    # What two names or directories share stands once, under the first.
+    blocks = [f'<context-file path="{path}">\n{text}\n</context-file>' for text, path in texts.items()]
+    return "\n\n".join(blocks) or None
 
 
 class _BoundOutput(ToolOutputLimits[Any]):

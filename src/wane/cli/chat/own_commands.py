@@ -15,6 +15,7 @@ from typing import Final
 
 from wane.agent.config import project_of, user_file
 from wane.agent.sandbox.wall import supervised, supervisor_argv
+from wane.agent.secrets import read_of_project
 from wane.agent.tools import ripgrep
 
 FOLDERS: Final = (".wane/commands", ".claude/commands")
@@ -55,25 +56,26 @@ class CustomCommand:
 
 def custom_commands(directory: Path, environ: Mapping[str, str]) -> list[CustomCommand]:
     """Return the user's commands, sorted by name. Of one name the nearest counts: directory, project, user."""
-    roots = dict.fromkeys((directory, project_of(directory)))
-    folders = [root / folder for root in roots for folder in FOLDERS]
+    project = project_of(directory)
+    folders = [root / folder for root in dict.fromkeys((directory, project)) for folder in FOLDERS]
     commands: dict[str, CustomCommand] = {}
     for folder in (*folders, user_file(environ).with_name("commands")):
         for path in sorted(folder.glob("*.md")):
-            command = _read(path)
+            command = _read(path, project if folder in folders else None)
             if command is not None:
                 commands.setdefault(command.name, command)
     return sorted(commands.values(), key=lambda command: command.name)
 
 
-def _read(path: Path) -> CustomCommand | None:
+def _read(path: Path, project: Path | None) -> CustomCommand | None:
+    """Read a command of a project, or of the user, whose files may be links to anywhere."""
     if not _NAME.fullmatch(path.stem):
         return None
     try:
-        with path.open("rb") as stream:
-            text = stream.read(MAX_BYTES).decode("utf-8-sig", "replace")
+        content = read_of_project(path, project or Path(os.path.realpath(path)).parent, MAX_BYTES)
     except OSError:
         return None
+    text = (content or b"").decode("utf-8-sig", "replace")
     head = _HEAD.match(text)
     body = text[head.end() :].strip() if head else text.strip()
     if not body:
