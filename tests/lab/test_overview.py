@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -17,14 +17,15 @@ import pytest
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.test_recordings import RECORDINGS
-from wane.core import Kind
+from wane.core import Kind, chars
 from wane.core.errors import WaneError
+from wane.core.items import ASSISTANT
 from wane.lab.cache.rewrites import examine
 from wane.lab.counting import measure
 from wane.lab.overview.figures import CallRow, Calls, CompactionRow, LostMessage, SessionFigures, Simulation, figures_of
 from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, summarise
-from wane.lab.readers import read_session, results_unread
+from wane.lab.readers import figures_alone, read_session
 from wane.lab.report.overview import overview_dict, write_overview
 from wane.lab.session import RecordedSession
 from wane.rewrites import Cause
@@ -390,27 +391,40 @@ EVERY_SESSION = [
 
 
 @pytest.mark.parametrize("path", EVERY_SESSION, ids=lambda path: path.name)
-def test_without_the_text_of_results_a_session_has_the_same_figures(path: Path) -> None:
+def test_read_for_figures_alone_a_session_has_the_same_figures(path: Path) -> None:
     try:
         whole = read_session(path)
     except WaneError:
         return
-    with results_unread():
+    with figures_alone():
         light = read_session(path)
-    for first, second in zip(whole, light, strict=True):
+    for first, second in zip(with_sub_agents(whole), with_sub_agents(light), strict=True):
+        for name in {entry.name for entry in fields(RecordedSession)} - {"parts", "sidechains"}:
+            assert getattr(second, name) == getattr(first, name), name
+        sizes = [(part.kind, part.tokens(chars)) for part in second.parts]
+        assert sizes == [(part.kind, part.tokens(chars)) for part in first.parts]
         assert examine(second).to_dict() == examine(first).to_dict()
         assert measure(second) == measure(first)
         terms = 5.0, 80_000, "anthropic:claude-sonnet-4-5"
         assert figures_of(second, *terms) == figures_of(first, *terms)
 
 
+def with_sub_agents(sessions: Iterable[RecordedSession]) -> Iterator[RecordedSession]:
+    for session in sessions:
+        yield session
+        yield from with_sub_agents(session.sidechains)
+
+
 @needs_sessions
-def test_without_the_text_of_results_there_is_none() -> None:
-    with results_unread():
+def test_read_for_figures_alone_a_session_has_no_text_of_results_or_models() -> None:
+    with figures_alone():
         sessions = read_session(SHARED / "claude-code")
-    results = [part for session in sessions for part in session.parts if part.kind is Kind.RESULT]
-    assert len(results) > 1_000
-    assert not any(part.text for part in results)
+    parts = [part for session in sessions for part in session.parts]
+    sized = [part for part in parts if part.kind is Kind.RESULT or part.kind in ASSISTANT]
+    assert len(sized) > 1_000
+    assert not any(part.text or part.tool or part.arguments for part in sized)
+    # Parts of one kind and size are one object.
+    assert len({id(part) for part in sized}) == len({(part.kind, part.extra_tokens) for part in sized})
 
 
 NOON = datetime(2026, 11, 20, 12).astimezone()

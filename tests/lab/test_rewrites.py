@@ -175,6 +175,7 @@ CLAUDE_CODE = {
     "skill": [("user", "<command-message>review</command-message>"), ("user", "Base directory for this skill: /s")],
     "exit": [("user", "<command-name>/exit</command-name>"), ("user", "go on")],
     "nothing": [("user", "go on")],
+    "quoted": [("user", "go on")],  # the answer quotes the words of an exit
 }
 
 
@@ -186,6 +187,7 @@ CLAUDE_CODE = {
         (["exit", "nothing", "nothing"], "2.1.96", [1]),
         (["exit", "nothing", "nothing"], "2.1.97", []),
         (["exit", "skill", "nothing"], "a build", []),
+        (["quoted", "nothing", "nothing"], "2.1.96", []),
     ],
 )
 def test_knows_events_at_which_claude_code_changed_its_messages(
@@ -197,7 +199,8 @@ def test_knows_events_at_which_claude_code_changed_its_messages(
             lines.append({"type": kind, "message": {"role": kind, "content": words}})
         usage = {"cache_read_input_tokens": 9_000, "cache_creation_input_tokens": 20_000 + number, "output_tokens": 9}
         answer = {"id": f"m{number}", "role": "assistant", "model": "claude-opus-4-6", "stop_reason": "end_turn"}
-        answer |= {"content": [{"type": "text", "text": "done"}], "usage": usage}
+        words = "<command-name>/exit</command-name>" if event == "quoted" else "done"
+        answer |= {"content": [{"type": "text", "text": words}], "usage": usage}
         lines.append({"type": "assistant", "version": version, "message": answer})
     common = {"sessionId": "s", "timestamp": "2026-02-08T09:00:00Z"}
     path = tmp_path / "s.jsonl"

@@ -35,6 +35,11 @@ class Usage:
     rewritten: Explanation | None = None
     fees: float = 0.0
 
+    def without_output(self) -> Usage:
+        """Return it with its output unknown."""
+        tokens = self.input, self.cache_read, self.cache_write, None, self.cache_write_hour
+        return Usage(*tokens, self.tier, self.rewritten, self.fees)
+
     @property
     def use(self) -> CacheUse:
         """Its input tokens, by what the cache did with them."""

@@ -6,11 +6,14 @@ import math
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.lab.readers.writing import write_lines
+from wane.formats.values import compact, raw_text
 from wane.lab.readers.building import lines
 from wane.lab.readers.building.lines import Problems, head, records
-from wane.lab.readers.building.values import count, first_words, seconds, sound, usage_of
+from wane.lab.readers.building.values import count, first_words, seconds, sound, usage_of, write_arguments
 from wane.lab.session import Usage
 
 
@@ -96,3 +99,15 @@ def test_texts_are_made_sound_and_titles_short() -> None:
     assert sound("whole \U0001f600") == "whole \U0001f600"
     assert first_words(" fix\n the   bug ") == "fix the bug"
     assert len(first_words("word " * 100)) == 80
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text() | st.integers(), st.lists, max_leaves=5))
+def test_the_arguments_of_a_call_have_one_text_for_all_encoders(value: object) -> None:
+    assert write_arguments({"path": "src/\x00\x7f\u2028ä", "it": value}) == compact(
+        {"path": "src/\x00\x7f\u2028ä", "it": value}
+    )
+
+
+@pytest.mark.parametrize("value", ["\ud83d", {"a": "\ud83d"}, {"a": 1 << 70}, {"a": 1e22}, {1: "a"}, {"\ud83d": 1}, 5])
+def test_arguments_that_no_strict_encoder_takes_have_their_text_too(value: object) -> None:
+    assert write_arguments(value) == raw_text(value)

@@ -24,7 +24,7 @@ from wane.cli.lab.reading import sessions_here
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, first_few, local_time, printable, write_json
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
-from wane.lab.readers import Gathered, results_unread
+from wane.lab.readers import Gathered, figures_alone
 from wane.lab.readers.journal import NAME as JOURNAL
 from wane.lab.session import RecordedSession
 from wane.money import dollars, share
@@ -42,7 +42,7 @@ def run_doctor(options: DoctorOptions) -> int:
         return _run_live(options)
     check_report(options.report)
     names = options.sessions or [path for path, _ in sessions_here(Path.cwd())]
-    with Bar() as bar, results_unread():
+    with Bar() as bar, figures_alone():
         gathered = gathered_from(names, options, bar, sidechains=True)
     gathered, copies = _without_copies(gathered)
     examinations = [examine(entry.session) for entry in gathered.recordings]

@@ -23,6 +23,7 @@ from wane.caches import (
     rules_for,
 )
 from wane.core import Kind
+from wane.core.items import ASSISTANT
 from wane.lab.session import ModelCall, RecordedSession, Usage
 from wane.prices import prices_of
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation
@@ -305,7 +306,7 @@ class Requests:
         """Return the event between two requests at which Claude Code may have changed its messages; empty if none."""
         first, last = before.call.first, sent.call.first
         versions = {before.call.version, sent.call.version} - {""}
-        if len(versions) == 2 or any(_EXIT in part.text for part in self._session.parts[first:last]):
+        if len(versions) == 2 or any(_EXIT in words for words in self._texts(first, last)):
             return RESUMED
         if self._loads_skill(first, last):
             return SKILL_LOADED
@@ -314,7 +315,13 @@ class Requests:
         return SKILL_ENDED if ended else ""
 
     def _loads_skill(self, first: int, last: int) -> bool:
-        return any(part.text.startswith(_SKILL) for part in self._session.parts[first:last])
+        return any(words.startswith(_SKILL) for words in self._texts(first, last))
+
+    def _texts(self, first: int, last: int) -> Iterator[str]:
+        """Yield what a person or the client said between two parts: a result may quote such words."""
+        for part in self._session.parts[first:last]:
+            if part.kind is not Kind.RESULT and part.kind not in ASSISTANT:
+                yield part.text
 
     def _read_again(self, position: int, before: ReportedRequest) -> int:
         """Return how much the next request read from an entry that a request should have read; 0 if it did not.

@@ -262,7 +262,7 @@ def figures_of(
     """Return the figures of a session.
 
     Args:
-        session: the session; it needs no text of results (`wane.lab.readers.results_unread`) unless it is replayed.
+        session: the session; it needs no text of results (`wane.lab.readers.figures_alone`) unless it is replayed.
         modified: when its file was last written, in seconds since 1970 UTC.
         budget: tokens that a view may hold with Wane.
         price: the model whose prices a simulation takes where none are known.

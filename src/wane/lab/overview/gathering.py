@@ -17,7 +17,7 @@ from typing import Final
 from wane.core import Policy
 from wane.core.errors import FormatError, JournalError, MissingExtraError
 from wane.lab.overview.figures import SessionFigures, figures_of
-from wane.lab.readers import read_session, results_unread
+from wane.lab.readers import figures_alone, read_session
 from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
 from wane.prices import list_version
@@ -218,7 +218,7 @@ def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFig
     settings = source.modified, terms.budget, terms.price
     try:
         # Only a replay needs the text of results.
-        with nullcontext() if replayed else results_unread():
+        with nullcontext() if replayed else figures_alone():
             return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
     except (FormatError, JournalError, MissingExtraError) as error:
         return briefly(error)

@@ -5,7 +5,7 @@ whole = join(read_session("tasks/"), "all tasks")
 """
 
 from wane.lab.names import READER_NAMES
-from wane.lab.readers.building.blocks import results_unread
+from wane.lab.readers.building.blocks import figures_alone
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.building.lines import head
 from wane.lab.readers.files import STDIN, find_files, plain_file, shown_path
@@ -18,6 +18,7 @@ __all__ = [
     "Gathered",
     "Recording",
     "Unread",
+    "figures_alone",
     "find_files",
     "gather",
     "head",
@@ -27,6 +28,5 @@ __all__ = [
     "read_file",
     "read_plain",
     "read_session",
-    "results_unread",
     "shown_path",
 ]

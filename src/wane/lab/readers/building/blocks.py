@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from wane.core import Kind, chars
@@ -17,28 +18,40 @@ from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
 from wane.formats.coupling import NAMED, SIGNED, UNTIED, couple_parts
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import compact, raw_text, sealed_tokens
-from wane.lab.readers.building.values import mapping, text
+from wane.formats.values import compact, sealed_tokens
+from wane.lab.readers.building.values import mapping, sound, text, write_arguments
 
 _IMAGES: Final = frozenset({"image", "input_image", "image_url", "computer_screenshot"})
 _DOCUMENTS: Final = frozenset({"document", "input_file", "file"})
 _TEXTS: Final = ("text", "refusal", "tool_name")
 
 
-_UNREAD_RESULTS: ContextVar[bool] = ContextVar("_UNREAD_RESULTS", default=False)
+_FIGURES_ALONE: ContextVar[bool] = ContextVar("_FIGURES_ALONE", default=False)
 
 
 @contextmanager
-def results_unread() -> Iterator[None]:
-    """Keep no text of results, which are most of a recording, but only their size: for figures, it is all that counts.
+def figures_alone() -> Iterator[None]:
+    """Read sessions for their figures: of results and of what models wrote, keep the size and not the text.
 
-    The size is that of `wane.core.chars`. Whether a person gave a result (R21) is not told then.
+    That is most of a recording. The size is that of `wane.core.chars`, in `Part.extra_tokens`. Such parts name no tool
+    and no call, and need no other part; whether a person gave a result (R21) is not told.
     """
-    token = _UNREAD_RESULTS.set(True)
+    token = _FIGURES_ALONE.set(True)
     try:
         yield
     finally:
-        _UNREAD_RESULTS.reset(token)
+        _FIGURES_ALONE.reset(token)
+
+
+def keeps_text() -> bool:
+    """Return whether sessions are read with all of their text; see `figures_alone`."""
+    return not _FIGURES_ALONE.get()
+
+
+@lru_cache(maxsize=4096)
+def part_of_size(kind: Kind, tokens: int) -> Part:
+    """Return a part of which the size alone is kept; parts of one size are one object."""
+    return Part(kind, extra_tokens=tokens)
 
 
 class Content(NamedTuple):
@@ -52,8 +65,9 @@ class Content(NamedTuple):
 
     def part(self, kind: Kind, *, call_id: str | None = None, system: bool = False) -> Part:
         """Return the part with this content; see `Part`."""
-        if kind is Kind.RESULT and _UNREAD_RESULTS.get():
-            return Part(kind, call_id=call_id, extra_tokens=self.extra_tokens + chars(self.text), system=system)
+        if kind is Kind.RESULT and _FIGURES_ALONE.get():
+            # Now, so that results are not held until the file is read.
+            return Part(kind, call_id=call_id, extra_tokens=self.extra_tokens + chars(sound(self.text)))
         return Part(kind, self.text, call_id=call_id, extra_tokens=self.extra_tokens, system=system)
 
     @classmethod
@@ -206,7 +220,7 @@ class Answer:
 
     def call(self, call_id: object, tool: object, arguments: object) -> None:
         """Append a call: its id, the tool's name, and the arguments as text or JSON data."""
-        self.parts.append(Part(Kind.CALL, call_id=text(call_id), tool=text(tool), arguments=raw_text(arguments)))
+        self.parts.append(Part(Kind.CALL, call_id=text(call_id), tool=text(tool), arguments=write_arguments(arguments)))
 
     def extend(self, answer: Answer) -> None:
         """Append the parts of another answer that this one does not hold."""
@@ -218,7 +232,7 @@ class Answer:
 
     def coupled(self) -> list[Part]:
         """Return the parts with what must stay together (R12)."""
-        if not any(part.kind is Kind.REASONING for part in self.parts):
+        if _FIGURES_ALONE.get() or not any(part.kind is Kind.REASONING for part in self.parts):
             return list(self.parts)
         return couple_parts(self.parts, [SIGNED if n in self.signed else UNTIED for n in range(len(self.parts))])
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from wane.core import Kind, chars
+from wane.core.items import ASSISTANT
 from wane.formats.base import Part, PersonCalls, in_history, is_answer
-from wane.lab.readers.building.blocks import Content
+from wane.lab.readers.building.blocks import Content, keeps_text, part_of_size
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.session import Compaction, Eviction, ModelCall, RecordedRequest, RecordedSession, Usage
@@ -38,6 +39,7 @@ class SessionBuilder:
         self._message = -1
         self._said = False  # whether a model has said anything
         self._person_calls = PersonCalls()
+        self._keeps_text = keeps_text()
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}  # how often an id was changed
         self._open: dict[str, list[str]] = {}  # by recorded id, the calls without a result, oldest first
@@ -72,10 +74,10 @@ class SessionBuilder:
         Before the first answer, a notice in the system's place is a system item. A result that no call waits for is
         left out and noted as a problem with its line. Returns whether the part was appended.
         """
-        if is_answer([part]):
+        if part.kind in ASSISTANT:
             raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
         self._message += 1
-        return self._append(in_history([part], answered=self._said), line) > 0
+        return self._append(in_history([part], answered=self._said) if part.system else [part], line) > 0
 
     def message(self, parts: Sequence[Part], *, line: int | None = None) -> int:
         """Append a message that no model wrote, and return the position of its first part.
@@ -109,11 +111,11 @@ class SessionBuilder:
         everything before. The arguments are those of `ModelCall`; problems name the `line`. Each of `samplings`
         has a usage, and a model unless that is the same.
         """
-        if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
-            raise ValueError("a user part is no output of a model; give it to add()")
         self._message += 1
         first = self.position
         for part in parts:
+            if part.kind in (Kind.USER, Kind.NOTICE):
+                raise ValueError("a user part is no output of a model; give it to add()")
             if part.kind is Kind.CALL:
                 # An earlier call with the same id can no longer get its result.
                 self._open.pop(part.call_id or "", None)
@@ -121,11 +123,11 @@ class SessionBuilder:
         self._said = self._said or is_answer(parts)
         if usage is not None:
             self.context = usage.total_input + (usage.output or 0)
-        further = tuple(
+        further = [
             ModelCall(first, first, sampled, at, other or model, provider, False, None, id)
             for other, sampled in samplings
-        )
-        about = self.effort, self.version, further, request
+        ]
+        about = self.effort, self.version, tuple(further), request
         call = ModelCall(first, self.position, usage, at, model, provider, False, cost, id, *about)
         self._session.calls.append(call)
 
@@ -149,7 +151,7 @@ class SessionBuilder:
 
     def eviction(self, removed: Sequence[int], client: str, *, at: float | None = None) -> None:
         """Note that a client evicted parts from its view here, given by their indexes; see `Eviction`."""
-        freed = sum(chars(self._session.parts[index].text) for index in removed)
+        freed = sum(self._session.parts[index].tokens(chars) for index in removed)
         before = self.context or 0
         self._session.evictions.append(
             Eviction(self.position, tuple(removed), before, max(0, before - freed), at, client=client)
@@ -179,7 +181,7 @@ class SessionBuilder:
             line: line of the message before which the result is missing.
             coming: ids, as recorded, of calls whose result comes later.
         """
-        for recorded in self.unanswered:
+        for recorded in self.unanswered if self._open else ():
             if recorded in coming:
                 continue
             if text is None:
@@ -208,21 +210,42 @@ class SessionBuilder:
     def _append(self, parts: Sequence[Part], line: int | None) -> int:
         """Append the parts of one message, and return how many were accepted."""
         accepted: dict[int, Part] = {}
-        for number, part in enumerate(self._person_calls.mark([*parts])):
+        if self._keeps_text:
+            parts = self._person_calls.mark([*parts])
+        for number, part in enumerate(parts):
             if part.kind is Kind.CALL:
                 recorded = part.call_id or ""
                 call_id = self._unique(sound(recorded))
                 self._open.setdefault(recorded, []).append(call_id)
-                accepted[number] = _sound(part if part.tool else replace(part, tool=UNKNOWN_TOOL), call_id)
+                accepted[number] = self._take(part if part.tool else replace(part, tool=UNKNOWN_TOOL), call_id)
             elif part.kind is not Kind.RESULT:
-                accepted[number] = _sound(part, None)
+                accepted[number] = self._take(part, None)
             elif (answered := self._call_of(part, line)) is not None:
-                accepted[number] = _sound(part, answered)
+                accepted[number] = self._take(part, answered)
         if len(accepted) < len(parts):
             accepted = _with_needs(accepted)
         self._session.parts += accepted.values()
         self._session.messages += [self._message] * len(accepted)
         return len(accepted)
+
+    def _take(self, part: Part, call_id: str | None) -> Part:
+        """Return the part with text that any request can carry, and with its call's id in this session.
+
+        For figures, results and output of a model are taken by their size (`figures_alone`).
+        """
+        if not self._keeps_text and (part.kind is Kind.RESULT or part.kind in ASSISTANT):
+            words = f"{part.tool}{part.arguments or ''}" if part.kind is Kind.CALL else part.text
+            return part_of_size(part.kind, chars(sound(words)) + part.extra_tokens)
+        strings = (part.text, part.tool or "", part.arguments or "")
+        if part.call_id == call_id and all(map(str.isascii, strings)):
+            return part
+        return replace(
+            part,
+            text=sound(part.text),
+            call_id=call_id,
+            tool=None if part.tool is None else sound(part.tool),
+            arguments=None if part.arguments is None else sound(part.arguments),
+        )
 
     def _call_of(self, part: Part, line: int | None) -> str | None:
         """Return the id of the call that a result answers, or None."""
@@ -259,20 +282,6 @@ def builders(name: str, sources: Sequence[str], problems: Problems) -> list[Sess
     numbered = [SessionBuilder(f"{name}-{number}", source) for number, source in enumerate(sources, start=1)]
     numbered[0].problems = problems
     return numbered
-
-
-def _sound(part: Part, call_id: str | None) -> Part:
-    """Return the part with text that any request can carry, and with its call's id in this session."""
-    strings = (part.text, part.tool or "", part.arguments or "")
-    if part.call_id == call_id and all(map(str.isascii, strings)):
-        return part
-    return replace(
-        part,
-        text=sound(part.text),
-        call_id=call_id,
-        tool=None if part.tool is None else sound(part.tool),
-        arguments=None if part.arguments is None else sound(part.arguments),
-    )
 
 
 def _with_needs(accepted: dict[int, Part]) -> dict[int, Part]:

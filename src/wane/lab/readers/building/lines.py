@@ -194,8 +194,10 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
     """
     # `plain_file` has measured what a compressed file holds.
     with unpacked(path, None) as file:
-        for number, raw in _raw_lines(file, problems, longest):
-            value = _decoded(number, raw, problems)
+        number = 0
+        while raw := file.readline(longest):
+            number += 1
+            value = _decode(number, raw, file, problems, longest)
             if isinstance(value, dict):
                 yield number, value
 
@@ -226,35 +228,36 @@ def head(path: Path, count: int = LOOKED_AT) -> list[object]:
         OSError: if the file cannot be read.
     """
     ignored = Problems()
+    values: list[object] = []
     with unpacked(path) as file:
-        values = [_decoded(number, raw, ignored) for number, raw in _raw_lines(file, ignored, LONGEST_LINE, count)]
+        for number in range(1, count + 1):
+            if not (raw := file.readline(LONGEST_LINE)):
+                break
+            values.append(_decode(number, raw, file, ignored, LONGEST_LINE))
     return [value for value in values if value is not None]
 
 
-def _raw_lines(
-    file: BinaryIO, problems: Problems, longest: int, limit: int | None = None
-) -> Iterator[tuple[int, bytes]]:
-    number = 0
-    while (limit is None or number < limit) and (raw := file.readline(longest)):
-        number += 1
-        if len(raw) == longest and not raw.endswith(b"\n"):
-            while (chunk := file.readline(1 << 20)) and not chunk.endswith(b"\n"):
-                pass
-            problems.add(number, f"the line is longer than {longest:,} bytes", "line too long", unread=True)
-            continue
-        if number == 1:
-            raw = raw.removeprefix(_BYTE_ORDER_MARK)
-        if raw := raw.strip():
-            yield number, raw
+def _decode(number: int, raw: bytes, file: BinaryIO, problems: Problems, longest: int) -> object:
+    """Return the value on a line; None if it has none. A value that is no object is named as a problem.
 
-
-def _decoded(number: int, raw: bytes, problems: Problems) -> object:
+    A line longer than `longest` bytes, of which `raw` is the beginning, is passed over in the file.
+    """
+    # Nearly all lines are whole objects of strict JSON. What follows is for the others, such as half a surrogate pair.
     try:
-        quick: object = _fast_loads(raw)
+        quick: object = _fast_loads(raw) if len(raw) < longest else None
     except (ValueError, RecursionError):
-        quick = None  # damaged, or more lenient JSON, such as half of a surrogate pair
+        quick = None
     if isinstance(quick, dict):
         return quick
+    if len(raw) == longest and not raw.endswith(b"\n"):
+        while (chunk := file.readline(1 << 20)) and not chunk.endswith(b"\n"):
+            pass
+        problems.add(number, f"the line is longer than {longest:,} bytes", "line too long", unread=True)
+        return None
+    if number == 1:
+        raw = raw.removeprefix(_BYTE_ORDER_MARK)
+    if not (raw := raw.strip()):
+        return None
     try:
         line = raw.decode()
         damaged = False
@@ -294,15 +297,14 @@ def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
     A missing parent was lost with a broken line. The previous entry in the file takes its place, so that the earlier
     entries are not lost too.
     """
-    by_id = {node.id: node for node in nodes}
     positions = {node.id: position for position, node in enumerate(nodes)}
     path: dict[str, NodeT] = {}
     while leaf is not None and leaf.id not in path:
         path[leaf.id] = leaf
         if leaf.parent is None:
             break
-        before = positions[leaf.id] - 1
-        leaf = by_id.get(leaf.parent) or (nodes[before] if before >= 0 else None)
+        position = positions.get(leaf.parent, positions[leaf.id] - 1)
+        leaf = nodes[position] if position >= 0 else None
     return path
 
 

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from wane.formats.values import raw_text
 from wane.lab.session import Usage
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds this would be in the year 5138
 _TOO_MANY: Final = 10**15  # tokens, seconds or milliseconds; no sound recording has so many
 _TITLE: Final = 80  # characters
 _NOTHING: Final[Mapping[str, Any]] = {}
+
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+"""Types of values whose text in JSON is the same for all encoders: not so a number with a fraction."""
+
+_fast_dumps: Callable[[object], bytes] | None = None
+with suppress(ImportError):  # without the extra `lab`
+    from orjson import dumps
+
+    _fast_dumps = dumps
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -44,12 +54,25 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def write_arguments(arguments: object) -> str:
+    """Return what a model wrote as the arguments of a call; see `wane.formats.values.raw_text`.
+
+    Raises:
+        FormatError: if they are nested too deeply.
+    """
+    # Most are an object of a few texts. Of these orjson makes the same text in a quarter of the time.
+    if _fast_dumps is not None and type(arguments) is dict and _PLAIN.issuperset(map(type, arguments.values())):
+        with suppress(TypeError, UnicodeDecodeError):  # half a surrogate pair, or a number of too many digits
+            return _fast_dumps(arguments).decode()
+    return raw_text(arguments)
+
+
 def count(value: object) -> int | None:
     """Return a number of tokens; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    # Compared, not converted: a whole number may be too long for a float.
-    return int(value) if 0 <= value < _TOO_MANY else None
+    if type(value) is int:  # a bool is of another type
+        # Compared, not converted: a whole number may be too long for a float.
+        return value if 0 <= value < _TOO_MANY else None
+    return int(value) if isinstance(value, float) and 0 <= value < _TOO_MANY else None
 
 
 def amount(value: object) -> float | None:
@@ -80,9 +103,7 @@ def usage_of(
         reasoning: reasoning tokens that are not in `output`.
         apart: whether `read` and `written` are not in `input_tokens`.
     """
-    total = count(input_tokens) or 0
-    cached = count(read) or 0
-    stored = count(written) or 0
+    total, cached, stored = count(input_tokens) or 0, count(read) or 0, count(written) or 0
     generated = count(output)
     if apart:
         total += cached + stored
@@ -90,9 +111,10 @@ def usage_of(
         return None
     cached = min(cached, total)
     stored = min(stored, total - cached)
-    if generated is not None:
+    if reasoning and generated is not None:
         generated += count(reasoning) or 0
-    return Usage(total - cached - stored, cached, stored, generated, min(count(hour) or 0, stored))
+    within_hour = min(count(hour) or 0, stored) if hour else 0
+    return Usage(total - cached - stored, cached, stored, generated, within_hour)
 
 
 def seconds(value: object) -> float | None:

@@ -152,6 +152,7 @@ class _Transcript:
         self.sides: dict[str, list[TranscriptLine]] = {}
         self.progress: dict[str, list[TranscriptLine]] = {}  # by agent, its progress lines
         self.session_ids: set[str] = set()
+        self._session_id: str | None = None  # of the latest line
         self.cwd: str | None = None
         self.recognised = False
         self.requests = RequestLog()
@@ -194,10 +195,10 @@ class _Transcript:
 
     def _take(self, line: int, data: Mapping[str, Any]) -> None:
         kind = text(data.get("type"))
-        if kind == "queue-operation":
+        if kind in _TYPES:
+            self._entry(line, kind, data)
+        elif kind == "queue-operation":
             self._queue(line, data)
-        elif kind in _TYPES:
-            self._entry(line, data)
         elif kind in ("api-request", "api-request-shape"):
             self.requests.take(data)
         elif kind == "cost-state":
@@ -207,41 +208,44 @@ class _Transcript:
             self.problems.add(line, f"a line of the unknown type {kind!r}")
         self.recognised = self.recognised or _is_line(data)
 
-    def _entry(self, line: int, data: Mapping[str, Any]) -> None:
-        uuid = text(data.get("uuid"))
-        if uuid in self._seen:
-            return  # a resumed session repeats its beginning
-        if uuid:
-            self._seen.add(uuid)
-        self.cwd = self.cwd or text(data.get("cwd")) or None
-        if session_id := text(data.get("sessionId")):
-            self.session_ids.add(session_id)
+    def _entry(self, line: int, kind: str, data: Mapping[str, Any]) -> None:
         entry = entry_of(line, data, None)
+        if entry.id in self._seen:
+            return  # a resumed session repeats its beginning
+        self._seen.add(entry.id)
+        self.cwd = self.cwd or text(data.get("cwd")) or None
+        if (session_id := data.get("sessionId")) != self._session_id:
+            self._session_id = text(session_id)
+            self.session_ids.update([self._session_id] if self._session_id else ())
         if entry.side == SIDECHAIN:
             entry.side = self._side_of.setdefault(entry.id, self._side_of.get(entry.parent or "", f"agent-{line}"))
-        if "parentUuid" not in data:
+        if entry.parent is None and "parentUuid" not in data:
             entry.parent = self._last.get(entry.side)
-        fill(entry, data, self._usages, prompted=entry.parent in self._commands)
-        if is_prompt_command(entry):
-            self._commands.add(entry.id)
         self._last[entry.side] = entry.id
         if entry.side is None:
             self.entries.append(entry)
         else:
             self.sides.setdefault(entry.side, []).append(entry)
-        if data.get("type") == "progress":
+        if kind == "progress":
             self._progress(line, mapping(data.get("data")))
-        attached = mapping(data.get("attachment"))
-        if attached.get("type") == "prompt_snapshot":
-            self.requests.take_snapshot(attached)
-        elif attached.get("type") == "queued_command":
-            self._attached.add(content(data["attachment"].get("prompt")).text.strip())
+            return
+        fill(entry, data, self._usages, prompted=entry.parent in self._commands)
+        if entry.turn is not None and is_prompt_command(entry.turn):
+            self._commands.add(entry.id)
+        if kind == "attachment":
+            attached = mapping(data.get("attachment"))
+            if attached.get("type") == "prompt_snapshot":
+                self.requests.take_snapshot(attached)
+            elif attached.get("type") == "queued_command":
+                self._attached.add(content(attached.get("prompt")).text.strip())
 
     def _progress(self, line: int, data: Mapping[str, Any]) -> None:
         """Take a sub-agent's words and calls from a progress line, as in versions without files for sub-agents."""
+        if data.get("type") != "agent_progress":
+            return
         message = mapping(data.get("message"))
         agent = text(data.get("agentId"))
-        if data.get("type") != "agent_progress" or not agent or text(message.get("uuid")) in self._seen:
+        if not agent or text(message.get("uuid")) in self._seen:
             return
         self._seen.add(text(message.get("uuid")))
         chain = self.progress.setdefault(agent, [])

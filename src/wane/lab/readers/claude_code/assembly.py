@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from wane.core import Kind
@@ -50,14 +49,14 @@ def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[Trans
     """
     leaf = next((entry for entry in reversed(entries) if entry.what in _SAID), None)
     active = set(path_to(leaf, entries))
-    messages = {entry.message_id for entry in entries if entry.id in active and entry.what is What.ANSWER}
+    messages = {entry.message_id for entry in entries if entry.answer is not None and entry.id in active}
     call_ids: set[str | None] = set()
     before: TranscriptLine | None = None
     for entry in entries:
-        if _belongs(entry, before, active, messages, call_ids):
+        if entry.id in active or _belongs(entry, before, active, messages, call_ids):
             active.add(entry.id)
             if entry.answer is not None:
-                call_ids.update(part.call_id for part in entry.answer.parts if part.kind is Kind.CALL)
+                call_ids.update([part.call_id for part in entry.answer.parts if part.kind is Kind.CALL])
         before = entry
     abandoned = [entry for entry in entries if entry.id not in active and entry.what in _SAID]
     undone: dict[str, list[TranscriptLine]] = {}
@@ -75,8 +74,7 @@ def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[Trans
 def _belongs(
     entry: TranscriptLine, before: TranscriptLine | None, active: set[str], messages: set[str], calls: set[str | None]
 ) -> bool:
-    if entry.id in active:
-        return True
+    """Whether an entry beside the path to the last one belongs to what is on it."""
     if entry.what is What.ANSWER:
         return entry.message_id in messages
     if entry.what is What.USER:
@@ -94,16 +92,20 @@ class _Assembly:
         self._results: dict[str, int] = {}  # by call, as recorded, its result
         self._entries = entries
         self._answers: dict[str, list[TranscriptLine]] = {}
+        self._coming: set[str] = set()  # calls, as recorded, with a result
         for entry in entries:
             if entry.what is What.ANSWER:
                 self._answers.setdefault(entry.message_id, []).append(entry)
-        self._coming = {result.call_id or "" for entry in entries for result in entry.results}
+            elif entry.results:
+                self._coming.update([result.call_id or "" for result in entry.results])
         self._positions: dict[str, int] = {}  # by entry, its first part
         self._boundary: TranscriptLine | None = None
 
     def run(self) -> None:
         for entry in self._entries:
             self._positions[entry.id] = self._builder.position
+            if entry.what is What.LINK:
+                continue
             match entry.what:
                 case What.ANSWER:
                     if lines := self._answers.pop(entry.message_id, None):
@@ -133,7 +135,7 @@ class _Assembly:
         self._builder.answer(
             answer.coupled(),
             usage=_usage(lines, answer.parts),
-            at=max((entry.at for entry in lines if entry.at is not None), default=None),
+            at=max([at for entry in lines if (at := entry.at) is not None], default=None),
             model=lines[0].model,
             line=lines[0].line,
             id=lines[0].message_id,
@@ -169,6 +171,9 @@ class _Assembly:
 
 def _answer_of(lines: Sequence[TranscriptLine]) -> Answer:
     """Return the output of one model call, from its lines."""
+    first = lines[0].answer
+    if first is not None and len(lines) == len(first.parts) == 1:
+        return first
     answer = Answer()
     for entry in lines:
         if entry.answer is not None:
@@ -178,13 +183,13 @@ def _answer_of(lines: Sequence[TranscriptLine]) -> Answer:
 
 def _usage(lines: Sequence[TranscriptLine], parts: Sequence[Part]) -> Usage | None:
     """Return the usage of a model call. Each of its lines repeats it, and the output may grow from line to line."""
-    usages = [entry.usage for entry in lines if entry.usage is not None]
-    if not usages:
-        return None
-    usage = max(usages, key=lambda usage: usage.output or 0)
-    if any(entry.finished for entry in lines):
+    usage: Usage | None = None
+    finished = False
+    for entry in lines:
+        finished = finished or entry.finished
+        if entry.usage is not None and (usage is None or (entry.usage.output or 0) > (usage.output or 0)):
+            usage = entry.usage
+    if usage is None or finished:
         return usage
-    characters = sum(len(part.text) + len(part.arguments or "") for part in parts)
-    if (usage.output or 0) * _CHARACTERS_PER_TOKEN >= characters:
-        return usage
-    return replace(usage, output=None)
+    characters = sum([len(part.text) + len(part.arguments or "") for part in parts])
+    return usage if (usage.output or 0) * _CHARACTERS_PER_TOKEN >= characters else usage.without_output()

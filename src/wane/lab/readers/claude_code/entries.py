@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
 
@@ -68,17 +68,16 @@ class What(Enum):
     """A line that no request holds; others may follow it in the tree."""
 
 
-@dataclass(slots=True)
 class TranscriptLine:
-    """A line.
+    """A line. Most lines have few of its attributes, and set no others: a dataclass would set all of them.
 
     Attributes:
         line: its number.
         id: its uuid.
         parent: the uuid of the line that it follows; None for a root.
-        what: its kind.
-        at: when it was recorded.
         side: for a line of a sub-agent, the agent's id; None for the session itself.
+        time: when it was recorded, as in the file.
+        what: its kind.
         turn: for `USER` and `QUEUED`, the user turn; for `SUMMARY`, the summary.
         typed: whether a person wrote at least a part of the turn, and not as a command.
         results: for `USER`, the results.
@@ -97,28 +96,35 @@ class TranscriptLine:
         first_kept: for `BOUNDARY`, the uuid of the first line that stayed in view.
     """
 
-    line: int
-    id: str
-    parent: str | None
-    what: What = What.LINK
-    at: float | None = None
-    side: str | None = None
+    what = What.LINK
     turn: Content | None = None
-    typed: bool = False
-    results: list[Part] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    message_id: str = ""
+    typed = False
+    results: Sequence[Part] = ()
+    parts: Sequence[Part] = ()
+    message_id = ""
     answer: Answer | None = None
     usage: Usage | None = None
-    samplings: list[tuple[str | None, Usage]] = field(default_factory=list)
-    finished: bool = False
+    samplings: Sequence[tuple[str | None, Usage]] = ()
+    finished = False
     model: str | None = None
-    version: str = ""
-    request: str = ""
-    effort: str = ""
-    cleared: tuple[str, ...] = ()
+    version = ""
+    request = ""
+    effort = ""
+    cleared: Sequence[str] = ()
     tokens_before: int | None = None
     first_kept: str | None = None
+
+    def __init__(self, line: int, id: str, parent: str | None, side: str | None, time: object) -> None:  # noqa: A002
+        self.line = line
+        self.id = id
+        self.parent = parent
+        self.side = side
+        self.time = time
+
+    @property
+    def at(self) -> float | None:
+        """When it was recorded, in seconds since 1970 UTC; None if that is unknown."""
+        return seconds(self.time)
 
 
 class UsageReader:
@@ -157,9 +163,9 @@ def fill(
         _system(entry, data)
 
 
-def is_prompt_command(entry: TranscriptLine) -> bool:
-    """Return whether an entry is a command whose prompt is the next entry."""
-    return entry.turn is not None and entry.turn.text.lstrip().startswith(_PROMPT)
+def is_prompt_command(turn: Content) -> bool:
+    """Return whether a turn is a command whose prompt is the next entry."""
+    return turn.text.lstrip().startswith(_PROMPT)
 
 
 def _user(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool) -> None:
@@ -183,18 +189,20 @@ def _user(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool) -> 
 def _turn(entry: TranscriptLine, blocks: Sequence[object], *, notice: bool) -> None:
     """Fill in a turn: a notice for each block of the harness, and a user part for each run of other blocks."""
     entry.what, entry.turn = What.USER, content(list(blocks))
+    parts: list[Part] = []
     words: list[Content] = []  # the person's, since the last notice
     for block in map(content, blocks):
         if notice or (not block.extra_tokens and is_notice(block.text)):
             if words:
-                entry.parts.append(Content.joined(words).part(Kind.USER))
+                parts.append(Content.joined(words).part(Kind.USER))
                 words = []
-            entry.parts.append(block.part(Kind.NOTICE))
+            parts.append(block.part(Kind.NOTICE))
         else:
             words.append(block)
-    if words or not entry.parts:
-        entry.parts.append(Content.joined(words).part(Kind.USER))
-    persons = [part.text for part in entry.parts if part.kind is Kind.USER]
+    if words or not parts:
+        parts.append(Content.joined(words).part(Kind.USER))
+    entry.parts = parts
+    persons = [part.text for part in parts if part.kind is Kind.USER]
     entry.typed = bool(persons) and not persons[0].lstrip().startswith(_COMMANDS)
 
 
@@ -259,7 +267,9 @@ def _usages(
     miss = text(mapping(diagnostics.get("cache_miss_reason")).get("type"))
     fees = (count(mapping(data.get("server_tool_use")).get("web_search_requests")) or 0) * SEARCH_FEE
     if tier or miss or fees:
-        usage = replace(usage, tier=tier, rewritten=reported(miss), fees=fees)
+        # Spelled out: `replace` takes four times as long, and each call has a usage.
+        tokens = usage.input, usage.cache_read, usage.cache_write, usage.output, usage.cache_write_hour
+        usage = Usage(*tokens, tier, reported(miss) if miss else None, fees)
     return usage, samplings
 
 
@@ -348,7 +358,10 @@ def queued(data: Mapping[str, Any]) -> str:
 
 def entry_of(line: int, data: Mapping[str, Any], last: str | None) -> TranscriptLine:
     """Return the entry of a line, without its content; `last` is the entry that it follows if it names no parent."""
-    name = text(data.get("uuid")) or f"line {line}"
-    parent = (text(data.get("parentUuid")) or None) if "parentUuid" in data else last
+    name, parent = data.get("uuid"), data.get("parentUuid", last)
+    if not isinstance(name, str) or not name:
+        name = f"line {line}"
+    if not isinstance(parent, str) or not parent:
+        parent = None
     side = (text(data.get("agentId")) or SIDECHAIN) if data.get("isSidechain") else None
-    return TranscriptLine(line, name, parent, at=seconds(data.get("timestamp")), side=side)
+    return TranscriptLine(line, name, parent, side, data.get("timestamp"))
