@@ -149,7 +149,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         at.say("fix it")
         shown = await at.asked("+    return 42")
         assert "I look." in shown
-        assert "▶ expl look" in shown
+        assert "▶ reading look" in shown
         assert "app.py:2:" in shown
         assert "■ look: app.py:2 returns 41" in shown
         at.say("y")
@@ -159,7 +159,7 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         assert r"It is \x1b[31m42 now." in shown
         assert "use make test" in shown
         shown = await at.answers("/context", "A pass runs when the view is full")
-        assert re.search(r"E +look +\d+ +\d+ +none +needed by fix", shown)
+        assert re.search(r"R +look +\d+ +\d+ +complete +needed by fix", shown)
         assert "What the next pass would evict" in shown
         await at.answers("/episodes", "whole", "look", "fix")
         await at.answers("/recall look", "app.py:2:    return 41")
@@ -180,8 +180,8 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         assert users > 2 + len("use make test") // 4  # a person's answer counts as their turns do (R21)
         await at.answers("/budget 9k", "of 9,000 tokens")
         await at.answers("/budget lots", "budget 'lots' is not understood")
-        await at.answers("/cwl off", "not managed")
-        await at.answers("/cwl on", "is managed")
+        await at.answers("/wane off", "not managed")
+        await at.answers("/wane on", "is managed")
         await at.answers("/model", "The model is openai:gpt-4.1", "openai:gpt-6.1-sol", "$ per 1M in")
         await at.answers("/model openai:gpt-6.1-soll", "is known; did you mean openai:gpt-6.1-sol")
         await at.answers("/model openai:xyz", "no model 'openai:xyz' is known; /model lists some.")
@@ -295,7 +295,7 @@ def test_a_mark_that_is_refused_stands_in_the_log(served: Serve, repository: Pat
         await at.answers("/log", "Nothing has happened behind the scenes yet.")
         shown = await at.answers("go", "Done.", "3 model calls")
         assert "refused" not in shown
-        assert r"▶ expl a\x1b[1m" in shown
+        assert r"▶ reading a\x1b[1m" in shown
         shown = await at.answers("/log", "one at a time")
         assert [line.rstrip() for line in shown.splitlines() if "refused:" in line] == [
             "mark refused: no episode is active, so there is nothing to end",
@@ -716,9 +716,9 @@ def test_the_footer(served: Serve, repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         await at.answers("go", "2 model calls")
         assert re.fullmatch(
-            r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look  openai:gpt-4\.1", footer(at.chat.session)
+            r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  reading look  openai:gpt-4\.1", footer(at.chat.session)
         )
-        assert re.fullmatch(r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look", footer(at.chat.session, 60))
+        assert re.fullmatch(r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  reading look", footer(at.chat.session, 60))
         assert re.fullmatch(r"\$0\.\d+  12\.3k/80k", footer(at.chat.session, 20))
 
     converse(served, repository, replies, scene, save=False)

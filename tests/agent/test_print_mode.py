@@ -64,7 +64,7 @@ def test_the_answer_alone_is_printed(do: Do) -> None:
 
 def test_without_cwl(do: Do) -> None:
     with ScriptedServer([Reply("ok")]) as server:
-        assert do(server, "--no-cwl").out == "ok\n"
+        assert do(server, "--no-wane").out == "ok\n"
         assert "delimiter" not in server.requests[0].tools
 
 

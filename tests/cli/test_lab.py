@@ -32,6 +32,7 @@ from wane.cli.commands import AGENT, installed
 from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
+from wane.cli.lab.replay import REPLAYED
 from wane.cli.lab.tune import PROGRAMS, command_for, reasons
 from wane.cli.parser import parse
 from wane.core import Policy, parse_budget
@@ -46,6 +47,7 @@ from wane.money import dollars, share
 from wane.prices import Cost
 from wane.proxy.agents.known import AGENTS
 from wane.strategies.registry import STRATEGY_NAMES
+from wane.words import PURPOSES, name_strategy
 
 pytest.importorskip("genai_prices", reason="needs the extra lab")
 
@@ -54,6 +56,17 @@ KEYS = {
     *("own_calls", "view_tokens", "peak_tokens", "over", "over_reasons", "breaks"),
     *("recall", "recall_at_best", "grounding", "turns", "broken_pairs", "own_time_ms"),
 }
+
+
+def rows_of(out: str) -> dict[str, list[str]]:
+    """Return the rows of a table of strategies, by the strategy: its name, and the figures."""
+    rows = {}
+    for line in out.splitlines():
+        for name in STRATEGY_NAMES:
+            title = name_strategy(name)
+            if re.match(rf"{title} +\$", line):
+                rows[name] = [title, *line.removeprefix(title).split()]
+    return rows
 
 
 def messages(rounds: int = 30, size: int = 600) -> Iterator[dict[str, Any]]:
@@ -164,7 +177,7 @@ class TestReplay:
         assert [entry["name"] for entry in data["left_out"]] == ["idle"]
         assert [entry["path"] for entry in data["unread"]] == [str(folder / "broken.json")]
         text = flat(run("replay", folder, "--strategy", "cwl,truncate", "--workers", "1").out)
-        assert text.startswith("2 sessions: 52 model calls, ")
+        assert text.startswith(f"{PURPOSES['replay']} 2 sessions: 52 model calls, ")
         assert "Episodes are inferred from tool calls: the agent marked none." in text
         assert "1 session left out, because no model answered in it: idle" in text
         assert "1 file skipped: " in text
@@ -186,14 +199,15 @@ class TestReplay:
         monkeypatch.delenv("COLUMNS")
         done = run("replay", chat, "--budget", "2k", "--workers", "1")
         assert (done.code, done.err) == (0, "")
-        rows = {line.split()[0]: line.split() for line in reversed(done.out.splitlines()) if line.split()}
+        rows = rows_of(done.out)
         assert rows["none"][1] == rows["none"][3], "its cost is its total"
         assert rows["none"][4] == "1.00"
         assert rows["none"][7:10] == ["100%", "100%", "100%"]
         low, high = rows["compact"][7].removesuffix("%").split("-")
         assert int(low) < int(high)
         text = flat(done.out)
-        assert "strategy cost again total ratio view peak recall grounding turns breaks over" in text
+        assert "fetched cost in still in the file messages cache" in text
+        assert "still in view: share still in view of" in text
         assert "compact called the model" in text
         assert "The floor is $" in text
 
@@ -202,19 +216,17 @@ class TestReplay:
         """At 80 columns "2,01" stood for 2,015: a narrow terminal gets fewer columns, never parts of figures."""
         args = ("replay", chat, "--budget", "2k", "--workers", "1")
         monkeypatch.delenv("COLUMNS")
-        whole = [line.split() for line in run(*args).out.splitlines()]
-        heads = next(words for words in whole if words[:1] == ["strategy"])
+        whole = rows_of(run(*args).out)
+        heads = ["strategy", *(column.title for column in REPLAYED)]
         monkeypatch.setenv("COLUMNS", str(columns))
         out = run(*args).out
-        rows = [line.split() for line in out.splitlines()]
-        head = next(words for words in rows if words[:1] == ["strategy"])
-        assert {"total", "recall"} <= {*head} <= {*heads}
+        rows = rows_of(out)
+        named = re.search(r"No room for: (.*?)\. A wider", flat(out))
+        missing = named[1].split(", ") if named else []
+        assert {*missing} <= {*heads} - {"strategy", "cost in all", "still in view"}
+        head = [column for column in heads if column not in missing]
         for name in STRATEGY_NAMES:
-            [full] = [words for words in whole if words[:1] == [name] and len(words) == len(heads)]
-            [fewer] = [words for words in rows if words[:1] == [name] and len(words) == len(head)]
-            assert fewer == [full[heads.index(column)] for column in head]
-        missing = ", ".join(column for column in heads if column not in head)
-        assert (f"No room for: {missing}." in flat(out)) == bool(missing)
+            assert rows[name] == [whole[name][heads.index(column)] for column in head]
 
     def test_a_failed_write_leaves_the_old_report(self, run: Run, chat: Path, tmp_path: Path) -> None:
         page = tmp_path / "page.html"
@@ -447,10 +459,10 @@ class TestSweep:
         assert (done.code, done.err) == (0, "")
         assert max(map(len, done.out.splitlines())) <= 80
         text = flat(done.out)
-        assert "total ratio" in text
+        assert "ratio" in text
         assert "No room for: " in text
-        assert "N none T truncate " in text
-        assert all(f" {name} " in text for name in STRATEGY_NAMES)
+        assert "N nothing set aside T truncate " in text
+        assert all(f" {name_strategy(name)} " in text for name in STRATEGY_NAMES)
         assert "capitals: on the frontier" in text
 
 

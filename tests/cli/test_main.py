@@ -119,7 +119,7 @@ class TestCommandLine:
             (["-c", "-r"], "give -c/--continue or -r/--resume, not both"),
             (["-c", "--no-session"], "--no-session cannot be used with -c or -r: a resumed session is"),
             (["-r", "a1", "--no-session"], "--no-session cannot be used with -c or -r: a resumed session is"),
-            (["--no-cwl", "--strategy", "compact"], "give --no-cwl or --strategy compact, not both"),
+            (["--no-wane", "--strategy", "compact"], "give --no-wane or --strategy compact, not both"),
             (["--output-format", "json"], "--output-format goes with -p/--print"),
             (["-p", "x", "--output-format", "xml"], "--output-format is 'xml'; it must be text, json or stream-json"),
             (["-l", "\u0661"], "--cost-limit is '\u0661'; it must be a number"),
@@ -166,8 +166,8 @@ class TestAgentOptions:
         ("args", "changes"),
         [
             ([], {}),  # what was not given is left to the settings
-            (["--no-cwl"], {"strategy": "none"}),
-            (["--no-cwl", "--strategy", "none"], {"strategy": "none"}),
+            (["--no-wane"], {"strategy": "none"}),
+            (["--no-wane", "--strategy", "none"], {"strategy": "none"}),
             (["-r"], {"resume": CHOOSE}),
             (["--resume"], {"resume": CHOOSE}),
             (["-r", "-y"], {"resume": CHOOSE, "yolo": True}),

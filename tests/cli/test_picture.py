@@ -17,7 +17,7 @@ from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Band, EpisodeTable, Role, Row, WindowPicture
 from wane.formats.openai import OpenAIFormat
 
-LETTERS = set("SUNnPpEeAaIi·")
+LETTERS = set("SUNnPpRrWwIi·")
 NOTICE = f"<system-reminder>{'The todo list is empty. ' * 4}</system-reminder>"
 
 
@@ -46,17 +46,17 @@ class TestTape:
     def test_shares(self) -> None:
         blocks = [Band(Role.SYSTEM, 100), Band(Role.EXPL, 300, stays=False, episode=0), Band(Role.ACT, 200, episode=1)]
         lines = drawn(WindowPicture(blocks, budget=600), 9 + 60 + len(" 600 tokens"))
-        assert tape(lines, "before") == "S" * 10 + "E" * 30 + "A" * 20
-        assert tape(lines, "stays") == "S" * 10 + "·" * 30 + "A" * 20
-        assert tape(lines, "after") == "S" * 10 + "A" * 20
+        assert tape(lines, "before") == "S" * 10 + "R" * 30 + "W" * 20
+        assert tape(lines, "stays") == "S" * 10 + "·" * 30 + "W" * 20
+        assert tape(lines, "after") == "S" * 10 + "W" * 20
 
     def test_neighbouring_episodes_of_a_type_differ_in_case_and_an_interrupted_one_keeps_its_own(self) -> None:
         blocks = [Band(Role.EXPL, 100, episode=number) for number in (0, 2, 5)]
         letters = tape(drawn(WindowPicture(blocks, budget=300), 9 + 30 + len(" 300 tokens")), "window")
-        assert letters == "E" * 10 + "e" * 10 + "E" * 10
+        assert letters == "R" * 10 + "r" * 10 + "R" * 10
         parts = [(Role.ACT, 0), (Role.EXPL, 1), (Role.USER, None), (Role.EXPL, 1)]
         blocks = [Band(role, 100, episode=number) for role, number in parts]
-        assert set(tape(drawn(WindowPicture(blocks, budget=400)), "window")) == set("AEU")
+        assert set(tape(drawn(WindowPicture(blocks, budget=400)), "window")) == set("WRU")
 
     @pytest.mark.parametrize(("tokens", "filled", "ruled"), [(1_000, 40, 20), (500, 40, 40), (125, 10, 40)])
     def test_the_ruler_shows_where_the_budget_ends(self, tokens: int, filled: int, ruled: int) -> None:
@@ -88,7 +88,7 @@ class TestTables:
         rows = [Row(Role.ACT, "fix", 1_200, 0, "remove", "gone", builds_on=("look", "read"), note="a note", depth=1)]
         assert drawn(EpisodeTable(rows)) == [
             "   episode            before  after  level   why",
-            "A    fix               1,200      0  remove  gone",
+            "W    fix               1,200      0  remove  gone",
             "       on look, read",
             "       a note",
         ]
@@ -106,9 +106,9 @@ class TestTables:
         bulk, remove = wane.Level.BULK, wane.Level.REMOVE
         steps = [self.step(1, bulk, 50), self.step(1, remove, 40), self.step(0, remove, 30)]
         assert drawn(layout.step_table(steps)) == [
-            "step  episode       levels        freed  view",
-            "1-2   e1            bulk, remove     20    30",
-            "3     (unmarked 0)  remove           10    20",
+            "step  episode       levels         freed  view",
+            "1-2   e1            bulk, removed     20    30",
+            "3     (unmarked 0)  removed           10    20",
         ]
 
     def step(self, number: int, level: wane.Level, before: int) -> wane.Step:
@@ -220,7 +220,7 @@ class TestLayout:
         plan = wane.plan(chat.messages, budget=2_000)
         blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
         (row,) = layout.episode_rows(blocks, plan.episodes, plan.report.policy)
-        assert (row.level, row.why) == ("none", "active, partly evicted")
+        assert (row.level, row.why) == ("complete", "active, partly evicted")
         assert row.after < row.before
         (row,) = layout.episode_rows(blocks, plan.episodes, plan.report.policy, done=False)
         assert row.why == "active"

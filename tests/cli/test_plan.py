@@ -17,6 +17,7 @@ from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from tests.formats.convert import to_anthropic, to_responses
 from wane.budgets import TunedBudget
+from wane.cli.terminal.picture import WORDS_HINT
 from wane.formats import get_format
 from wane.tuned import save_tuned
 
@@ -144,7 +145,7 @@ class TestRoom:
         done = run("plan", chat, *strict)
         room = json.loads(run("plan", chat, *strict, "--json").out)["room"]
         assert room["tight"]
-        told = " ".join(done.out.split())
+        told = " ".join(done.out.split()).removesuffix(f" {WORDS_HINT}")
         assert told.endswith(f"left for the work. Set a budget of {room['advised']:,}, or load fewer tools.")
         assert "room" not in run("plan", chat, "--budget", f"{room['advised']}").out
         widened = " ".join(run("plan", chat, "--budget", "1k").out.split())
@@ -257,7 +258,7 @@ class TestPicture:
         messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello " * 100}]
         out = " ".join(run("plan", write(tmp_path / "chat.json", messages), "--budget", "0.02k").out.split())
         assert "151 tokens stay, 131 over the budget of 20, and nothing more may be evicted: " in out
-        assert out.endswith(" 150, user turns 1.")
+        assert out.endswith(f" 150, user turns 1. {WORDS_HINT}")
 
     def test_no_messages(self, run: Run, tmp_path: Path) -> None:
         for data in ([], {"messages": []}, [NOTHING | {"role": "assistant"}]):

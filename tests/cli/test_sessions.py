@@ -189,18 +189,18 @@ class TestShow:
         over = sample.save(tmp_path / "over", cwd=tmp_path, budget=200, policy=policy)
         assert " over " not in run("show", within).out
         shown = " ".join(run("show", over).out.split())
-        assert "over by 88 tokens; no pass may take: active episode 'bump-version' 118, needed by an" in shown
+        assert "over by 88 tokens; no pass may take: active episode 'bump-version' 118, needed by" in shown
         assert "system prompt and tools 56, user turns 52" in shown
         # Each pass says so of its own time, in the same words.
         last = self.shown(run, over)["passes"][-1]
         assert (last["satisfied"], last["overflowed"], last["tokens_after"], last["budget"]) == (False, False, 204, 200)
         assert last["pinned"] == {
-            "needed by an unfinished act": 62,
+            "needed by unfinished work": 62,
             "system prompt and tools": 56,
             "user turns": 52,
             "active episode": 34,
         }
-        assert "nothing; 4 over the budget: needed by an unfinished act 62, system prompt and tools 56, " in shown
+        assert "nothing; 4 over the budget: needed by unfinished work 62, system prompt and tools 56, " in shown
         assert "user turns 52, active episode 'bump-version' 34" in shown
 
     def test_a_session_that_nothing_manages_has_no_budget_to_be_over(

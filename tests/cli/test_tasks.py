@@ -52,7 +52,7 @@ def test_show_puts_episodes_under_their_tasks(run: Run, saved: Path) -> None:
     assert [depth - base for depth in depths.values()] == [0, 0, 2, 4, 2, 0]
     assert "way (abandoned)" in shown
     assert "goal (abandoned)" not in shown
-    assert "T tasks" in shown
+    assert "T task" in shown
 
 
 def test_show_as_json(run: Run, saved: Path) -> None:

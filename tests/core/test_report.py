@@ -62,7 +62,7 @@ def test_a_budget_that_cannot_be_met_says_what_holds_the_tokens_the_largest_firs
     assert "nothing more may be evicted: user turns 2,503, not yet settled 90, " in report.shortfall
     assert "system prompt and tools 18" in report.shortfall
     assert (
-        " of them. It stripped 3 episodes, acts before explorations, the oldest first, from fix to "
+        " of them. It stripped 3 episodes, work before reading, the oldest first, from fix to "
         "unmarked work 2, and removed 3 of them. " in report.explain()
     )
     assert report.explain().endswith(report.shortfall)

@@ -1,4 +1,4 @@
-"""Each column has one name: in the terminal, on pages, in JSON and in the docs."""
+"""Each column has one heading, in the terminal, on pages and in the docs, and one key in JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def documented() -> list[tuple[str, str]]:
     return re.findall(r"^\| ([^|`]+?) \| `(\w+)`", table, re.MULTILINE)
 
 
-def test_the_docs_explain_every_column_by_its_name() -> None:
-    assert sorted(documented()) == sorted((column.name, column.key) for column in EVERY)
+def test_the_docs_explain_every_column_by_its_heading() -> None:
+    assert sorted(documented()) == sorted((column.title, column.key) for column in EVERY)
 
 
 def test_json_has_every_column_by_its_key() -> None:

@@ -41,10 +41,10 @@ CHOOSE: Final = ""
 
 
 STRATEGY_HELP: Final = (
-    "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), fold "
-    "(collapse episodes when they end), truncate (drop the oldest messages), streaming (keep the first and the latest "
-    "messages), compact (let the model summarise them), memgpt, resum, acon (as in the papers of these names), clear-"
-    "tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the budget) or none."
+    "How to manage the context: cwl (Wane's own, the default: evict episodes), paper (the same in the smallest steps), "
+    "fold (collapse episodes when they end), truncate (drop the oldest messages), streaming (keep the first and the "
+    "latest messages), compact (let the model summarise them), memgpt, resum, acon (as in the papers of these names), "
+    "clear-tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the budget) or none."
 )
 """What the command line's help says about strategies."""
 
@@ -176,6 +176,6 @@ class AgentOptions:
         ),
     ] = None
     strategy: Annotated[Strategy | None, Flag("--strategy", STRATEGY_HELP, "STRATEGY")] = None
-    no_cwl: Annotated[
-        bool, Flag("--no-cwl", "Do not manage the context: no episodes, no eviction. Same as --strategy none.")
+    no_wane: Annotated[
+        bool, Flag("--no-wane", "Do not manage the context: no episodes, no eviction. Same as --strategy none.")
     ] = False

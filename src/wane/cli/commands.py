@@ -65,8 +65,9 @@ class PlanOptions:
 
     It changes nothing. It reads what wane replay reads: sessions of coding agents and of wane, and messages in any
     known format. If the agent marked no episodes, they are inferred from its tool calls. The picture has a letter for
-    each share of the window: S system, U user, N notices (what the harness put in), E an exploration, A an act, I work
-    outside episodes, P such work before the first episode. The letter's case changes where another episode begins.
+    each share of the window: S system, U user, N notices (what the harness put in), R reading, W work that changes
+    something, I work outside episodes, P such work before the first episode. The letter's case changes where another
+    episode begins.
 
     Examples:
       wane plan ~/.claude/projects/-home-me-code/6c0a282a.jsonl
@@ -266,6 +267,18 @@ class DemoCommandOptions:
     as_json: Json = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordsOptions:
+    """Say what a word of Wane's tables and reports means, and what it is called in JSON.
+
+    Examples:
+      wane words
+      wane words low water
+    """
+
+    term: Annotated[Sequence[str], Flag("WORD", "The word. The default is all.", "[WORD...]")] = ()
+
+
 AGENT: Final = Command("", AgentOptions, "wane.cli.main:run_agent", AGENT_TEXT)
 """What runs without a command."""
 
@@ -279,6 +292,7 @@ COMMANDS: Final = (
     *PROXY_COMMANDS,
     *LAB_COMMANDS,
     Command("demo", DemoCommandOptions, "wane.cli.demo.command:run_demo"),
+    Command("words", WordsOptions, "wane.cli.terminal.glossary:print_words"),
 )
 """Wane's own, in the order of help."""
 

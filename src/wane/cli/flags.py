@@ -127,7 +127,7 @@ class PolicyOptions:
         values.ShareOrNone | None,
         Flag(
             "--description-share",
-            "Share of the budget that descriptions of removed explorations may hold, from 0 to 1, or none for no "
+            "Share of the budget that descriptions of removed episodes may hold, from 0 to 1, or none for no "
             "limit. The default is the policy's: 0.2, or none for paper.",
             "SHARE",
             read=values.share_limit,

@@ -82,8 +82,8 @@ def agent_options(arguments: AgentOptions) -> AgentOptions:
     if not arguments.cwd.is_dir():
         raise UsageError(f"cannot work in {arguments.cwd}: it is not a directory")
     need_agent("the agent")
-    if arguments.no_cwl and arguments.strategy not in (None, "none"):
-        raise UsageError(f"give --no-cwl or --strategy {arguments.strategy}, not both")
+    if arguments.no_wane and arguments.strategy not in (None, "none"):
+        raise UsageError(f"give --no-wane or --strategy {arguments.strategy}, not both")
     prompt = arguments.prompt
     if prompt == STDIN:
         if isinstance(sys.stdin, io.TextIOWrapper):
@@ -96,8 +96,8 @@ def agent_options(arguments: AgentOptions) -> AgentOptions:
         arguments,
         cwd=arguments.cwd.resolve(),
         prompt=prompt,
-        strategy="none" if arguments.no_cwl else arguments.strategy,
-        no_cwl=False,
+        strategy="none" if arguments.no_wane else arguments.strategy,
+        no_wane=False,
     )
 
 

@@ -15,17 +15,17 @@ _TAIL: Final = 30
 _ACTIVE: Final = "active episode"
 
 _ORDERS: Final = {
-    "paper": "acts before explorations, the oldest first",
+    "paper": "work before reading, the oldest first",
     "last_use": "the longest unused first",
 }
 """What goes first in an order (R8)."""
 
 _TAKEN_BY: Final = {
-    Level.REASONING: "reasoning in explorations",
+    Level.REASONING: "reasoning while reading",
     Level.BULK: "searches and listings",
     Level.ARTIFACT: "reads, commands, other calls and notices",
     Level.REMOVE: "other content of removed episodes",
-    Level.DESCRIPTION: "descriptions of removed explorations",
+    Level.DESCRIPTION: "descriptions of removed episodes",
     Level.OVERFLOW: "the oldest calls and texts of unfinished work",
 }
 """What a level takes (R9, R11, R16)."""
@@ -120,7 +120,7 @@ class Pinned:
             (PROLOGUE, self.prologue),
             (_ACTIVE, self.active),
             ("not yet settled", self.unsettled),
-            ("needed by an unfinished act", self.needed),
+            ("needed by unfinished work", self.needed),
             ("descriptions", self.descriptions),
             ("tasks", self.tasks),
             ("kept by you", self.kept),

@@ -1,10 +1,12 @@
-"""The columns of comparisons: one name for each, in the terminal, on pages, in JSON and in `docs/lab/replay.md`."""
+"""The columns of comparisons: one for the terminal, pages, JSON and `docs/lab/replay.md`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
+
+from wane.words import HEADINGS
 
 Unit = Literal["usd", "ratio", "tokens", "share", "count", "decimal", "ms"]
 
@@ -16,24 +18,27 @@ class Column:
     """One column.
 
     Attributes:
-        name: its heading; with underscores and its unit, its key in JSON.
+        name: with underscores and its unit, its key in JSON; `wane.words` may have another heading for it.
         unit: how to format it.
         help: its meaning, in one line.
         better: whether less or more is better; empty if neither is.
-        words: its heading on pages, where that is not its name.
     """
 
     name: str
     unit: Unit
     help: str
     better: Literal["less", "more", ""] = ""
-    words: str = ""
 
     @property
     def key(self) -> str:
         """Its key in the JSON of `wane replay` and `wane sweep`."""
-        words = self.name.replace(" ", "_").replace("/", "_per_")
-        return f"{words}{_SUFFIXES.get(self.unit, '')}"
+        name = self.name.replace(" ", "_").replace("/", "_per_")
+        return f"{name}{_SUFFIXES.get(self.unit, '')}"
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        return HEADINGS.get(self.name, self.name)
 
 
 COLUMNS: Final = (
@@ -43,8 +48,8 @@ COLUMNS: Final = (
         "ratio",
         "that cost relative to never evicting, even beyond the window; fetching again is in neither",
     ),
-    Column("again", "usd", "what fetching evicted content again would cost on top", words="fetched again"),
-    Column("total", "usd", "cost and fetching again together; what is best is told by this", "less", "cost in all"),
+    Column("again", "usd", "what fetching evicted content again would cost on top"),
+    Column("total", "usd", "cost and fetching again together; what is best is told by this", "less"),
     Column("view", "tokens", "mean tokens of a request"),
     Column("peak", "tokens", "tokens of the largest request"),
     Column(
@@ -53,21 +58,18 @@ COLUMNS: Final = (
         "share still in view of the names and paths that calls used and that had occurred before; a range where a "
         "summary may have held more",
         "more",
-        "still in view",
     ),
     Column(
         "grounding",
         "share",
         "share of the edits of files read before whose latest read was still in view",
         "more",
-        "edits with the file in view",
     ),
-    Column("turns", "share", "share of the user's turns that every view held unchanged", "more", "your messages kept"),
+    Column("turns", "share", "share of the user's turns that every view held unchanged", "more"),
     Column(
         "breaks",
         "share",
         "share of the requests that did not continue the one before, so that the cache missed",
-        words="cache rewrites",
     ),
     Column("over", "count", "requests over the budget", "less"),
     Column("cached", "share", "share of the input tokens that the provider's cache served"),
@@ -97,9 +99,9 @@ def columns_of(*names: str) -> list[Column]:
 
 def columns_dict() -> list[dict[str, Any]]:
     """Return the columns of a comparison as JSON-able data."""
-    return [asdict(column) | {"key": column.key, "title": column.words or column.name} for column in COLUMNS]
+    return [asdict(column) | {"key": column.key, "title": column.title} for column in COLUMNS]
 
 
 def notes(columns: Iterable[Column]) -> str:
     """Return the meaning of columns, as text."""
-    return " ".join(f"{column.name}: {column.help}." for column in columns)
+    return " ".join(f"{column.title}: {column.help}." for column in columns)

@@ -10,8 +10,9 @@ from wane.lab.replaying.engine import get_engine
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import study
 from wane.lab.session import RecordedSession
-from wane.lab.verdict import in_view, needs, spoken_name, verdict
+from wane.lab.verdict import in_view, needs, verdict
 from wane.strategies.base import Settings
+from wane.words import name_strategy
 
 
 def predict(sessions: Sequence[RecordedSession], strategy: str, settings: Settings, price: str) -> Comparison | None:
@@ -34,7 +35,7 @@ def sentences(prediction: Comparison) -> list[str]:
     """Return what would have been evicted, what that saves, and what the agent would have needed of it."""
     (strategy,) = prediction.names
     totals, before = prediction.totals(strategy), prediction.totals(BASELINE)
-    who = f"{spoken_name(strategy)} at {prediction.budget:,} tokens"
+    who = f"{name_strategy(strategy)} at {prediction.budget:,} tokens"
     passes = f"{totals.passes:,} {'pass' if totals.passes == 1 else 'passes'}"
     peaks = f"{totals.peak:,} tokens in the largest request instead of {before.peak:,}"
     return [

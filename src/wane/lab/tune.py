@@ -20,8 +20,9 @@ from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied
 from wane.lab.room import TightSession, tight_sessions
 from wane.lab.sweep import frontier
-from wane.lab.verdict import OURS, Baselines, spoken_name, to_dict, verdict
+from wane.lab.verdict import OURS, Baselines, to_dict, verdict
 from wane.strategies.base import Settings
+from wane.words import name_strategy
 
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)
 """The default budgets to try."""
@@ -169,7 +170,7 @@ class Tuning:
             "candidates": [self._candidate(candidate) for candidate in self.candidates],
             "none": self.baseline.to_dict(self.baseline),
             **to_dict(self.baselines, self.baseline),
-            "verdict": verdict(self.baselines, self.chosen.totals, f"{spoken_name(OURS)} so tuned"),
+            "verdict": verdict(self.baselines, self.chosen.totals, f"{name_strategy(OURS)} so tuned"),
             "tight": [session.to_dict() for session in self.tight],
         }
 

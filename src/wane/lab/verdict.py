@@ -208,11 +208,6 @@ def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
     return f"{capital(_compared(baselines, totals, who))}{twice}"
 
 
-def spoken_name(strategy: str) -> str:
-    """Return what sentences call a strategy: Wane's own is Wane."""
-    return "Wane" if strategy == OURS else strategy
-
-
 def prices_used(sessions: Iterable[tuple[RecordedSession, Pricing]]) -> str:
     """Return the models whose prices the replays of sessions take, to follow the words "prices of"."""
     used, unknown = Counter[str](), Counter[str]()

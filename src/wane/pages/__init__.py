@@ -6,6 +6,7 @@ hashes.
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,8 @@ from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
+
+from wane.words import GLOSSARY, LEVELS, STRATEGIES, TYPES
 
 _FOLDER: Final = files("wane.pages")
 
@@ -36,7 +39,9 @@ class Dress:
     @classmethod
     def of(cls, styles: Iterable[Traversable], scripts: Iterable[Traversable]) -> Dress:
         """Read the files of a page."""
-        body = "\n".join(map(_read, scripts))
+        tables = {"strategies": STRATEGIES, "types": TYPES, "levels": LEVELS, "glossary": GLOSSARY}
+        words = json.dumps({name: dict(table) for name, table in tables.items()})
+        body = "\n".join([f"const WORDS = {words};", *map(_read, scripts)])
         return cls("\n".join(map(_read, styles)), f'"use strict";\n(() => {{\n{body}}})();\n')
 
     @property

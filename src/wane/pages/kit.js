@@ -71,6 +71,31 @@ function tile({ id, what, value, then, bound, how }) {
   return [h("div", { class: "tile", id, role: "group", "aria-label": what }, h("div", { class: "what" }, what), h("div", { class: "value" }, value), then && h("div", { class: "then" }, then), h("div", { class: "bound" }, bound), button), panel];
 }
 
+// The glossary's words that a page uses: listed at its foot, where the first of each in its sentences leads.
+// The address stays, as it may hold what is looked at, or a key.
+function linkWords() {
+  const words = Object.keys(WORDS.glossary).sort((one, other) => other.length - one.length);
+  const pattern = new RegExp(`\\b(${words.join("|")})(?:e?s)?\\b`, "i"), used = new Map();
+  const box = h("details", { id: "words" }, h("summary", {}, "Words on this page"));
+  const leads = (node) => node.parentElement.closest("p, li, dd, .what, .bound") && !node.parentElement.closest("a, button, summary, label, code, pre, svg, .tip, .away, [hidden]");
+  const walker = document.createTreeWalker(byId("main"), NodeFilter.SHOW_TEXT), nodes = [];
+  while (walker.nextNode()) if (leads(walker.currentNode)) nodes.push(walker.currentNode);
+  for (let node of nodes) {
+    for (let match = pattern.exec(node.data); match; match = pattern.exec(node.data)) {
+      const at = node.splitText(match.index), word = match[1].toLowerCase();
+      node = at.splitText(match[0].length);
+      if (used.has(word)) continue;
+      used.set(word, h("dt", { tabindex: -1 }, word));
+      const link = h("a", { href: "#words", class: "term" });
+      at.replaceWith(link);
+      link.append(at);
+      link.addEventListener("click", (event) => { event.preventDefault(); box.open = true; used.get(word).focus(); });
+    }
+  }
+  const list = [...used].sort().map(([word, term]) => [term, h("dd", {}, marked(WORDS.glossary[word]))]);
+  if (list.length) document.querySelector(".foot").prepend(fill(box, {}, [h("dl", { class: "glossary" }, list)]));
+}
+
 // A sum, line by line.
 function account(rows, caption) {
   return h("table", {}, h("caption", { class: "away" }, caption), h("tbody", {}, rows.map(([label, value, sum]) => h("tr", { class: sum ? "sum" : null }, h("th", { scope: "row" }, label), h("td", { class: "n" }, value)))));

@@ -22,14 +22,14 @@ def project(tmp_path: Path) -> Path:
 
 
 def completions(project: Path, text: str) -> list[str]:
-    completer = ChatCompleter(lambda: [("/context", ""), ("/cwl", "")], project)
+    completer = ChatCompleter(lambda: [("/context", ""), ("/cost", "")], project)
     return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
 
 
 def test_paths_are_completed_anywhere_and_commands_at_the_beginning(project: Path) -> None:
     assert completions(project, "look at @ap") == ["@app.py", "@src/app_test.py", "@src/deep/map.py"]
     assert completions(project, "look at\n@deep/") == ["@src/deep/", "@src/deep/map.py"]
-    assert completions(project, "/c") == ["/context", "/cwl"]
+    assert completions(project, "/c") == ["/context", "/cost"]
     assert completions(project, "a /c") == []
     assert completions(project, "me@ap") == []
 

@@ -123,7 +123,7 @@ def test_the_picture_fits_the_terminal(width: int, height: int, encoding: str) -
     assert max(len(line.rstrip("\n")) for frame in frames for line in frame) <= width
     assert "not a language model" in frames[0][0]
     drawn = {line.strip() for frame in frames for line in frame}
-    assert {"now     exploring in splitting", "now     acting in fix-split, building on splitting"} <= drawn
+    assert {"now     reading in splitting", "now     work in fix-split, building on splitting"} <= drawn
     assert any(line.startswith("stays") for line in drawn)
     screen.flush()
 

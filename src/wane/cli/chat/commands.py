@@ -22,6 +22,7 @@ from wane.agent.models import LIKENESS, check_name, offered_models
 from wane.agent.tools import AGENT_TOOLS, SHELL_TOOL
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.own_commands import custom_commands
+from wane.cli.terminal.glossary import show_words
 from wane.cli.terminal.text import counted, first_few, local_time, printable, short
 from wane.core.errors import ConfigError
 from wane.money import dollars
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
     from wane.core.episodes import Choice
     from wane.journal import SessionInfo, SessionStore
 
-_SHORTHANDS: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help"}
+_WHAT: Final = "?"
+"""Asks what a word means."""
+
+_SHORTHANDS: Final = {"exit": "/quit", "quit": "/quit", ":q": "/quit", "/": "/help", _WHAT: "/words"}
 """Lines that stand for commands; nobody says these words to a model."""
 
 
@@ -103,7 +107,7 @@ class ChatCommand:
 def is_command(line: str) -> bool:
     """Return whether a line is a command: a shorthand, or it begins with a slash, but not with a path."""
     word = line.split(maxsplit=1)[0] if line else ""
-    return line in _SHORTHANDS or (line.startswith("/") and "/" not in word[1:])
+    return line in _SHORTHANDS or word == _WHAT or (line.startswith("/") and "/" not in word[1:])
 
 
 def find_command(line: str, commands: Sequence[ChatCommand], own: Iterable[str] = ()) -> tuple[ChatCommand, str]:
@@ -182,9 +186,9 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     state = f"The view holds {session.tokens:,} of {window.budget_used:,} tokens."
     strategy = session.settings.context.strategy
     if not traits(strategy).bounded:
-        return f"{state} The context is not managed: no pass will run. /cwl on switches it on."
+        return f"{state} The context is not managed: no pass will run. /wane on switches it on."
     if not traits(strategy).by_episode:
-        return f"{state} The strategy {strategy} manages it: {describe(strategy)}. /cwl on evicts by episode instead."
+        return f"{state} The strategy {strategy} manages it: {describe(strategy)}. /wane on evicts by episode instead."
     freed = report.tokens_before - report.tokens_after
     due = window.tokens > window.budget_used
     if not freed:
@@ -228,8 +232,8 @@ def _choose(chat: Host, text: str, choice: Choice) -> None:
 
 _CHOSEN: Final[dict[Choice, str]] = {
     "keep": "stays in view until you release or drop it, even where the view is over the budget.",
-    "drop": "leaves the view with the next request, once it has ended and no act needs it. The session keeps it whole,"
-    " and the provider's cache is written anew from there.",
+    "drop": "leaves the view with the next request, once it has ended and no work in view needs it. The session keeps "
+    "it whole, and the provider's cache is written anew from there.",
     "": "is evicted like any other again.",
 }
 """What became of an episode."""
@@ -245,9 +249,9 @@ def _budget(chat: Host, text: str) -> None:
     _warn_of_room(chat)
 
 
-def _cwl(chat: Host, text: str) -> None:
+def _manage(chat: Host, text: str) -> None:
     if text not in ("", "on", "off"):
-        raise ConfigError(f"/cwl {text} is not understood; write /cwl on or /cwl off")
+        raise ConfigError(f"/wane {text} is not understood; write /wane on or /wane off")
     if text:
         chat.session.manage(text == "on")
     strategy = chat.session.settings.context.strategy
@@ -588,7 +592,7 @@ COMMANDS: Final = (
     ),
     ChatCommand("/release", "EPISODE", "Take back /keep or /drop.", lambda chat, text: _choose(chat, text, "")),
     ChatCommand("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget, shows=True),
-    ChatCommand("/cwl", "[on|off]", "Show or switch context management.", _cwl, shows=True),
+    ChatCommand("/wane", "[on|off]", "Show or switch context management.", _manage, shows=True),
     ChatCommand(
         "/compact", "", "Say why nothing has to be compacted, and what makes the view smaller.", _compact, True
     ),
@@ -614,6 +618,13 @@ COMMANDS: Final = (
     ChatCommand("/forward", "[files]", "Go forward again to where you went back from.", _forward),
     ChatCommand("/new", "", "Begin another session, with an empty view.", _new, aliases=("/clear",)),
     ChatCommand("/help", "", "Show these commands.", _help, True),
+    ChatCommand(
+        "/words",
+        "[WORD]",
+        "Say what a word means; so does ? WORD.",
+        lambda chat, text: show_words(chat.console, text),
+        True,
+    ),
     ChatCommand(
         "/quit", "", "End the chat; the session can be resumed.", lambda chat, _: chat.quit(), aliases=("/exit",)
     ),

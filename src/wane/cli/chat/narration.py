@@ -39,6 +39,7 @@ from wane.core import DELIMITER
 from wane.core.report import brief
 from wane.strategies.registry import traits
 from wane.tools.plans import IN_PROGRESS, PENDING, Plan
+from wane.words import TYPES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -174,7 +175,7 @@ class Narration:
                 # A result names its tool if it does not belong to the call right above it.
                 return self._returned(tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: ")
             case EpisodeOpened(episode) if episode.name is not None:
-                line = f"{marks.opened} {episode.type.value} {_named(episode.name)}"
+                line = f"{marks.opened} {TYPES[episode.type.value]} {_named(episode.name)}"
                 if episode.dependencies:
                     line += f" (on {', '.join(map(_named, episode.dependencies))})"
                 return Text(line, style="magenta")
@@ -321,9 +322,9 @@ def footer(session: AgentSession, columns: int = 0) -> str:
     fill = f"{short(session.tokens)}/{short(window.budget_used)}"
     episode = ""
     if not traits(session.settings.context.strategy).marked:
-        episode = f"cwl off ({session.settings.context.strategy})"
+        episode = f"Wane off ({session.settings.context.strategy})"
     elif active is not None:
-        episode = f"{active.type.value} {printable(brief(active.name or ''))}"
+        episode = f"{TYPES[active.type.value]} {printable(brief(active.name or ''))}"
     cost = account.brief if account.calls else ""
     fitting = (
         [spent(account), fill, episode, model],

@@ -19,7 +19,7 @@ from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Band, Role, WindowPicture
 from wane.cli.terminal.text import counted, is_unicode, printable
-from wane.core import EpisodeType, FitReport, Kind
+from wane.core import FitReport, Kind
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Task
 from wane.scripted.demo.play import DemoOptions, Show
@@ -27,6 +27,7 @@ from wane.scripted.demo.summary import TaskResult, Witness
 from wane.scripted.sight import is_note, view_tokens
 from wane.strategies.registry import traits
 from wane.testing import Call, Request
+from wane.words import TYPES, name_strategy
 
 TITLE: Final = "wane demo"
 SUBTITLE: Final = "a scripted model, not a language model; all else is real"
@@ -144,7 +145,9 @@ class _Scene:
     def render(self, console: Console) -> RenderableType:
         glyphs = _UNICODE if is_unicode(console.encoding) else _ASCII
         above: list[RenderableType] = [
-            Text.assemble((f" {TITLE} ", "reverse bold"), f" {self.options.strategy} ", (SUBTITLE, "dim")),
+            Text.assemble(
+                (f" {TITLE} ", "reverse bold"), f" {name_strategy(self.options.strategy)} ", (SUBTITLE, "dim")
+            ),
             self._tasks(glyphs),
             # The picture of a pass is two lines higher; the rest must not jump.
             Text() if self.report else Text("\n\n"),
@@ -162,7 +165,7 @@ class _Scene:
         active = self.session.window.active
         if not traits(self.options.strategy).marked or active is None:
             return Text()
-        what = "exploring" if active.type is EpisodeType.EXPL else "acting"
+        what = TYPES[active.type.value]
         on = f", building on {', '.join(active.dependencies)}" if active.dependencies else ""
         return Text(f"{' now':{_LABEL}}{what} in {printable(active.name or '')}{on}", style="italic", no_wrap=True)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -131,9 +132,12 @@ def range_of(low: float, high: float) -> str:
 
 def figure_table(*columns: str) -> Table:
     """Return an empty, narrow table of figures with these column heads; the first column has names."""
-    table = plain_table(f"*{columns[0]}", *(f">{column}" for column in columns[1:]))
+    heads = ["\n".join(textwrap.wrap(column, _HEAD)) for column in columns[1:]]
+    table = plain_table(f"*{columns[0]}", *(f">{head}" for head in heads))
     table.padding = (0, 1, 0, 0)
     table.columns[0].min_width = 11
+    for column in table.columns:
+        column.vertical = "bottom"
     return table
 
 
@@ -167,6 +171,9 @@ def print_figures(
         names = ", ".join(column for column in columns if column in left_out)
         print_lines([f"No room for: {names}. A wider terminal, a pipe and --json have them."], style="dim")
 
+
+_HEAD: Final = 10
+"""Characters of a line of a head; a longer head takes several."""
 
 _UNLIMITED: Final = 10_000
 """More characters than any table has in a line."""

@@ -29,6 +29,7 @@ from wane.lab.readers.journal import NAME as JOURNAL
 from wane.lab.session import RecordedSession
 from wane.money import dollars, share
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals
+from wane.words import PURPOSES
 
 _PROXY: Final = "http://127.0.0.1:8484"
 _LARGEST: Final = 10
@@ -49,6 +50,7 @@ def run_doctor(options: DoctorOptions) -> int:
     if options.as_json:
         print_json({"sessions": [examination.to_dict() for examination in examinations]}, gathered)
     else:
+        print_lines([PURPOSES["doctor"], ""])
         if copies:
             print_lines([f"{counted(copies, 'session')} left out: Wane's proxy recorded the same requests."])
         _print(examinations, gathered, full=options.full)

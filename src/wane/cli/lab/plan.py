@@ -19,6 +19,7 @@ from wane.core import parse_budget
 from wane.lab.readers import shown_path
 from wane.planning import Plan, plan, plan_items
 from wane.tuned import read_tuned
+from wane.words import PURPOSES
 
 if TYPE_CHECKING:
     from wane.lab.session import RecordedSession
@@ -98,7 +99,7 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     from wane.cli.terminal import layout, picture
 
     console = plain_console()
-    for line in _read_lines(result, session):
+    for line in (PURPOSES["plan"], "", *_read_lines(result, session)):
         console.print(line)
     blocks = layout.blocks(result.item_kinds, result.item_tokens, result.episodes, result.visible)
     blocks = [picture.Band(picture.Role.SYSTEM, result.pinned.overhead), *blocks]
@@ -119,6 +120,7 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
         console.print(f"\n{capital(str(result.auto_budget))}.")
     if result.report.ran and result.room.remark:
         console.print(f"\n{result.room.remark}", style="bold")
+    console.print(f"\n{picture.WORDS_HINT}", style="dim")
 
 
 def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:

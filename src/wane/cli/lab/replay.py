@@ -14,6 +14,7 @@ from wane.cli.lab.commands import ReplayOptions, SweepOptions
 from wane.cli.lab.common import check_report, print_figures, print_json, print_lines, range_of, rounded
 from wane.cli.lab.pareto import PlottedPoint, pareto_picture
 from wane.cli.lab.preparing import prepare, price_source, read_lines, with_agent_budget
+from wane.cli.terminal import picture
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable
 from wane.cli.values import AUTO_BUDGET
@@ -26,17 +27,18 @@ from wane.lab.replaying.spent import RECORDED
 from wane.lab.replaying.studying import budgets_told
 from wane.lab.room import tight_lines, tight_sessions
 from wane.lab.sweep import Sweep, parse_budgets, sweep
-from wane.lab.verdict import OURS, capital, in_view, needs, spoken_name
+from wane.lab.verdict import OURS, capital, in_view, needs
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 from wane.tuned import read_tuned
+from wane.words import PURPOSES, name_strategy
 
 REPLAYED: Final = columns_of(
     "cost", "again", "total", "ratio", "view", "peak", "recall", "grounding", "turns", "breaks", "over"
 )
 """The columns of a comparison in the terminal."""
 
-_SPARE: Final = ("peak", "breaks", "view", "ratio", "over", "turns", "again", "cost", "grounding")
+_SPARE: Final = columns_of("peak", "breaks", "view", "ratio", "over", "turns", "again", "cost", "grounding")
 """Columns that a narrow terminal may leave out, the first of them first."""
 
 
@@ -76,13 +78,13 @@ def run_replay(options: ReplayOptions) -> int:
 
 
 def _print_replay(result: Comparison, read: list[str], advised: AutoBudget) -> None:
-    print_lines(read)
+    print_lines([PURPOSES["replay"], "", *read])
     print_lines([f"Budget {budgets_told(result.budget, result.studied)}, prices {price_source(result.studied)}", ""])
     baseline, baselines = result.totals(BASELINE), result.baselines()
     recorded = baselines.recorded
-    rows = [[RECORDED, *_cells(recorded.row(baseline), REPLAYED, recorded.bounded)]]
-    rows += [[name, *_cells(result.totals(name).to_dict(baseline), REPLAYED)] for name in result.names]
-    print_figures(["strategy", *(column.name for column in REPLAYED)], rows, _SPARE)
+    rows = [[name_strategy(RECORDED), *_cells(recorded.row(baseline), REPLAYED, recorded.bounded)]]
+    rows += [[name_strategy(name), *_cells(result.totals(name).to_dict(baseline), REPLAYED)] for name in result.names]
+    print_figures(["strategy", *_titles(REPLAYED)], rows, _titles(_SPARE))
     print_lines(["", f"{capital(baselines.describe())}.", *_remarks(result, baseline)])
     if verdict := result.verdict():
         print_lines(["", f"{verdict}."], style="bold")
@@ -91,7 +93,11 @@ def _print_replay(result: Comparison, read: list[str], advised: AutoBudget) -> N
     if lines := tight_lines(result.tight, len(result.studied)):
         print_lines(["", *map(printable, lines)])
     print_lines(["", f"{capital(str(advised))}."])
-    print_lines(["", f"{notes(REPLAYED)} {_OF_RECORDED}"], style="dim")
+    print_lines(["", f"{notes(REPLAYED)} {_OF_RECORDED} {picture.WORDS_HINT}"], style="dim")
+
+
+def _titles(columns: Iterable[Column]) -> list[str]:
+    return [column.title for column in columns]
 
 
 def _cells(values: Mapping[str, Any], columns: Iterable[Column], bounded: Sequence[str] = ()) -> Iterator[str]:
@@ -117,7 +123,7 @@ _FORMATS: Final[Mapping[Unit, Callable[[float], str]]] = {
     "ms": "{:.3f}".format,
 }
 _OF_RECORDED: Final = (
-    "The recording has no recall or grounding to compare, because its model could only use what it saw, and what was "
+    "What was recorded has no share still in view to compare, because its model could only use what it saw; what was "
     "fetched again is in its cost."
 )
 
@@ -128,18 +134,18 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
         totals = result.totals(name)
         if name != BASELINE and totals.over:
             filled = ", ".join(f"{reason} {number:,}" for reason, number in totals.over.most_common())
-            calls = counted(totals.calls, "call")
-            yield f"{spoken_name(name)} was over the budget at {totals.over_budget:,} of {calls}, filled by: {filled}."
+            over = f"{totals.over_budget:,} of {counted(totals.calls, 'call')}"
+            yield f"{name_strategy(name)} was over the budget at {over}, filled by: {filled}."
         if totals.own_calls:
             calls = counted(totals.own_calls, "time")
             yield (
-                f"{spoken_name(name)} called the model {calls} for summaries, for "
-                f"{dollars(totals.own_cost.total)} of its cost. What they would have said is unknown, so its recall is "
-                "a range: from summaries that hold nothing useful to the best that fit."
+                f"{name_strategy(name)} called the model {calls} for summaries, for "
+                f"{dollars(totals.own_cost.total)} of its cost. What they would have said is unknown, so what stayed "
+                "in view is a range: from summaries that hold nothing useful to the best that fit."
             )
         if totals.loss.invalid_pairs:
             times = f"{counted(totals.loss.invalid_pairs, 'time')} over all requests"
-            yield f"{spoken_name(name)} separated calls from their results, {times}; providers refuse such requests."
+            yield f"{name_strategy(name)} separated calls from their results, {times}; providers refuse such requests."
     yield (
         f"The floor is {dollars(baseline.floor)}: no strategy that keeps the user's turns can cost less, because new "
         "input, output, the system prompt and the user's turns are always paid for."
@@ -151,7 +157,7 @@ SWEPT_COLUMNS: Final = columns_of(
 )
 """The columns of a sweep in the terminal."""
 
-_SPARE_OF_SWEEP: Final = ("of last", "fetches", "view", "ratio", "again", "cost", "grounding")
+_SPARE_OF_SWEEP: Final = columns_of("of last", "fetches", "view", "ratio", "again", "cost", "grounding")
 
 _FRONTIER_NOTE: Final = "*: on the frontier: nothing cheaper keeps as much in view (of a range, the lower end counts)."
 
@@ -168,7 +174,7 @@ def run_sweep(options: SweepOptions) -> int:
     if options.as_json:
         print_json(result.to_dict(), setup.gathered)
     else:
-        print_lines(read_lines(setup.gathered, setup.studied))
+        print_lines([PURPOSES["sweep"], "", *read_lines(setup.gathered, setup.studied)])
         _print_sweep(result)
     if options.report is not None:
         from wane.lab.report import write_sweep_report
@@ -185,19 +191,22 @@ def _print_sweep(result: Sweep) -> None:
     for point in result.points:
         if last not in (None, point.strategy):
             rows.append([])
-        name = "" if point.strategy == last else point.strategy
+        name = "" if point.strategy == last else name_strategy(point.strategy)
         budget = "any" if point.budget is None else rounded(point.budget)
         star = "*" if point in best else ""
         rows.append([name, budget, *_cells(result.figures(point), SWEPT_COLUMNS), star])
         last = point.strategy
-    print_figures(["strategy", "budget", *(column.name for column in SWEPT_COLUMNS), ""], rows, _SPARE_OF_SWEEP)
+    print_figures(["strategy", "budget", *_titles(SWEPT_COLUMNS), ""], rows, _titles(_SPARE_OF_SWEEP))
     console = plain_console()
     points = result.points
-    marks = [PlottedPoint(point.strategy, point.totals.full_cost, point.recall, point in best) for point in points]
+    marks = [
+        PlottedPoint(name_strategy(point.strategy), point.totals.full_cost, point.recall, point in best)
+        for point in points
+    ]
     print_lines([""])
     axes = "cost with fetching again", "still in view"
     console.print(pareto_picture(marks, min(console.width, 100), *axes, dollars), soft_wrap=True)
     smallest = tight_sessions(result.studied, Settings(budget=result.budgets[0]))
     if lines := tight_lines(smallest, len(result.studied)):
         print_lines(["", *map(printable, lines)])
-    print_lines(["", f"{notes(SWEPT_COLUMNS)} {_FRONTIER_NOTE}"], style="dim")
+    print_lines(["", f"{notes(SWEPT_COLUMNS)} {_FRONTIER_NOTE} {picture.WORDS_HINT}"], style="dim")

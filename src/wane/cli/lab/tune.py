@@ -23,10 +23,11 @@ from wane.lab.readers.journal import NAME as JOURNAL
 from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune
-from wane.lab.verdict import OURS, capital, in_view, spoken_name, verdict
+from wane.lab.verdict import capital, in_view, verdict
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 from wane.tuned import save_tuned
+from wane.words import PURPOSES
 
 FEW: Final = 5
 """With fewer sessions, a recommendation warns that it rests on little."""
@@ -65,7 +66,7 @@ def run_tune(options: TuneOptions) -> int:
         }
         print_json(data, setup.gathered)
         return failure.OK
-    print_lines(read_lines(setup.gathered, setup.studied))
+    print_lines([PURPOSES["tune"], "", *read_lines(setup.gathered, setup.studied)])
     print_lines([f"Prices {price_source(result.studied)}", ""])
     if result.unfilled:
         print_lines(reasons(result))
@@ -161,7 +162,7 @@ def reasons(result: Tuning) -> Iterator[str]:
             and not alternative.totals.loss.user_turns_lost
         ):
             setting = f"strategy = {json.dumps(alternative.value)}"
-            yield f"On these sessions {alternative.value} is better than {spoken_name(OURS)}; to use it, set {setting}."
+            yield f"On these sessions {alternative.value} is better than Wane; to use it, set {setting}."
     if lines := tight_lines(result.tight, len(result.studied)):
         if result.advised is None:
             yield "The choice weighs cost against what is kept. Where what is kept counts for more:"

@@ -35,9 +35,10 @@ class ContextOptions:
         Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"],
         Flag(
             "--strategy",
-            "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), "
-            "truncate (drop the oldest messages), streaming (keep the first and the latest messages), clear-tools "
-            "(drop old tool results), mask (drop all tool results but the latest ten, whatever the budget) or none.",
+            "How to manage the context: cwl (Wane's own, the default: evict episodes), paper (the same in the smallest "
+            "steps), truncate (drop the oldest messages), streaming (keep the first and the latest messages), "
+            "clear-tools (drop old tool results), mask (drop all tool results but the latest ten, whatever the budget) "
+            "or none.",
             "STRATEGY",
         ),
     ] = "cwl"
@@ -76,7 +77,8 @@ class ContextOptions:
         ),
     ] = None
     policy: Annotated[
-        PolicyName, Flag("--policy", "How cwl evicts: default (in batches) or paper (in the smallest steps).", "POLICY")
+        PolicyName,
+        Flag("--policy", "How Wane evicts: default (in batches) or paper (in the smallest steps).", "POLICY"),
     ] = "default"
     policy_settings: PolicyOptions = field(default_factory=PolicyOptions)
     tool_classes: ToolClasses = ()

@@ -34,6 +34,7 @@ from wane.lab.readers.kin import descendants
 from wane.lab.readers.reading import line_reader_of
 from wane.rebuilding import Rebuilt, rebuild
 from wane.strategies.base import Substitute
+from wane.words import name_strategy
 
 _ROWS: Final = 60
 _LABELS: Final = ("whole", "view")
@@ -288,6 +289,7 @@ def _print(session: Session, full: bool) -> None:
         console.print(picture.titled("The index of what has left the view", Text(printable(index.text, "\n"))))
     window = picture.WindowPicture(session.blocks, session.rebuilt.engine.budget, _LABELS)
     console.print(picture.titled("The window", window))
+    console.print(picture.WORDS_HINT, style="dim")
 
 
 def _summary(session: Session) -> RenderableType:
@@ -303,7 +305,7 @@ def _summary(session: Session) -> RenderableType:
     keepers = []
     if agent_of(header.id) == "proxy":
         keepers.append(described(header.id, header.format))
-    keepers.append(rebuilt.strategy)
+    keepers.append(rebuilt.strategy and name_strategy(rebuilt.strategy))
     if keeper := ", ".join(name for name in keepers if name):
         table.add_row("kept by", printable(keeper))
     if session.models:

@@ -13,6 +13,7 @@ from wane.cli.terminal.picture import Band, Role, Row, elided, plain_table
 from wane.cli.terminal.text import printable
 from wane.core import ContextWindow, Episode, EpisodeType, Item, Kind, Level, Policy, Step
 from wane.core.report import brief
+from wane.words import name_level
 
 _FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER, Kind.NOTICE: Role.NOTICE}
 _KeyT = TypeVar("_KeyT")
@@ -172,7 +173,7 @@ def episode_rows(parts: Iterable[Band], episodes: Sequence[Episode], policy: Pol
         if done and after < before and not episode.removed and episode.level is Level.NONE:
             reason += ", partly evicted"
         builds_on = tuple(map(brief, episode.dependencies))
-        level, depth = episode.level.value, episode.depth
+        level, depth = name_level(episode.level.value), episode.depth
         rows.append(Row(role_of(episode), name, before, after, level, reason, builds_on, depth=depth))
     return rows
 
@@ -194,7 +195,7 @@ def step_table(steps: Sequence[Step], *, limit: int | None = None) -> Table:
         table.add_row(
             f"{number}" if number == end else f"{number}-{end}",
             printable(name_of(first.number, first.episode)),
-            ", ".join(dict.fromkeys(step.level.value for _, step in run)),
+            ", ".join(dict.fromkeys(name_level(step.level.value) for _, step in run)),
             f"{first.tokens_before - last.tokens_after:,}",
             f"{last.tokens_after:,}",
         )

@@ -4,9 +4,9 @@ They show plain records, so that the dry run, a saved session, a running one and
 window from left to right, with one letter for a share of its tokens. The letter tells the role, its case changes where
 another episode begins, and colour only repeats what the letter says.
 
-     before  SUUPPPEEEEEEEAAAAAAAAAAAaaaaaaaEEEEEAAAA  112,340 tokens
-     stays   SUUPPP·····EE··························AAAA
-     after   SUUPPPEEAAAA                              55,921 tokens
+     before  SUUPPPRRRRRRRWWWWWWWWWWWwwwwwwwRRRRRWWWW  112,340 tokens
+     stays   SUUPPP·····RR··························WWWW
+     after   SUUPPPRRWWWW                              55,921 tokens
              ├────────────── budget 80,000 ───────────┤
 """
 
@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wane.cli.terminal.text import counted, is_unicode, printable
+from wane.words import TYPES
 
 
 class Role(StrEnum):
@@ -88,9 +89,9 @@ _LOOKS: Final = {
     Role.USER: _Look("U", "user", "black on green"),
     Role.NOTICE: _Look("N", "notices", "white on red"),
     Role.PROLOGUE: _Look("P", "prologue", "black on cyan"),
-    Role.EXPL: _Look("E", "explores", "white on blue"),
-    Role.ACT: _Look("A", "acts", "white on magenta"),
-    Role.TASK: _Look("T", "tasks", "black on bright_magenta"),
+    Role.EXPL: _Look("R", TYPES["expl"], "white on blue"),
+    Role.ACT: _Look("W", TYPES["act"], "white on magenta"),
+    Role.TASK: _Look("T", TYPES["task"], "black on bright_magenta"),
     Role.IMPLICIT: _Look("I", "unmarked", "black on yellow"),
     Role.INDEX: _Look("X", "index", "white on bright_black"),
 }
@@ -115,6 +116,9 @@ _RowT = TypeVar("_RowT")
 _UNICODE: Final = _Glyphs("·", "├", "─", "┤")
 _ASCII: Final = _Glyphs(".", "|", "-", "|")
 
+
+WORDS_HINT: Final = "What a word means: wane words, such as wane words level."
+"""A line below tables."""
 
 BEFORE_AFTER: Final = ("before", "after")
 """Labels for the two sides of a pass."""

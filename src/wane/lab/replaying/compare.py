@@ -13,10 +13,11 @@ from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied, budgets_told
 from wane.lab.room import TightSession, tight_sessions
-from wane.lab.verdict import NOTABLE, OURS, Baselines, spoken_name, to_dict, verdict
+from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict
 from wane.money import dollars
 from wane.strategies.base import Settings
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy, installed_peers, peers
+from wane.words import name_strategy
 
 BASELINE: Final = "none"
 """The strategy that never evicts; its cost is 1.0."""
@@ -71,10 +72,10 @@ class Comparison:
         cheapest = min(costs, key=costs.__getitem__)
         name = OURS if OURS in costs else cheapest
         text = verdict(
-            self.baselines(), self.totals(name), f"{spoken_name(name)} at {budgets_told(self.budget, self.studied)}"
+            self.baselines(), self.totals(name), f"{name_strategy(name)} at {budgets_told(self.budget, self.studied)}"
         )
         if costs[cheapest] < NOTABLE * costs[name]:
-            text += f"; {spoken_name(cheapest)} would have cost {dollars(costs[cheapest])}"
+            text += f"; {name_strategy(cheapest)} would have cost {dollars(costs[cheapest])}"
             loss = self.totals(cheapest).loss
             if loss.user_turns_lost:
                 text += f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"

@@ -14,7 +14,7 @@ from wane.strategies.base import Slot, Substitute
 USER: Final = "the user's turns"
 LATEST: Final = "the latest message with its results"
 UNFINISHED: Final = "unfinished work"
-NEEDED: Final = "what an unfinished act needs"
+NEEDED: Final = "what unfinished work needs"
 DESCRIPTIONS: Final = "descriptions"
 PROLOGUE: Final = "the protected prologue"
 KEPT: Final = "what the strategy keeps"

@@ -30,6 +30,7 @@ from wane.lab.tune import Tuning
 from wane.lab.verdict import OURS
 from wane.money import dollars, share
 from wane.strategies.registry import describe, traits
+from wane.words import PURPOSES
 
 OFTEN: Final = 0.05
 """Share of the calls above which the table points out requests over the budget."""
@@ -121,6 +122,7 @@ def write_report(
         tight = [replace(session, name="a session") for session in tight]
     page.data |= {
         "title": "Strategies compared",
+        "purpose": PURPOSES["replay"],
         "facts": facts,
         "budget": comparison.budget,
         **prices_of(comparison.studied),
@@ -246,6 +248,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
     budgets = ", ".join(f"{budget:,}" for budget in sweep.budgets)
     page.data |= {
         "title": "Budgets swept",
+        "purpose": PURPOSES["sweep"],
         "facts": [("Budgets", budgets), *facts_of_all(sweep.studied)],
         "budget": None,
         **prices_of(sweep.studied),
@@ -299,6 +302,7 @@ def write_tune_report(path: str | Path, tuning: Tuning, command: str, reasons: S
     page = _Page("tune", contents=False)
     page.data |= {
         "title": "A budget for your work",
+        "purpose": PURPOSES["tune"],
         "outcome": f"Recommended: a budget of {chosen.budget:,} tokens. With it these sessions would have cost "
         f"{dollars(chosen.cost)}, and {share(chosen.totals.loss.reference_recall)} of what was needed later would have "
         "been in view.",

@@ -126,4 +126,5 @@ heading();
 causes();
 timelines();
 main.append(h("p", { id: "said", class: "away", "aria-live": "polite" }));
+linkWords();
 startTheme();

@@ -1,8 +1,7 @@
 // What is looked at, and the session and run that it is of.
 
 // Beside a recorded session, what was simulated is named by what it stands for.
-const DISPLAY = { recorded: "as recorded", none: "nothing set aside", cwl: data.report === "view" ? "with Wane" : "Wane" };
-const shown = (name) => DISPLAY[name] || name;
+const shown = (name) => (data.report === "view" && name === "cwl" ? "with Wane" : WORDS.strategies[name] || name);
 
 // With many strategies, the lines of these are shown at first.
 const FIRST = ["none", "compact", "cwl"];

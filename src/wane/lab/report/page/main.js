@@ -7,6 +7,7 @@ function heading() {
     head.append(h("p", { class: "lead" }, "What this session cost, what it costs with Wane, and what would have been missing."));
     figures();
   } else {
+    head.append(h("p", { class: "lead" }, data.purpose));
     const outcome = data.outcome || (data.report === "sweep" ? outcomeOfSweep() : "");
     if (outcome) head.append(h("p", { class: "outcome" }, outcome));
     if (data.verdict) head.append(h("p", { class: "outcome" }, `${data.verdict}.`));
@@ -95,6 +96,7 @@ function start() {
     scrubberSection();
   } else if (data.report === "view") main.append(h("p", { class: "note" }, "No model was called in this session, so that there is nothing to draw."));
   if (data.report !== "view" || some) about();
+  linkWords();
   startTheme();
   if (some) {
     const change = fromAddress();

@@ -159,4 +159,5 @@ if (data.undated) notes.push(`${many(data.undated, "call")} without a time count
 if (data.unread) notes.push(`${many(data.unread, "file")} could not be read.`);
 if (notes.length) byId("shares").append(h("p", { class: "small" }, notes.join(" ")));
 
+linkWords();
 startTheme();

@@ -87,10 +87,10 @@ function episodeName(bar) {
   if (bar.name) return `‘${bar.name}’${bar.abandoned ? " (abandoned)" : ""}`;
   const from = Math.max(1, bar.opened), to = Math.max(from, bar.closed < 0 ? callCount() : bar.closed);
   const calls = from === to ? `call ${n0(from)}` : `calls ${n0(from)} to ${n0(to)}`;
-  return `${{ work: "steps", act: "work" }[bar.type] || "reading"} at ${calls}`;
+  return `${WORDS.types[bar.type] || "steps"} at ${calls}`;
 }
-const levelName = (level) => ({ remove: "removed" })[data.levels[level]] || data.levels[level];
-const episodeType = (bar) => ({ act: "work", expl: "reading", task: "task", work: "neither reading nor work" })[bar.type];
+const levelName = (level) => WORDS.levels[data.levels[level]] || data.levels[level];
+const episodeType = (bar) => WORDS.types[bar.type] || "neither reading nor work";
 
 function reason(of, it, now, index) {
   const entry = (it.changes || [])[now.change[index]];

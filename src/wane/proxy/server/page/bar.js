@@ -9,14 +9,13 @@ const STATES = {
   artifact: "the calls, without outputs",
   remove: "a description",
 };
-const TYPES = { expl: "reading", act: "work", task: "task" };
 const KINDS = [["system", "system prompt and tools"], ["user", "your messages"], ["notice", "notices of your agent"], ["expl", "reading"], ["act", "work"], ["task", "task"], ["work", "outside pieces of work"], ["free", "free"]];
 const KIND_COLOURS = { system: "var(--other)", user: "var(--yours)", notice: "var(--notice)", expl: "var(--reading)", act: "var(--work)", task: "var(--task)", work: "var(--outside)", free: "var(--track)" };
 
-const kindOf = (episode) => (episode.name === null ? "work" : TYPES[episode.type] ? episode.type : "expl");
+const kindOf = (episode) => (episode.name === null ? "work" : WORDS.types[episode.type] ? episode.type : "expl");
 const stateOf = (episode) => STATES[episode.state] || episode.state;
 const placeOf = (episode) => `${episode.task ? ` in task ‘${episode.task}’` : ""}${episode.abandoned ? " (abandoned)" : ""}`;
-const nameOf = (episode) => (episode.name === null ? "outside pieces of work" : `${TYPES[episode.type] || episode.type} ‘${episode.name}’${placeOf(episode)}`);
+const nameOf = (episode) => (episode.name === null ? "outside pieces of work" : `${WORDS.types[episode.type] || episode.type} ‘${episode.name}’${placeOf(episode)}`);
 
 function colourOf(episode) {
   const share = PALE[episode.state] || PALE.closed;

@@ -5,7 +5,7 @@ const PATIENCE = 5000;
 const BUSY = 300; // seconds
 const BUSY_SECONDS = 15;
 const cards = new Map();
-const page = { data: null, answered: null, version: null, timer: 0 };
+const page = { data: null, answered: null, version: null, timer: 0, linked: false };
 
 const keyLine = (...nodes) => svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, nodes);
 byId("key").append(
@@ -47,7 +47,7 @@ function setText(node, text) {
 function facts(data) {
   const ended = Object.values(data.requests).reduce((sum, count) => sum + count, 0);
   const ours = data.strategy === "cwl" || data.strategy === "paper";
-  const strategy = data.strategy === "cwl" ? "Wane" : data.strategy;
+  const strategy = WORDS.strategies[data.strategy] || data.strategy;
   const rows = [
     ["Provider", data.upstream],
     ["What is set aside", ours ? `by ${strategy}, ${data.annotate === "model" ? "as the agent marks its work" : "as Wane reads the tool calls"}` : `by ${strategy}`],
@@ -178,6 +178,9 @@ function draw() {
   drawTiles(data);
   list(data);
   more(data);
+  if (none || page.linked) return;
+  page.linked = true;
+  linkWords();
 }
 
 function say(problem) {

@@ -216,7 +216,7 @@ function drawEpisodes(card) {
   const row = (label, kind, state, tokens, colour) => h("tr", {},
     h("th", { scope: "row" }, styled(h("i", { class: "dot" }), { background: colour }), h("bdi", {}, label)), h("td", {}, kind), h("td", {}, state), h("td", { class: "n" }, n0(tokens)));
   const fixed = card.bar.parts.filter((part) => part.fixed).map((part) => row(part.label, "", "always stays", part.tokens, part.colour));
-  const rows = session.episodes.map((it) => row(it.name === null ? "outside pieces of work" : it.name, it.name === null ? "" : TYPES[it.type] || it.type, stateOf(it), it.tokens, colourOf(it)));
+  const rows = session.episodes.map((it) => row(it.name === null ? "outside pieces of work" : it.name, it.name === null ? "" : WORDS.types[it.type] || it.type, stateOf(it), it.tokens, colourOf(it)));
   const heads = ["Piece of work", "Kind", "What is left of it", "Tokens"].map((text, at) => h("th", { scope: "col", class: at === 3 ? "n" : null }, text));
   card.episodes.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, fixed, rows)));
 }

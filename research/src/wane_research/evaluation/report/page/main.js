@@ -45,4 +45,5 @@ markedSection();
 markingSection();
 paperTable();
 runsTable();
+linkWords();
 startTheme();
