@@ -11,29 +11,30 @@ writes them as messages, so that a step of which nothing has left goes out as it
 | `TaskStep` | user |
 | `ActionStep`: `model_output` | text |
 | its `tool_calls` | calls |
-| its `observations`, `observations_images`, `error` | results, or a notice if it has no calls |
+| its `observations`, `observations_images`, `error` | results, or a notice if it has no calls of the agent's tools |
 | `PlanningStep` | text |
 
 An agent with tools puts the observations of all calls of an answer into one text, in the order of the calls' ids. Here
 they come in the order of the calls, and the step notes where each begins, so that each can leave by itself.
 
 A `CodeAgent` calls its tools in the Python that it writes, where no mark has a place in the history. Its episodes are
-inferred.
+inferred. If its code asks a person, the step notes the answer, and its output counts as the person's (R21).
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Unpack
 
 from wane.conversation import Adapter, Call, Conversation
 from wane.conversation.request import Tool as OwnTool
-from wane.core import DEFAULT_BUDGET, OWN_TOOLS, Kind
+from wane.core import DEFAULT_BUDGET, OWN_TOOLS, Kind, ToolClass
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
+from wane.core.items import DEFAULT_TOOL_CLASSES, read_tool_classes
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import UNTIED, Tie, couple
 from wane.formats.openai import NON_TEXT_TOKENS
@@ -42,10 +43,10 @@ from wane.integrations.lifecycle import UNMANAGED_CALL, HostMarks, LifecycleSett
 
 try:
     from smolagents.agents import ActionStep, CodeAgent, MultiStepAgent, PlanningStep, TaskStep, ToolOutput
-    from smolagents.memory import MemoryStep
+    from smolagents.memory import MemoryStep, ToolCall
     from smolagents.models import ChatMessage, MessageRole, get_tool_json_schema
     from smolagents.tools import Tool
-    from smolagents.utils import AgentMaxStepsError
+    from smolagents.utils import AgentError, AgentMaxStepsError
 except ImportError as error:
     raise MissingExtraError("wane.integrations.smolagents", "smolagents") from error
 
@@ -54,6 +55,8 @@ __all__ = ["ContextLifecycle"]
 _COMPETES: Final = "Wane keeps the agent's requests small, and its memory whole: leave out callbacks that shorten steps"
 _RESULTS: Final = "results_by_call"
 """Attribute of a step: the result of each of its calls, of which its `observations` are made."""
+_ANSWERS: Final = "persons_answers"
+"""Attribute of a step: what a person told its code, or that of an earlier step, and its `observations` show."""
 
 
 class ContextLifecycle(HostMarks):
@@ -79,6 +82,8 @@ class ContextLifecycle(HostMarks):
             inferring["annotate"] = "infer"
         self._make_for_code = maker(SmolagentsFormat(), _Adapter(), budget, self, **inferring)
         self._warner = Warner(_COMPETES)
+        classes = {**DEFAULT_TOOL_CLASSES, **read_tool_classes(settings.get("tool_classes"))}
+        self._asking = frozenset(name for name, tool_class in classes.items() if tool_class is ToolClass.PERSON)
 
     def attach(self, agent: MultiStepAgent) -> MultiStepAgent:
         """Give an agent its window and its tools, and return the agent. Agents that it manages get it one by one.
@@ -87,7 +92,7 @@ class ContextLifecycle(HostMarks):
             ConfigError: for an agent whose code runs elsewhere, with `recall`: the tool would not find the history.
         """
         code = isinstance(agent, CodeAgent)
-        window = _Window(self._make_for_code if code else self._make, self._warner)
+        window = _Window(self._make_for_code if code else self._make, self._warner, self._asking)
         own_tools = window.conversation.own_tools
         if code and own_tools and agent.executor_type != "local":
             raise ConfigError(f"recall works only where the agent is, and its code runs in {agent.executor_type!r}")
@@ -117,9 +122,11 @@ class _Window:
         reminds: whether a request may have a reminder.
     """
 
-    def __init__(self, make: Any, warner: Warner) -> None:
+    def __init__(self, make: Any, warner: Warner, asking: frozenset[str]) -> None:
         self._make = make
         self._warner = warner
+        self._asking = asking
+        self._unseen: list[str] = []  # answers of a person that no output of the agent's code has shown
         self._taken: list[_TakenStep] = []
         self.conversation: Conversation[MemoryStep] = make()
         self.managed = False
@@ -174,6 +181,33 @@ class _Window:
         own = [call for call in made if call.name in OWN_TOOLS]
         return {str(call.id): self.conversation.host.answer(call) for call in own}
 
+    def listen(self, agent: MultiStepAgent) -> None:
+        """Have the tools that ask a person note the answers, where an agent's code calls them as functions."""
+        tools = getattr(getattr(agent, "python_executor", None), "static_tools", None) or {}
+        for name in self._asking.intersection(tools):
+            if not isinstance(tools[name], _AskingTool):
+                tools[name] = _AskingTool(tools[name], self._unseen)
+
+    def note_answers(self, step: ActionStep) -> None:
+        """Note in a step what a person has answered, and its output shows."""
+        if answers := [answer for answer in self._unseen if answer in (step.observations or "")]:
+            setattr(step, _ANSWERS, answers)
+            self._unseen[:] = [answer for answer in self._unseen if answer not in answers]
+
+
+@dataclass(frozen=True, slots=True)
+class _AskingTool:
+    """A tool that asks a person, as an agent's code calls it, and the list of the answers."""
+
+    tool: Callable[..., Any]
+    answers: list[str]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        answer = self.tool(*args, **kwargs)
+        if text := str(answer).strip():
+            self.answers.append(text)
+        return answer
+
 
 def _content(step: MemoryStep) -> list[Any]:
     """What the model reads of a step, and what is known of it besides."""
@@ -212,7 +246,11 @@ def _managed_class(base: type[MultiStepAgent]) -> type[MultiStepAgent]:
         window: _Window
 
         def write_memory_to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
-            sent = None if _has_ended(self) else self.window.messages(self, summary=summary_mode)
+            last = self.memory.steps[-1] if self.memory.steps else None
+            if isinstance(last, ActionStep) and (last.is_final_answer or isinstance(last.error, AgentMaxStepsError)):
+                sent = None  # the run has ended, so no model is asked: the memory is read whole
+            else:
+                sent = self.window.messages(self, summary=summary_mode)
             return base.write_memory_to_messages(self, summary_mode) if sent is None else sent
 
         def provide_final_answer(self, task: str) -> ChatMessage:
@@ -223,16 +261,25 @@ def _managed_class(base: type[MultiStepAgent]) -> type[MultiStepAgent]:
             finally:
                 self.window.reminds = True
 
+        def _step_stream(self, memory_step: ActionStep) -> Iterator[Any]:
+            self.window.listen(self)
+            try:
+                yield from base._step_stream(self, memory_step)
+            finally:
+                self.window.note_answers(memory_step)
+
         def execute_tool_call(self, tool_name: str, arguments: Any) -> Any:
             # The framework would refuse wrong arguments, and with them all other calls of the answer.
             return UNMANAGED_CALL if tool_name in OWN_TOOLS else base.execute_tool_call(self, tool_name, arguments)
 
         def process_tool_calls(self, chat_message: ChatMessage, memory_step: ActionStep) -> Iterator[Any]:
-            calls, outputs = chat_message.tool_calls, dict[str, str]()
+            calls, outputs, made = chat_message.tool_calls, dict[str, str](), list[ToolCall]()
             own = self.window.answers(calls)
             others = [call for call in calls if call.function.name not in OWN_TOOLS]
             try:
                 for output in base.process_tool_calls(self, chat_message, memory_step):
+                    if isinstance(output, ToolCall):
+                        made.append(output)
                     if isinstance(output, ToolOutput):
                         if output.id in own:
                             output.output = output.observation = own[output.id]
@@ -240,6 +287,12 @@ def _managed_class(base: type[MultiStepAgent]) -> type[MultiStepAgent]:
                         # The framework refuses a final answer beside other calls; marks may stand there.
                         chat_message.tool_calls = others
                     yield output
+            except AgentError:
+                # The framework drops all calls of an answer of which one fails; its marks have been made.
+                if marks := [call for call in made if call.id in own]:
+                    memory_step.tool_calls = marks
+                    _set_results(memory_step, [own[call.id] for call in marks])
+                raise
             finally:
                 chat_message.tool_calls = calls
             order = {call.id: number for number, call in enumerate(calls)}
@@ -251,12 +304,6 @@ def _managed_class(base: type[MultiStepAgent]) -> type[MultiStepAgent]:
 
     Managed.__name__, Managed.__qualname__, Managed.__module__ = base.__name__, base.__qualname__, base.__module__
     return Managed
-
-
-def _has_ended(agent: MultiStepAgent) -> bool:
-    """Whether an agent's run has ended, so that no model is asked: its memory is read whole."""
-    last = agent.memory.steps[-1] if agent.memory.steps else None
-    return isinstance(last, ActionStep) and (last.is_final_answer or isinstance(last.error, AgentMaxStepsError))
 
 
 class _Adapter(Adapter[MemoryStep]):
@@ -287,7 +334,12 @@ class HalfStep(MemoryStep):
 
     def to_messages(self, summary_mode: bool = False) -> list[ChatMessage]:
         answering = (MessageRole.ASSISTANT, MessageRole.TOOL_CALL)
-        messages = self.step.to_messages(summary_mode=summary_mode)
+        step = self.step
+        if not self.answers and _failed_apart(step):
+            # The framework would say that the error is the first call's.
+            step = copy.copy(step)
+            step.tool_calls = None
+        messages = step.to_messages(summary_mode=summary_mode)
         return [message for message in messages if (message.role in answering) is self.answers]
 
 
@@ -321,7 +373,7 @@ def messages_of(step: MemoryStep) -> list[MemoryStep]:
 
 
 Location = tuple[str, int]
-"""`task`, `plan`, `text`, `outcome` or `note`, or a call and a result by their number."""
+"""`task`, `plan`, `text`, `outcome`, `error` or `note`, or a call and a result by their number."""
 
 _CALL_FRAME: Final = len("{'id': '', 'type': 'function', 'function': {'name': '', 'arguments': }}, ")
 """Characters around a call in the framework's text."""
@@ -359,7 +411,9 @@ class SmolagentsFormat(NativeFormat[MemoryStep]):
         if results and step.observations is not None:
             _set_results(step, [text for number, text in enumerate(results) if ("result", number) in kept])
         if ("result", len(results) - 1) not in kept:
-            step.error = step.observations_images = None
+            step.observations_images = None
+        if ("error" if _failed_apart(message.step) else "result", len(results) - 1) not in kept:
+            step.error = None
         return HalfStep(step, message.answers)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -375,7 +429,7 @@ class SmolagentsFormat(NativeFormat[MemoryStep]):
         if isinstance(message, AddedStep):
             return replace(message, text=text)
         step, results = copy.copy(message.step), _results(message.step)
-        if position == len(results) - 1:
+        if position == len(results) - 1 and not _failed_apart(step):
             step.error = step.observations_images = None
         _set_results(step, [*results[:position], text, *results[position + 1 :]])
         return HalfStep(step, False)
@@ -402,12 +456,22 @@ def _outcome_parts(step: ActionStep) -> list[Located[Location]]:
         told = "\n".join(filter(None, (step.observations, error)))
         return [(("outcome", 0), Part(Kind.NOTICE, told, extra_tokens=images))] if told or images else []
     located: list[Located[Location]] = []
+    apart, answers = _failed_apart(step), getattr(step, _ANSWERS, ())
     for number, (call, result) in enumerate(zip(calls, results, strict=True)):
         last = number == len(calls) - 1
-        told = "\n".join(filter(None, (result, error))) if last else result
-        part = Part(Kind.RESULT, told, call_id=call.id, extra_tokens=images if last else 0)
+        told = "\n".join(filter(None, (result, error))) if last and not apart else result
+        person = any(answer in told for answer in answers)
+        part = Part(Kind.RESULT, told, call_id=call.id, extra_tokens=images if last else 0, person=person)
         located.append((("result", number), part))
+    if apart:
+        located.append((("error", len(calls) - 1), Part(Kind.NOTICE, error)))
     return _couple_half(step, located)
+
+
+def _failed_apart(step: ActionStep) -> bool:
+    """Whether a step's error is of calls that it does not hold: of an answer that failed, only marks are left."""
+    calls = step.tool_calls or []
+    return step.error is not None and bool(calls) and all(call.name in OWN_TOOLS for call in calls)
 
 
 def _couple_half(step: ActionStep, located: list[Located[Location]]) -> list[Located[Location]]:

@@ -271,18 +271,6 @@ def test_a_mark_may_stand_beside_the_final_answer() -> None:
     assert len(agent.memory.steps[-1].model_output_message.tool_calls) == 2
 
 
-def test_a_mark_in_an_answer_that_the_framework_drops_may_be_made_again() -> None:
-    start = {"action": "start", "name": "look", "type": "expl"}
-    script = [
-        Reply(calls=(Call("delimiter", start, "1"), Call("missing", {}, "2"))),
-        Reply(calls=(Call("delimiter", start, "3"), Call("read", {"path": "a"}, "4"))),
-        finished(Reply("Done.")),
-    ]
-    with Provider(script) as server:
-        assert equipped(server, budget="100k").run("Go.") == "Done."
-    assert server.requests[-1].results["3"].startswith("Started")
-
-
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_a_run_that_begins_anew_has_a_new_window() -> None:
     with Provider(map(finished, [*adapters.replies_of(0), *adapters.replies_of(0)])) as server:
@@ -391,6 +379,82 @@ def test_what_a_person_types_stays() -> None:
         assert equipped(server, agent).run("Go.") == "Done."
     assert "Observation:\nBlue, and nothing else." in [text_of(message) for message in wire(server)[1:]]
     assert "a0, line 1," not in str(wire(server))
+
+
+@pytest.mark.parametrize("shown", ["at once", "later", "never"])
+def test_what_a_person_types_when_code_asks_stays_with_the_code(shown: str) -> None:
+    """Code that keeps the answer in a variable may show it in a later step."""
+
+    @tool
+    def user_input(question: str) -> str:
+        """Ask the user.
+
+        Args:
+            question: The question.
+        """
+        return "Blue, and nothing else."
+
+    asked = {
+        "at once": ["print(user_input('Which?'))"],
+        "later": ["colour = user_input('Which?')\nNone", "print(colour)"],
+        "never": ["colour = user_input('Which?')\nNone"],
+    }
+    reading = [f"print(read('a{n}'))" for n in range(16)]
+    with ScriptedServer([*map(written, [*asked[shown], *reading]), written("final_answer('Done.')")]) as server:
+        agent = code_agent(server, additional_authorized_imports=[])
+        agent.tools["user_input"] = user_input
+        agent = equipped(server, agent)
+        assert agent.run("Go.") == "Done."
+        steps = pickle.loads(pickle.dumps(agent.memory.steps))
+    assert "a0, line 1," not in str(wire(server))
+    sent = [text_of(message) for message in wire(server)[1:]]
+    assert any("Blue, and nothing else." in text for text in sent) == (shown != "never")
+    assert any(CALLS in text and ("Which?" in text or "print(colour)" in text) for text in sent) == (shown != "never")
+    parts = [part for step in steps for message in messages_of(step) for part in FORMAT.parts(message)]
+    assert ["Blue" in part.text for part in parts if part.person] == [True] * (shown != "never")
+
+
+def test_a_tool_of_ones_own_that_asks_a_person_is_named() -> None:
+    @tool
+    def consult(question: str) -> str:
+        """Ask the boss.
+
+        Args:
+            question: The question.
+        """
+        return "Blue, and nothing else."
+
+    with ScriptedServer([written("print(consult('Which?'))"), written("final_answer('Done.')")]) as server:
+        agent = code_agent(server)
+        agent.tools["consult"] = consult
+        assert equipped(server, agent, tool_classes={"consult": "person"}).run("Go.") == "Done."
+    assert agent.memory.steps[1].persons_answers == ["Blue, and nothing else."]
+
+
+def test_marks_beside_a_call_that_fails_have_been_made() -> None:
+    """The framework drops the calls of such an answer, and says that the error is the first one's."""
+    start = {"action": "start", "name": "look", "type": "expl"}
+    end = {"action": "end", "name": "look", "description": "It is there."}
+    script = [
+        Reply(calls=(Call("read", {"path": "a"}, "1"), Call("delimiter", start, "2"), Call("missing", {}, "3"))),
+        Reply(calls=(Call("read", {"path": "b"}, "4"),)),
+        Reply(calls=(Call("delimiter", end, "5"), Call("missing", {}, "6"))),
+        finished(Reply("Done.")),
+    ]
+    with ScriptedServer(script) as server:
+        agent = equipped(server, budget="100k")
+        assert agent.run("Go.") == "Done."
+    assert [(e.name, e.closed) for e in agent.window.conversation.episodes if e.name] == [("look", True)]
+    called, observed = [text_of(message) for message in wire(server, 1)[2:]]
+    assert "'2'" in called
+    assert not any(f"'{call_id}'" in called for call_id in "13")
+    assert observed.startswith("Observation:\nStarted")
+    assert "\nError:\nUnknown tool missing" in observed
+    assert "Call id:" not in observed
+    kinds = [
+        (part.kind, part.call_id) for message in messages_of(agent.memory.steps[1]) for part in FORMAT.parts(message)
+    ]
+    assert kinds == [(Kind.CALL, "2"), (Kind.RESULT, "2"), (Kind.NOTICE, None)]
 
 
 def test_an_agent_that_is_stored_is_attached_when_it_is_loaded() -> None:
