@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from wane.scripted.demo.moves import Replace, ScriptStep, Task
 from wane.scripted.demo.play import NOISE_FILES, DemoOptions, Show, Workspace, play
 from wane.scripted.demo.script import TASKS
 from wane.scripted.demo.summary import Counts, Summary
-from wane.scripted.repository import ScriptedError, python_for_commands
+from wane.scripted.repository import ScriptedError, environment, python_for_commands
 from wane.scripted.witness import Tally
 
 
@@ -135,3 +137,19 @@ def test_lines_tell_tasks_and_what_the_model_is() -> None:
     lines = out.getvalue().splitlines()
     assert "not a language model" in lines[0]
     assert lines[-1].startswith("task  1/1 passed  A split loses no cent")
+
+
+def test_the_repositorys_tests_say_the_same_wherever_it_lies(tmp_path: Path) -> None:
+    """The model reads what they say, so that a longer path or another time would make two runs differ."""
+    said = []
+    for name in ("a", "a-directory-with-a-much-longer-name"):
+        workspace = Workspace(tmp_path / name)
+        workspace.give(1)
+        done = subprocess.run(
+            ["sh", "check"], cwd=workspace.directory, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        said.append(done.stdout + done.stderr)
+    assert said[0] == said[1]
+    assert 'File "tests/test_task_01.py", line ' in said[0]
+    assert re.search(r"^Ran \d+ tests$", said[0], re.MULTILINE)
