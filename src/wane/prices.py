@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -557,14 +557,15 @@ def _read_prices(name: str, kept: Any) -> Prices | None:
 
 def list_version() -> str:
     """Return the versions of Wane and of the price list: in other ones, prices may be others."""
-    return f"{_version('wane')} {_version('genai-prices')}"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
+    spec = find_spec("genai_prices")
+    if spec is None or spec.origin is None:
         return ""
+    # By the names of their metadata's folders: importing `importlib.metadata` takes longer than a start has.
+    packages = Path(spec.origin).parents[1]
+    return " ".join(sorted(folder.stem for folder in packages.glob("*.dist-info") if _IS_LISTED.match(folder.name)))
+
+
+_IS_LISTED: Final = re.compile(r"(?:wane|genai_prices)-")
 
 
 def window_of(model: str) -> int | None:

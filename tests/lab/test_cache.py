@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.strategies import times
 from wane.caches import GENERIC, CacheRules, rules_for
 from wane.core import Kind
-from wane.lab.cache import PrefixCache
-from wane.lab.cache.prefix import common_prefix
+from wane.lab.cache.prefix import PrefixCache, common_prefix
 from wane.prices import CacheUse
 from wane.strategies.base import Slot, Substitute
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from wane.caches import CacheRules, drops_reasoning, rules_for
 from wane.core import Kind, chars
 from wane.core.errors import ConfigError
-from wane.lab.cache import PrefixCache
+from wane.lab.cache.prefix import PrefixCache
 from wane.lab.counting import Material, count
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.session import ModelCall, RecordedSession

@@ -20,7 +20,6 @@ from wane.formats.notices import is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
 from wane.formats.roles import CALLING, join_neighbours
 from wane.formats.values import check_each, expect_list
-from wane.tools import class_of_call
 
 MessageT = TypeVar("MessageT")
 LocationT = TypeVar("LocationT")
@@ -64,7 +63,12 @@ class Part:
     def item(self, counter: Counter, message: int) -> Item:
         """Return the item of this part."""
         tokens = self.tokens(counter)
-        implied = class_of_call(self.tool, self.arguments) if self.tool else None
+        implied: ToolClass | None = None
+        if self.tool:
+            # Here, because reading a recording for its figures makes no items, and the tables of programs take long.
+            from wane.tools import class_of_call
+
+            implied = class_of_call(self.tool, self.arguments)
         stated = stated_in(self.text, system=self.system) if self.kind is Kind.NOTICE else ()
         return Item(
             self.kind,

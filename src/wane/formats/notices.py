@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from itertools import chain
 from typing import Final
 
@@ -439,15 +440,24 @@ class _CompiledMarks:
 
 
 _STATING: Final = tuple(row for row in _ROWS if row.standing is not None)
-_STATED: Final = re.compile("|".join(f"(?P<r{at}>{_pattern([row.mark])})" for at, row in enumerate(_STATING)))
 _SECTION_ENDS: Final = {row.mark: row.end for row in _ROWS if row.form is Form.SECTION and row.mark.endswith(">")}
 _SECTION: Final = re.compile("|".join(map(re.escape, _SECTION_ENDS)))
-_USER: Final = _CompiledMarks(row for row in _ROWS if not row.system)
-_SYSTEM: Final = _CompiledMarks(_ROWS)
 _BEHIND: Final = tuple(row.mark for row in _ROWS if row.form is Form.BEHIND)
 _PERSONS: Final = re.compile(_pattern(row.mark for row in _ROWS if row.form is Form.PERSON))
 _OPENING: Final = "<system-reminder>"
 _CLOSING: Final = "</system-reminder>"
+
+
+@cache
+def compiled_marks(*, system: bool) -> _CompiledMarks:
+    """Return the marks that count in a system's or a person's place; most commands need at most the latter."""
+    return _CompiledMarks(row for row in _ROWS if system or not row.system)
+
+
+@cache
+def compiled_statements() -> re.Pattern[str]:
+    """Return the pattern of all marks that state something, with a group for each."""
+    return re.compile("|".join(f"(?P<r{at}>{_pattern([row.mark])})" for at, row in enumerate(_STATING)))
 
 
 def is_notice(text: str, *, system: bool = False) -> bool:
@@ -457,7 +467,7 @@ def is_notice(text: str, *, system: bool = False) -> bool:
         text: the text, or one of several texts of a message.
         system: whether it stands in the system's place, not in a person's: more marks count there.
     """
-    return (_SYSTEM if system else _USER).tell(text)
+    return compiled_marks(system=system).tell(text)
 
 
 def stated_in(text: str, *, system: bool = False) -> tuple[Standing, ...]:
@@ -468,7 +478,7 @@ def stated_in(text: str, *, system: bool = False) -> tuple[Standing, ...]:
     """
     stated: dict[Standing, None] = {}
     for beginning in _beginnings(text, system=system):
-        match = _STATED.match(beginning.lstrip())  # of the first row that fits
+        match = compiled_statements().match(beginning.lstrip())  # of the first row that fits
         if match and match.lastgroup and (standing := _STATING[int(match.lastgroup[1:])].standing):
             stated[standing] = None
     return tuple(stated)

@@ -29,5 +29,8 @@ ReaderName: TypeAlias = Literal[
 READER_NAMES: Final[tuple[str, ...]] = get_args(ReaderName)
 """Formats that `wane.lab.readers.read_session` takes, besides `auto`."""
 
+JOURNAL: Final = "journal"
+"""The format of sessions that Wane itself recorded."""
+
 MAX_UNPACKED: Final = 2 * 1024**3
 """Bytes that a compressed file may hold by default. A file of some kilobytes can hold more than any disk."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from wane.caches import rules_for
 from wane.core import Kind
-from wane.lab.cache import PrefixCache
+from wane.lab.cache.prefix import PrefixCache
 from wane.prices import CacheUse, Cost, Prices
 from wane.scripted.sight import asks_for_summary, is_note, view_tokens
 from wane.scripted.summary import summarise

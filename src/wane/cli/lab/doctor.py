@@ -24,8 +24,8 @@ from wane.cli.lab.reading import sessions_here
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, first_few, local_time, printable, write_json
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
+from wane.lab.names import JOURNAL
 from wane.lab.readers import Gathered, figures_alone
-from wane.lab.readers.journal import NAME as JOURNAL
 from wane.lab.session import RecordedSession
 from wane.money import dollars, share
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals

@@ -18,13 +18,12 @@ from wane.core import Counter, Mark
 from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
-from wane.lab.names import MAX_UNPACKED
+from wane.lab.names import JOURNAL, MAX_UNPACKED
 from wane.lab.readers import (
     STDIN,
     find_files,
     head,
     is_foreign,
-    journal,
     plain_file,
     read_plain,
     read_session,
@@ -146,12 +145,14 @@ def _read(plain: Path, format_: str, name: str) -> Messages | RecordedSession:
     if is_foreign(plain):
         return _only(read_plain(plain, format_, name), name)
     beginning = head(plain) if format_ == "auto" else []
-    if format_ == "journal" or journal.recognises(beginning):
+    from wane.lab.readers import journal
+
+    if format_ == JOURNAL or journal.recognises(beginning):
         try:
             return _from_journal(plain)
         except JournalError:
             # The whole records of a damaged journal can still be read.
-            format_ = "journal"
+            format_ = JOURNAL
     if format_ in FORMAT_NAMES or (format_ == "auto" and line_reader_of(beginning) is None):
         with suppress(FormatError):
             if messages := _messages(plain, format_):

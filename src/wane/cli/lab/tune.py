@@ -19,7 +19,7 @@ from wane.cli.lab.preparing import prepare, price_source, read_lines
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable
 from wane.lab.advice import advised_for_all, kept_budgets
-from wane.lab.readers.journal import NAME as JOURNAL
+from wane.lab.names import JOURNAL
 from wane.lab.room import tight_lines
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, CLOSE, GAIN, Alternative, Candidate, Tuning, beats, tune

@@ -1,5 +1,1 @@
-"""A provider's prefix cache, simulated: how many tokens a request reads from it, writes to it, and pays in full."""
-
-from wane.lab.cache.prefix import PrefixCache
-
-__all__ = ["PrefixCache"]
+"""A provider's prefix cache: simulated (`prefix`), and what broke it in a recorded session (`rewrites`)."""

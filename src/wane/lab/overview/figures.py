@@ -316,13 +316,20 @@ def _rows(session: RecordedSession, sizes: Sizes, pricing: Pricing) -> Iterator[
         summaries[later[0] if later else len(session.calls) - 1] += 1
     for number, (call, counted) in enumerate(zip(session.calls, sizes.outputs, strict=True)):
         if not call.inherited:
-            row = _row(call, counted, pricing, bool(examined.compared), rewrites.get(number))
-            yield replace(row, summaries=summaries[number])
+            about = bool(examined.compared), rewrites.get(number), summaries.get(number, 0)
+            yield _row(call, counted, pricing, *about)
     for call in (*session.asides, *session.abandoned):
-        yield _row(call, 0, pricing, False, None)
+        yield _row(call, 0, pricing)
 
 
-def _row(call: ModelCall, counted: int, pricing: Pricing, shows_cache: bool, rewrite: Rewrite | None) -> CallRow:
+def _row(
+    call: ModelCall,
+    counted: int,
+    pricing: Pricing,
+    shows_cache: bool = False,
+    rewrite: Rewrite | None = None,
+    summaries: int = 0,
+) -> CallRow:
     account = with_call(Account(), call, counted, pricing)
     again = None
     prices = pricing.prices_for(call)
@@ -342,6 +349,7 @@ def _row(call: ModelCall, counted: int, pricing: Pricing, shows_cache: bool, rew
         account.output_tokens,
         "" if rewrite is None else rewrite.explanation.cause,
         again,
+        summaries,
     )
 
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
+from wane.lab.names import JOURNAL
 from wane.lab.overview.figures import CallRow, CompactionRow, SessionFigures, Simulation
 from wane.lab.readers.gathering import Unread
 from wane.money import dollars
 from wane.rewrites import Cause
-
-JOURNAL: Final = "journal"
-"""The source of sessions that Wane itself recorded."""
 
 
 @dataclass(slots=True)

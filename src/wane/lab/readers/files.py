@@ -13,7 +13,6 @@ from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
 from wane.lab.names import MAX_UNPACKED
-from wane.lab.readers import codex
 from wane.lab.readers.building.lines import DAMAGED, compression, head, is_compressed_copy, plain_path, unpacked
 from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session
@@ -102,6 +101,8 @@ def _must_be_unpacked(path: Path, most: int) -> bool:
             return False
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
+    from wane.lab.readers import codex
+
     try:
         if not codex.recognises(head(path)):
             return True

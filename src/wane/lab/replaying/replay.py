@@ -15,8 +15,7 @@ from typing import Final
 
 from wane.caches import CacheRules, rules_for
 from wane.core import Added, Kind, chars
-from wane.lab.cache import PrefixCache
-from wane.lab.cache.prefix import common_prefix
+from wane.lab.cache.prefix import PrefixCache, common_prefix
 from wane.lab.counting import Material
 from wane.lab.figures import CallFigures, Totals
 from wane.lab.loss import CallLoss, Index, Loss
