@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from wane.testing import Call, Reply, Request, ScriptedServer
+from wane.testing.adapters import content_of
 from wane.testing.rules import calls_need_reasoning
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -29,12 +32,12 @@ def read(path: str) -> str:
     Args:
         path: Its name.
     """
-    return f"{path}: line"
+    return content_of(path)
 
 
 def answer(request: Request) -> Reply:
     """A model that thinks and reads, and then is done."""
-    if "a: line" in str(request.body):
+    if "a, line 1," in str(request.body):
         done = Call("final_answer", {"answer": "Done."})
         return Reply(calls=(done,)) if "final_answer" in request.tools else Reply("Done.")
     return Reply(None, "I think so.", (Call("read", {"path": "a"}, "call_1"),))
@@ -148,7 +151,66 @@ def run_litellm(url: str, model: str) -> Any:
             f"{prefix}/{model}", messages=messages, tools=tools, api_base=f"{url}/v1", api_key="k", num_retries=0
         )
         messages.append(reply.choices[0].message.model_dump(exclude_none=True))
-        messages.append({"role": "tool", "tool_call_id": "call_1", "content": "a: line"})
+        messages.append({"role": "tool", "tool_call_id": "call_1", "content": read("a")})
+
+
+def run_google_adk(url: str, model: str) -> Any:
+    pytest.importorskip("google.adk")
+    pytest.importorskip("litellm")
+    from google.adk.agents import LlmAgent
+    from google.adk.models.lite_llm import LiteLlm
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    prefix = "deepseek" if model == DEEPSEEK else "moonshot"
+    chat = LiteLlm(model=f"{prefix}/{model}", api_base=f"{url}/v1", api_key="k", num_retries=0)
+    runner = InMemoryRunner(agent=LlmAgent(name="a", model=chat, tools=[read]), app_name="app")
+    runner.auto_create_session = True
+    said = types.Content(role="user", parts=[types.Part(text="Go.")])
+    return list(runner.run(user_id="u", session_id="s", new_message=said))
+
+
+def run_inspect(prefixes: Mapping[str, str]) -> Callable[[str, str], Any]:
+    def run(url: str, model: str) -> Any:
+        inspect_ai = pytest.importorskip("inspect_ai")
+        from inspect_ai.agent import react
+        from inspect_ai.dataset import Sample
+        from inspect_ai.model import get_model
+        from inspect_ai.tool import tool
+
+        @tool(name="read")
+        def reader() -> Any:
+            async def execute(path: str) -> str:
+                """Read a file.
+
+                Args:
+                    path: Its name.
+                """
+                return read(path)
+
+            return execute
+
+        chat = get_model(f"{prefixes[model]}/{model}", base_url=f"{url}/v1", api_key="k")
+        task = inspect_ai.Task(dataset=[Sample("Go.")], solver=react(prompt=None, tools=[reader()], submit=False))
+        with TemporaryDirectory() as folder:
+            given = {"display": "none", "log_level": "error", "log_dir": folder}
+            (log,) = inspect_ai.eval(task, model=chat, max_retries=0, **given)
+        assert log.status == "success", log.error
+
+    return run
+
+
+def run_openhands(url: str, model: str) -> Any:
+    if sys.version_info < (3, 12):
+        pytest.skip("the OpenHands SDK needs Python 3.12 or newer")
+    pytest.importorskip("openhands.sdk")
+    from tests.integrations.adapters.test_openhands import agent_of, begun, model_at
+
+    prefix = "deepseek" if model == DEEPSEEK else "moonshot"
+    with TemporaryDirectory() as folder:
+        conversation = begun(agent_of(model_at(url, model=f"{prefix}/{model}")), Path(folder))
+        conversation.send_message("Go.")
+        conversation.run()
 
 
 # By the table's name of a class: how to run it, and the models that get their reasoning back.
@@ -167,6 +229,10 @@ CLASSES: dict[str, tuple[Callable[[str, str], Any], tuple[str, ...]]] = {
     "Agent Framework's `OpenAIChatCompletionClient`": (run_agent_framework, ()),
     "CrewAI's `LLM`": (run_crewai, ()),
     "LiteLLM, so mini-swe-agent": (run_litellm, (DEEPSEEK, KIMI)),
+    "Google ADK's `LiteLlm`": (run_google_adk, (DEEPSEEK, KIMI)),
+    "Inspect's `deepseek` and `moonshot`": (run_inspect({DEEPSEEK: "deepseek", KIMI: "moonshot"}), (DEEPSEEK, KIMI)),
+    "Inspect's `openai-api`": (run_inspect(dict.fromkeys((DEEPSEEK, KIMI), "openai-api/own")), (DEEPSEEK, KIMI)),
+    "OpenHands' `LLM`": (run_openhands, (DEEPSEEK, KIMI)),
 }
 
 

@@ -26,7 +26,7 @@ MOST = 280.0
 # By environment, which is an extra of the project, and module: the tests.
 FRAMEWORKS = {
     "dev-google-adk": {
-        "google.adk": ["test_google_adk.py", "test_guides.py", "test_versions.py"],
+        "google.adk": ["test_google_adk.py", "test_guides.py", "test_versions.py", "test_reasoning.py"],
         "inspect_ai": ["test_inspect_ai.py"],
     },
     "dev-litellm": {
@@ -34,7 +34,9 @@ FRAMEWORKS = {
         "litellm": ["test_litellm.py", "test_reasoning.py"],
     },
     "dev-crewai": {"crewai": ["test_guides.py", "test_versions.py", "test_reasoning.py"]},
-    "dev-openhands": {"openhands.sdk": ["test_openhands.py", "test_guides.py", "test_versions.py"]},
+    "dev-openhands": {
+        "openhands.sdk": ["test_openhands.py", "test_guides.py", "test_versions.py", "test_reasoning.py"],
+    },
 }
 CONFLICTS = ("ResolutionImpossible", "conflicting dependencies", "unsatisfiable")
 """How an installer says that requirements exclude each other: that is a fault of the project."""

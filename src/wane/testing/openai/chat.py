@@ -20,14 +20,14 @@ _CALLS: Final = {"function": "arguments", "custom": "input"}
 
 
 class OpenAIChat(OpenAI):
-    """The Chat Completions protocol, with the `reasoning_content` that many compatible services add to it."""
+    """The Chat Completions protocol, with the `reasoning_content` and `thinking` that many compatible services add."""
 
     api = "openai-chat"
     holds = "messages"
     fields = SHARED | {
         *("messages", "max_tokens", "max_completion_tokens", "n", "stop", "seed", "logit_bias", "logprobs"),
         *("frequency_penalty", "presence_penalty", "response_format", "reasoning_effort", "verbosity", "prediction"),
-        *("modalities", "audio", "web_search_options", "functions", "function_call"),
+        *("modalities", "audio", "web_search_options", "functions", "function_call", "thinking"),
     }
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
