@@ -128,10 +128,20 @@ class Session:
         seed: tells one session from another.
         stream: whether replies are streamed.
         tools: whether requests carry tools; without any, the proxy passes them on as they are.
+        result: tokens of each tool's result.
     """
 
-    def __init__(self, wire: str, tokens: int, seed: int = 0, *, stream: bool = False, tools: bool = True) -> None:
-        self.wire, self.shape, self.managed = wire, SHAPES[wire], tools
+    def __init__(
+        self,
+        wire: str,
+        tokens: int,
+        seed: int = 0,
+        *,
+        stream: bool = False,
+        tools: bool = True,
+        result: int = _RESULT,
+    ) -> None:
+        self.wire, self.shape, self.managed, self._result = wire, SHAPES[wire], tools, result
         self._random = random.Random(seed)
         frame = {**self.shape.frame, "stream": stream}
         if not tools:
@@ -143,7 +153,7 @@ class Session:
         if wire == "openai":
             self._add({"role": "system", "content": _SYSTEM})
         self._add(self.shape.user(f"Task {seed}: {self._text(120)}"))
-        while self._size < 4 * tokens - 4 * _RESULT // 2:
+        while self._size < 4 * tokens - 4 * result // 2:
             self.go_on("Let me look at the next file.", f"call_{seed}_{self._exchanges}")
 
     @property
@@ -161,7 +171,7 @@ class Session:
         """Add the model's reply and its call's result; from time to time, also another turn of the user."""
         for message in self.shape.reply(text, call, ARGUMENTS):
             self._add(message)
-        self._add(self.shape.result(call, self._text(_RESULT)))
+        self._add(self.shape.result(call, self._text(self._result)))
         self._exchanges += 1
         if self._exchanges % EXCHANGES_A_TURN == 0:
             for message in self.shape.reply("That is done.", f"{call}_u", ARGUMENTS):

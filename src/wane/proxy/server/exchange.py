@@ -79,7 +79,7 @@ from wane.proxy.sessions.finder import Continue, IncomingRequest
 from wane.proxy.sessions.history import FullHistory
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.memory import CachedSession
-from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of_request
+from wane.proxy.sessions.messages import Alignment, Arrival, Entry, client_note, root_of_request, sent_messages
 from wane.proxy.sessions.sender import NOBODY, Sender, prompts_of, sender_of
 from wane.proxy.sessions.session import RequestView, Session
 from wane.proxy.spending.allowances import Allowance, ReplyReader, paying
@@ -121,6 +121,7 @@ ENCODINGS: Final = frozenset({b"accept-encoding"})
 _RETRIES: Final = 2  # how often a request that was refused for its reasoning is corrected and sent again
 _TOO_LONG: Final = (400, 413, 422)  # statuses of a refusal of a prompt that is too long
 _LONGEST_ERROR: Final = 1024 * 1024  # bytes of a provider's error to read; the rest is passed on unread
+_MANY: Final = 10_000  # messages that are digested in a thread
 _LONGEST_KEPT: Final = 32 * 1024 * 1024  # bytes of a request above which only its digest is recorded
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
 _STORED: Final = (
@@ -207,6 +208,7 @@ class Exchange:
         self._finder = sessions.finder_of(owner)
         self._equipped: Equipped  # the client's body with the proxy's own tools
         self._history: FullHistory  # the whole history, for recall
+        self._arrivals: Sequence[Arrival] = ()  # the client's messages
         self._number = 0  # of the client's message for the reply
         self._rounds: list[Round] = []
         self._answered: list[AnsweredRound] = []
@@ -237,7 +239,9 @@ class Exchange:
 
     async def _find_and_extend(self) -> None:
         wire, body, sessions = self._wire, self._client_body, self._sessions
-        arrivals = await in_thread_if(self._size > 2_000_000, lambda: _arrivals_of(wire, body))
+        self._arrivals = arrivals = _arrivals_of(wire, body)
+        if self._size > 2_000_000:
+            await uninterrupted(asyncio.to_thread(_digest, arrivals))
         request = IncomingRequest(wire, body, arrivals, root_of_request(wire, arrivals, self._owner), self._sender)
         async with sessions.gate_of(request.root):
             problem = "other processes keep changing the session"
@@ -416,6 +420,8 @@ class Exchange:
         wire, body, sessions = self._wire, self._client_body, self._sessions
         arrivals = _arrivals_of(wire, body)
         root = root_of_request(wire, arrivals, self._owner)
+        if not self._finder.memory.has_root(root):
+            return None
         for cached, alignment in self._finder.alike(root, arrivals):
             if 0 < len(cached.session.entries) == alignment.common:
                 equipped = sessions.equip(wire, body, sessions.own_tools(wire, body))
@@ -645,9 +651,9 @@ class Exchange:
 
     async def _explain_payment(self, round_: Round, upstream: str) -> RewrittenPrefix | None:
         """Return what the round paid again although it was cached, by comparing its request with the one before."""
-        body, is_large = self.body, self._is_large
-        messages = self._wire.messages(body)
-        prefix = await in_thread_if(is_large, lambda: SentPrefix.of(body, messages, large=is_large))
+        messages = self._wire.messages(self.body)
+        sent = await in_thread_if(len(messages) > _MANY, lambda: sent_messages(self._wire, messages, self._arrivals))
+        prefix = SentPrefix.of(self.body, sent, messages[0])
         usage = (round_.usage or NO_USAGE).of_request
         answer = AnsweredPrefix(prefix, usage, datetime.now(UTC), upstream, round_.cache_miss)
         return self.cached.caching.answered(answer)
@@ -688,6 +694,12 @@ def _arrivals_of(wire: Wire, body: Body) -> list[Arrival]:
     if not messages:
         raise FormatError("the request has no messages")
     return [Arrival(wire, message) for message in messages]
+
+
+def _digest(arrivals: Sequence[Arrival]) -> None:
+    """Compute the digests of messages, which would block the event loop if a body is large."""
+    for arrival in arrivals:
+        arrival.digest  # noqa: B018
 
 
 async def _take_in(

@@ -6,13 +6,12 @@ A provider caches a request by its prefix, so each request is compared with the 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wane.caches import rules_for
 from wane.journal import NoteRecord
@@ -41,8 +40,7 @@ _SETTINGS: Final = (
     "speed",
 )
 """Settings that a provider's cache depends on besides model, tools and system prompt."""
-_LONG: Final = 1 << 20
-"""Characters above which a text is digested in slices, to avoid a second copy of it."""
+_NESTING: Final = ("content", "items", "output")  # fields with blocks, or with the items of a message
 
 
 def lifetime_of(body: Mapping[str, Any], beginning: bytes | None = None) -> float:
@@ -60,6 +58,31 @@ def lifetime_of(body: Mapping[str, Any], beginning: bytes | None = None) -> floa
 def _asked(data: bytes) -> float:
     """Return the longest lifetime that a part of a request asks for, in seconds; 0 for none."""
     return max((seconds for words, seconds in _LIFETIMES.items() if words in data), default=0.0)
+
+
+class SentMessage(NamedTuple):  # made for each message of a request
+    """What a provider's cache depends on of one message.
+
+    Attributes:
+        digest: a digest of it without cache breakpoints.
+        is_answer: whether it is the model's.
+        positions: how many positions it has; each block is one, but a run of calls or of results is one too.
+        marked: the positions of Anthropic's breakpoints in it, from 1.
+        lifetime: seconds that a breakpoint in it asks for; 0 for none.
+    """
+
+    digest: bytes
+    is_answer: bool
+    positions: int
+    marked: tuple[int, ...]
+    lifetime: float
+
+    @classmethod
+    def of(cls, message: Mapping[str, Any], digest: bytes) -> SentMessage:
+        """Return it for a message whose digest is known."""
+        positions, marked = _positions(message)
+        lifetime = _asked(jsons.dumps(message)) if _carries_breakpoint(message) else 0.0
+        return cls(digest, _is_answer(message), positions, marked, lifetime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +111,34 @@ class SentPrefix:
     lifetime: float
 
     @classmethod
-    def of(cls, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], *, large: bool = False) -> SentPrefix:
-        """Return the prefix of a request. `large` avoids a second copy of its longest texts."""
+    def of(cls, body: Mapping[str, Any], messages: Sequence[SentMessage], first: Mapping[str, Any]) -> SentPrefix:
+        """Return the prefix of a request.
+
+        Args:
+            body: its body.
+            messages: its messages.
+            first: the first of them, which may be the system prompt; empty for none.
+        """
         system = [body[name] for name in _SYSTEM if name in body]
-        if messages and messages[0].get("role") in ("system", "developer"):
-            system.insert(0, messages[0].get("content"))
+        if first.get("role") in ("system", "developer"):
+            system.insert(0, first.get("content"))
         beginning = jsons.dumps([system, body.get("tools")])
         breakpoints = [0] if _has_breakpoint(beginning) else []
         lifetime = lifetime_of(body, beginning)
         covered = 0
-        digests = []
         for message in messages:
-            content = _without_long_texts(message) if large else message
-            data = jsons.dumps(content)
-            positions, marked = _positions(message)
-            if _has_breakpoint(data):
-                breakpoints += [covered + position for position in marked]
-                lifetime = max(lifetime, _asked(data))
-                data = jsons.dumps(_without_breakpoints(content))
-            covered += positions
-            digests.append(hashlib.blake2b(data, digest_size=12).digest())
+            if message.marked:
+                breakpoints += [covered + position for position in message.marked]
+            lifetime = max(lifetime, message.lifetime)
+            covered += message.positions
         return cls(
             model=str(body.get("model", "")),
             # Most sessions of a client have the same tools and system prompt: these are in memory once.
             tools=tuple((_tool_name(tool), sys.intern(_plain(tool))) for tool in _tools(body)),
             system=sys.intern("\n".join(_system_text(entry) for entry in system)),
             settings=tuple((name, _plain(body[name])) for name in _SETTINGS if name in body),
-            messages=tuple(digests),
-            answers=tuple(_is_answer(message) for message in messages),
+            messages=tuple([message.digest for message in messages]),
+            answers=tuple([message.is_answer for message in messages]),
             breakpoints=tuple(breakpoints),
             lifetime=lifetime,
         )
@@ -346,37 +369,34 @@ def _without_breakpoints(value: Any) -> Any:
     return value
 
 
-def _positions(message: Mapping[str, Any]) -> tuple[int, list[int]]:
-    """Return how many positions a message has, and the positions of Anthropic's breakpoints in it, from 1.
-
-    Each block is a position, but a run of calls or of results is one.
-    """
+def _positions(message: Mapping[str, Any]) -> tuple[int, tuple[int, ...]]:
+    """Return how many positions a message has, and those of Anthropic's breakpoints in it; see `SentMessage`."""
     last = ""
     count = 0
     marked = []
     for block in _list(message.get("content")):
-        kind = str(block.get("type")) if isinstance(block, Mapping) else ""
+        is_block = isinstance(block, dict)
+        kind = str(block.get("type")) if is_block else ""
         continues_run = kind == last and kind.endswith(("tool_use", "tool_result"))
         if not continues_run:
             count += 1
         last = kind
-        if isinstance(block, Mapping) and block.get("cache_control"):
+        if is_block and block.get("cache_control"):
             marked.append(count)
-    return max(count, 1), marked
+    return max(count, 1), tuple(marked)
 
 
-def _without_long_texts(value: Any) -> Any:
-    """Return JSON data with digests in place of its long texts."""
-    if isinstance(value, Mapping):
-        return {key: _without_long_texts(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_without_long_texts(entry) for entry in value]
-    if not isinstance(value, str) or len(value) <= _LONG:
-        return value
-    digest = hashlib.blake2b(digest_size=12)
-    for start in range(0, len(value), _LONG):
-        digest.update(value[start : start + _LONG].encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+def _carries_breakpoint(entry: Mapping[str, Any]) -> bool:
+    """Return whether a message, an item or a block has a cache breakpoint, on itself or on a block of it."""
+    if not MARKERS.isdisjoint(entry):
+        return True
+    for name in _NESTING:
+        inner = entry.get(name)
+        if isinstance(inner, list):
+            for block in inner:
+                if isinstance(block, dict) and _carries_breakpoint(block):
+                    return True
+    return False
 
 
 def _is_answer(message: Mapping[str, Any]) -> bool:

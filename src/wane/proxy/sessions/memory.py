@@ -59,6 +59,10 @@ class SessionsInMemory:
         """Return the session with an id; None if it is not in memory."""
         return self._sessions.get(session_id)
 
+    def has_root(self, root: str) -> bool:
+        """Return whether a session has this root. It needs no digests of messages, which take long."""
+        return any(session_id.startswith(root) for session_id in self._sessions)
+
     def enter(self, session: CachedSession) -> None:
         """Add a session."""
         self._sessions[session.id] = session

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from hashlib import blake2b
+from operator import is_
 from typing import Any, Final
 
 from wane.conversation.calls import normalise_arguments
@@ -22,6 +23,7 @@ from wane.core.errors import JournalError
 from wane.formats.base import Part, is_answer
 from wane.journal import CLIENT_NOTE, REPLY_NOTE, NoteRecord
 from wane.proxy import jsons
+from wane.proxy.sessions.caching import SentMessage
 from wane.proxy.store.base import Sought
 from wane.proxy.wire.base import AnsweredRound, Message, Wire
 
@@ -42,14 +44,23 @@ EDITS: Final = "edits"
 
 
 class Arrival:
-    """A message of a request, which may be new or known, with a digest of its exact content without `cache_control`."""
+    """A message of a request, which may be new or known. What is computed of it is computed once."""
 
-    __slots__ = ("__dict__", "_wire", "digest", "message")
+    __slots__ = ("__dict__", "_wire", "message")
 
     def __init__(self, wire: Wire, message: Message) -> None:
         self._wire = wire
         self.message = message
-        self.digest = blake2b(jsons.dumps(wire.canonical(message), canonical=True), digest_size=16).digest()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """See `digest_of`."""
+        return digest_of(self._wire, self.message)
+
+    @cached_property
+    def sent(self) -> SentMessage:
+        """What the provider's cache depends on of it."""
+        return SentMessage.of(self.message, self.digest)
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -60,6 +71,32 @@ class Arrival:
     def shape(self) -> bytes:
         """See `shape_of`."""
         return shape_of(self._wire.shaped(self.message))
+
+
+def digest_of(wire: Wire, message: Message) -> bytes:
+    """Return the digest of a message's exact content, without `cache_control`."""
+    return blake2b(jsons.dumps(wire.canonical(message), canonical=True), digest_size=16).digest()
+
+
+def sent_messages(wire: Wire, messages: Sequence[Message], arrivals: Sequence[Arrival]) -> list[SentMessage]:
+    """Return what the provider's cache depends on of the messages of a body that is sent.
+
+    Those that it has from the client's request unchanged, which are the same objects, are known.
+    """
+    known = {id(wire.entries(arrival.message)[0]): arrival for arrival in arrivals}
+    sent: list[SentMessage] = []
+    for message in messages:
+        entries = wire.entries(message)
+        arrival = known.get(id(entries[0]))
+        if arrival is not None and _are_same(entries, wire.entries(arrival.message)):
+            sent.append(arrival.sent)
+        else:
+            sent.append(SentMessage.of(message, digest_of(wire, message)))
+    return sent
+
+
+def _are_same(entries: Sequence[object], others: Sequence[object]) -> bool:
+    return len(entries) == len(others) and all(map(is_, entries, others))
 
 
 def shape_of(parts: Sequence[Part]) -> bytes:

@@ -321,6 +321,10 @@ class Wire(ABC):
             raise FormatError("messages must be a list of objects, each with a role and a content")
         return messages
 
+    def entries(self, message: Message) -> list[Any]:
+        """Return the entries of a body's history that a message stands for: usually itself."""
+        return [message]
+
     @abstractmethod
     def fixed(self, equipped: Equipped) -> object:
         """Return what every request carries besides its messages, as JSON data: instructions, tool definitions."""

@@ -79,6 +79,11 @@ class OpenAIResponsesWire(OpenAIWire):
         """Return the history in a request; consecutive items of the model are one message."""
         return group(_items(body))
 
+    def entries(self, message: Message) -> list[Any]:
+        """Return the items of a message."""
+        items: list[Any] = message["items"]
+        return items
+
     def fixed(self, equipped: Equipped) -> object:
         body = equipped.body
         return {key: body[key] for key in _FIXED if body.get(key)}
