@@ -22,7 +22,7 @@ REST: Final = "HTTP, the event loop, the rest"
 SYNC: Final = "after the reply: the index, sync to the disk"
 
 PARTS: Final = {
-    ("client.py", "read_object"): "parse the body",
+    ("bodies.py", "BodyReader.read"): "parse the body",
     ("index.py", "_arrivals"): "identify: digests, shapes, the search",
     ("finder.py", "SessionFinder.find"): "identify: digests, shapes, the search",
     ("messages.py", "root_of"): "identify: digests, shapes, the search",

@@ -14,14 +14,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wane.proxy import jsons
 from wane.proxy.head import Headers, RefusedError, RequestHead, every, first, tokens
+from wane.proxy.sessions.bodies import LARGE
 from wane.proxy.settings import MAX_BODY, Timeouts
 from wane.proxy.traffic import RequestCounters
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
-
-LARGE: Final = 1024 * 1024
-"""Bytes above which a body is processed in a thread, not in the event loop."""
 
 _NO_SIZE: Final = re.compile(rb"[0-9a-fA-F]{17}")
 """The beginning of a chunk's size that no client means; the parser would wait for the rest of its line."""
@@ -240,8 +238,8 @@ async def read_body(client: Client, most: int) -> bytes:
     raise _too_large(most)
 
 
-async def read_object(body: bytes, headers: Headers, most: int) -> dict[str, Any]:
-    """Return the JSON object in a body, which is decoded and parsed in a thread if it is long.
+async def decode_body(body: bytes, headers: Headers, most: int) -> bytes:
+    """Return a body without its content encoding.
 
     Args:
         body: the body as received.
@@ -249,19 +247,13 @@ async def read_object(body: bytes, headers: Headers, most: int) -> dict[str, Any
         most: bytes that it may have decoded.
 
     Raises:
-        ValueError: if there is none; its message says why.
+        ValueError: if it cannot be decoded; its message says why.
         RefusedError: if it is longer.
     """
     try:
-        data = await _decoded(body, headers, most)
-        value = await asyncio.to_thread(jsons.loads, data) if len(data) > LARGE else jsons.loads(data)
+        return await _decoded(body, headers, most)
     except _UnknownEncodingError as error:
         raise ValueError(f"the body cannot be read: {error}") from error
-    except ValueError:
-        raise ValueError("the body is not JSON") from None
-    if not isinstance(value, dict):
-        raise ValueError("the body is not a JSON object")
-    return value
 
 
 async def dumped(data: object, size: int) -> bytes:

@@ -9,11 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from wane.proxy import head
 from wane.proxy.head import Guard, RefusedError, RequestHead, Scope, check, head_of
-from wane.proxy.http.client import Client, ClientGoneError, Receive, Send, read_body, read_object
+from wane.proxy.http.client import Client, ClientGoneError, Receive, Send, decode_body, read_body
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.exchange import ManagedRequest, report
 from wane.proxy.server.watched import WatchedRequest
+from wane.proxy.sessions.bodies import BodyReader
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.sender import compacts
 from wane.proxy.settings import ReportedUsage, ServerSettings
@@ -89,6 +90,7 @@ class ProxyApp:
         self._guard = Guard(settings.token, settings.listen.host, None if self.roster is None else self.roster.holder)
         self._live: set[asyncio.Task[Any]] = set()
         self._order = asyncio.Lock()  # for watched requests
+        self._bodies = BodyReader()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -208,23 +210,25 @@ class ProxyApp:
         request = client.request
         raw = await read_body(client, settings.max_body)
         parts = (client, self.upstream, self.sessions, api.wire, raw, allowances)
+        watched = WatchedRequest(*parts, self._bodies, settings.max_body, self._order)
         if settings.shadow and not allowances:
-            await WatchedRequest(*parts, settings.max_body, self._order).answer(None, counts=api.counts)
+            await watched.answer(counts=api.counts)
             return
         try:
-            data = await read_object(raw, request.headers, settings.max_body)
+            plain = await decode_body(raw, request.headers, settings.max_body)
+            read = await self._bodies.read(plain, api.wire, client.counters.owner)
         except ValueError as error:
             for allowance in allowances:
                 if allowance.limited:
                     raise RefusedError(402, f"{error}, so {allowance.name} cannot be kept") from error
             await pass_on(self.upstream, client, raw, [(head.UNMANAGED, head.text(str(error)))])
             return
-        body = api.wire.received(data, request.path, request.query)
+        body = api.wire.received(read.content, request.path, request.query)
         if settings.shadow:
-            await WatchedRequest(*parts, settings.max_body, self._order).answer(body, counts=api.counts)
+            await watched.answer(read, body, counts=api.counts)
             return
         sums = sums_usage(settings.usage, request.headers)
-        managed = ManagedRequest(*parts, self.failover, body, settings.strict, sums)
+        managed = ManagedRequest(*parts, self.failover, read, body, settings.strict, sums)
         await managed.answer(counts=api.counts)
 
     async def _refuse(self, client: Client, refusal: RefusedError) -> None:

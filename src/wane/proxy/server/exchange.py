@@ -62,7 +62,7 @@ from wane.journal.titles import title_of
 from wane.prices import NO_USAGE
 from wane.proxy import head, jsons
 from wane.proxy.head import RefusedError
-from wane.proxy.http.client import LARGE, Client, ClientGoneError, dumped
+from wane.proxy.http.client import Client, ClientGoneError, dumped
 from wane.proxy.http.failover import Failover
 from wane.proxy.http.upstream import (
     BrokenBodyError,
@@ -73,6 +73,7 @@ from wane.proxy.http.upstream import (
     relay,
     streams_in,
 )
+from wane.proxy.sessions.bodies import LARGE, ReadBody
 from wane.proxy.sessions.caching import AnsweredPrefix, RewrittenPrefix, SentPrefix, lifetime_of
 from wane.proxy.sessions.figures import Facts, ViewStatus
 from wane.proxy.sessions.finder import Continue, IncomingRequest
@@ -167,6 +168,7 @@ class Exchange:
         sessions: all sessions.
         wire: the request's protocol.
         body: the client's body; its protocol must say that it can be managed.
+        read: how it was read, with the messages that it shares with an earlier one; None if it shares none.
         size: its size in bytes; a large body is processed outside the event loop.
         sender: who sent it, as far as the client says.
         owner: the member of a team who sent it; empty for none.
@@ -188,6 +190,7 @@ class Exchange:
         sessions: SessionIndex,
         wire: Wire,
         body: Body,
+        read: ReadBody | None = None,
         *,
         size: int = 0,
         sender: Sender = NOBODY,
@@ -202,7 +205,7 @@ class Exchange:
         self.body: Body
         self.facts: Facts
         self.reply: Reply
-        self._sessions, self._wire, self._client_body = sessions, wire, body
+        self._sessions, self._wire, self._client_body, self._read = sessions, wire, body, read or ReadBody(body)
         self._size, self._sender, self._owner, self._sums = size, sender, owner, sums
         self._model = str(body.get("model", ""))
         self._finder = sessions.finder_of(owner)
@@ -239,7 +242,7 @@ class Exchange:
 
     async def _find_and_extend(self) -> None:
         wire, body, sessions = self._wire, self._client_body, self._sessions
-        self._arrivals = arrivals = _arrivals_of(wire, body)
+        self._arrivals = arrivals = self._read.take_messages(wire, body)
         if self._size > 2_000_000:
             await uninterrupted(asyncio.to_thread(_digest, arrivals))
         request = IncomingRequest(wire, body, arrivals, root_of_request(wire, arrivals, self._owner), self._sender)
@@ -418,7 +421,7 @@ class Exchange:
     async def _preview(self) -> tuple[CachedSession, Equipped, RequestView] | None:
         """Return the session in memory that the request continues, and the tools and the view it would get."""
         wire, body, sessions = self._wire, self._client_body, self._sessions
-        arrivals = _arrivals_of(wire, body)
+        arrivals = self._read.take_messages(wire, body)
         root = root_of_request(wire, arrivals, self._owner)
         if not self._finder.memory.has_root(root):
             return None
@@ -689,13 +692,6 @@ class Exchange:
             _LOGGER.warning("session %s: %s was not recorded: %s", self.facts.session, what, error)
 
 
-def _arrivals_of(wire: Wire, body: Body) -> list[Arrival]:
-    messages = wire.messages(body)
-    if not messages:
-        raise FormatError("the request has no messages")
-    return [Arrival(wire, message) for message in messages]
-
-
 def _digest(arrivals: Sequence[Arrival]) -> None:
     """Compute the digests of messages, which would block the event loop if a body is large."""
     for arrival in arrivals:
@@ -751,12 +747,14 @@ class ManagedRequest(ModelRequest):
 
     Attributes:
         failover: asks another upstream while the provider is down; None if there is none.
-        body: the body, as its protocol reads it.
+        read: the body as it was read.
+        body: the same as its protocol reads it.
         strict: whether the client gets an error if Wane fails; otherwise the request is passed on unchanged.
         sums: whether to report the usage of all rounds to the client, and not that of the last one.
     """
 
     failover: Failover | None
+    read: ReadBody
     body: Body
     strict: bool
     sums: bool
@@ -788,7 +786,14 @@ class ManagedRequest(ModelRequest):
         try:
             sender, owner = sender_of(self.request.headers, self.body), self.counters.owner
             self.exchange = exchange = Exchange(
-                self.sessions, self.wire, self.body, size=self._size, sender=sender, owner=owner, sums=self.sums
+                self.sessions,
+                self.wire,
+                self.body,
+                self.read,
+                size=self._size,
+                sender=sender,
+                owner=owner,
+                sums=self.sums,
             )
             try:
                 if reason := self.wire.unmanaged(self.body):

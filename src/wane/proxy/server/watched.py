@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wane.proxy import head
-from wane.proxy.http.client import read_object
+from wane.proxy.http.client import decode_body
 from wane.proxy.http.upstream import relay
 from wane.proxy.server.exchange import ENCODINGS, Exchange, ModelRequest, report
+from wane.proxy.sessions.bodies import BodyReader, ReadBody
 from wane.proxy.sessions.sender import sender_of
 from wane.proxy.spending.allowances import ReplyReader, paying
 from wane.proxy.store.base import uninterrupted
@@ -21,18 +22,21 @@ class WatchedRequest(ModelRequest):
     """A model request that is passed on unchanged. Unless a cost limit applies, it is read only after it was sent.
 
     Attributes:
+        bodies: reads the body.
         max_body: bytes that the decoded body may have.
         order: a lock to record requests in the order in which their replies ended.
     """
 
+    bodies: BodyReader
     max_body: int
     order: asyncio.Lock
 
-    async def answer(self, body: Body | None, *, counts: bool) -> None:
+    async def answer(self, read: ReadBody | None = None, body: Body | None = None, *, counts: bool) -> None:
         """Pass on the request and its reply, then record them. Nothing that Wane does can change or refuse them.
 
         Args:
-            body: the body, as its protocol reads it; None to read it afterwards.
+            read: the body as it was read; None to read it afterwards.
+            body: the same as its protocol reads it.
             counts: whether the request only counts tokens, and asks no model.
 
         Raises:
@@ -52,17 +56,20 @@ class WatchedRequest(ModelRequest):
                 payment.free()
                 return
             try:
-                payment.used(await uninterrupted(self._recorded(body, answer.headers, pieces)))
+                payment.used(await uninterrupted(self._recorded(read, body, answer.headers, pieces)))
             except Exception as error:
                 report(client, self.upstream, error)
 
-    async def _recorded(self, body: Body | None, headers: head.Headers, pieces: Sequence[bytes]) -> Round | None:
+    async def _recorded(
+        self, read: ReadBody | None, body: Body | None, headers: head.Headers, pieces: Sequence[bytes]
+    ) -> Round | None:
         """Record the request and its reply; return the reply, or None if it cannot be read."""
         request = self.client.request
         counters = self.client.counters
-        if body is None:
-            data = await read_object(self.raw, request.headers, self.max_body)
-            body = self.wire.received(data, request.path, request.query)
+        if read is None or body is None:
+            plain = await decode_body(self.raw, request.headers, self.max_body)
+            read = await self.bodies.read(plain, self.wire, counters.owner)
+            body = self.wire.received(read.content, request.path, request.query)
         reader = ReplyReader(self.wire, body, headers)
         for piece in pieces:
             reader.feed(piece)
@@ -73,7 +80,9 @@ class WatchedRequest(ModelRequest):
             return round_
         async with self.order:
             sender = sender_of(request.headers, body)
-            exchange = Exchange(self.sessions, self.wire, body, size=len(self.raw), sender=sender, owner=counters.owner)
+            exchange = Exchange(
+                self.sessions, self.wire, body, read, size=len(self.raw), sender=sender, owner=counters.owner
+            )
             await exchange.locate()
             exchange.body = body
             counters.watched(exchange.facts)

@@ -277,10 +277,12 @@ class Wire(ABC):
 
     Attributes:
         name: name of its format: `anthropic`, `openai`, `openai_responses` or `gemini`.
+        history: the field of a body that has the history.
         format: the format, which reads and writes its messages.
     """
 
     name: str
+    history = "messages"
     format: WritingFormat[Message]
 
     def received(self, body: Body, path: str, query: bytes) -> Body:  # noqa: ARG002 - most bodies say all themselves

@@ -29,8 +29,6 @@ MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
 class OpenAIWire(Wire):
     """The part of a protocol that both of OpenAI's share."""
 
-    _history = "messages"  # key of the history in a body
-
     def correction(
         self,
         status: int,
@@ -52,7 +50,7 @@ class OpenAIWire(Wire):
         return jsons.dumps({"error": _error(status, message)})
 
     def _seals(self, body: Body) -> set[int]:
-        entries = body.get(self._history)
+        entries = body.get(self.history)
         seals = map(self._seal, entries) if isinstance(entries, list) else ()
         return {seal for seal in seals if seal is not None}
 

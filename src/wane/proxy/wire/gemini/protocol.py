@@ -61,6 +61,7 @@ class GeminiWire(Wire):
     """The protocol of Gemini's models."""
 
     name = "gemini"
+    history = "contents"
     format: WritingFormat[Message] = _FORMAT
 
     def received(self, body: Body, path: str, query: bytes) -> Body:

@@ -41,7 +41,7 @@ class OpenAIResponsesWire(OpenAIWire):
 
     name = "openai_responses"
     format: WritingFormat[Message] = OpenAIResponsesFormat()
-    _history = "input"
+    history = "input"
 
     def unmanaged(self, body: Body) -> str | None:
         tools = _offered(body)
