@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         write_lines,
     )
     from wane.journal.reader import SessionFile, read
-    from wane.journal.receipts import Receipts, SentRequest, sent_requests
+    from wane.journal.receipts import Receipts, RecentRequests, SentRequest, sent_requests
     from wane.journal.store import SESSION_DIR_VARIABLE, SessionStore, default_root
     from wane.journal.writer import Journal
 
@@ -57,6 +57,7 @@ __all__ = [
     "PassRecord",
     "PlacedMark",
     "Receipts",
+    "RecentRequests",
     "Record",
     "ReminderRecord",
     "RequestRecord",
@@ -87,7 +88,7 @@ _LATER: Final = {
     "heads": "SessionInfo",
     "lines": "Clock checksum_of new_header read_header read_lines utc_now write_line write_lines",
     "reader": "SessionFile read",
-    "receipts": "Receipts SentRequest sent_requests",
+    "receipts": "Receipts RecentRequests SentRequest sent_requests",
     "store": "SESSION_DIR_VARIABLE SessionStore default_root",
     "writer": "Journal",
 }

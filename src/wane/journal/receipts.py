@@ -10,10 +10,13 @@ import json
 import re
 import secrets
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
+from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import Any, Final, Literal
 
@@ -34,24 +37,59 @@ _LEAST: Final = 64  # characters of a string that is a piece of its own
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _WITH_STRINGS: Final = (MessageRecord, NoteRecord, PassRecord, StrategyRecord, ReminderRecord)
 
+_STEP: Final = 4 * 1024  # bytes to compare at first
+_RECENT: Final = 16 * 1024 * 1024  # bytes of recent requests to keep
+
 State = Literal["identical", "not kept", "deleted", "wrong"]
 """What becomes of a request when it is rebuilt: it has the digest of what was sent; its content was not kept, or was
 deleted; or it is not what was sent."""
+
+
+class RecentRequests:
+    """The latest requests of several journals, each by its link, up to a number of bytes.
+
+    A request is compared with the one before: by bytes if that is here, which is faster than by the digests of pieces.
+    """
+
+    def __init__(self, limit: int = _RECENT) -> None:
+        self._limit = limit
+        self._size = 0
+        self._bodies: OrderedDict[str, bytes] = OrderedDict()
+
+    def take(self, link: str) -> bytes:
+        """Return a request, which is not kept any longer; empty if it is not here."""
+        body = self._bodies.pop(link, b"")
+        self._size -= len(body)
+        return body
+
+    def keep(self, link: str, body: bytes) -> None:
+        """Keep a request, and drop the oldest ones beyond the limit."""
+        self._bodies[link] = body
+        self._size += len(body)
+        while self._size > self._limit:
+            _, oldest = self._bodies.popitem(last=False)
+            self._size -= len(oldest)
 
 
 class Receipts:
     """Makes the records of a journal's requests, and rebuilds them. It must see all records, in order (`follow`).
 
     It takes some 200 bytes for each piece, and the pieces themselves if it is to rebuild.
+
+    Args:
+        rebuilds: whether it is to rebuild requests.
+        recent: keeps the latest request of this journal and of others; None to keep none.
     """
 
-    def __init__(self, *, rebuilds: bool = False) -> None:
+    def __init__(self, *, rebuilds: bool = False, recent: RecentRequests | None = None) -> None:
+        self.recent = recent
         # Pieces are numbered in the order in which the journal first has them.
         self._numbers: dict[bytes, int] = {}
         self._keys: list[bytes] = []
         self._sizes = array("L")
         self._contents: list[bytes] | None = [] if rebuilds else None
         self._base = array("L")  # pieces of the latest request whose content was kept
+        self._link = ""  # of that request
         self._chain = ""
 
     def follow(self, records: Iterable[Record]) -> None:
@@ -65,6 +103,7 @@ class Receipts:
                 self._chain = record.chain
                 if record.pieces is not None:
                     self._base = self._read(record.pieces)
+                    self._link = record.chain
             elif isinstance(record, _WITH_STRINGS):
                 for string in _strings(encode(record)):
                     self._number(string)
@@ -80,7 +119,10 @@ class Receipts:
         if keep:
             with suppress(UnicodeDecodeError):
                 pieces = self._pieces(body)
-        return RequestRecord(url, layer, len(body), digest, salt, chained(self._chain, digest), pieces)
+        link = chained(self._chain, digest)
+        if self.recent is not None and pieces is not None:
+            self.recent.keep(link, body)
+        return RequestRecord(url, layer, len(body), digest, salt, link, pieces)
 
     def rebuilt(self) -> bytes:
         """Return the latest request whose content was kept."""
@@ -113,28 +155,50 @@ class Receipts:
 
     def _pieces(self, body: bytes) -> tuple[Any, ...]:
         base, sizes = self._base, self._sizes
+        before = b"" if self.recent is None else self.recent.take(self._link)
+        # How many pieces of the request before this one begins with, and how many bytes; which it ends with, and where.
         first, start = 0, 0
-        while first < len(base) and self._is(base[first], body[start : start + sizes[base[first]]]):
-            start += sizes[base[first]]
-            first += 1
         last, stop = len(base), len(body)
-        while last > first and (size := sizes[base[last - 1]]) <= stop - start:
-            if not self._is(base[last - 1], body[stop - size : stop]):
-                break
-            stop -= size
-            last -= 1
+        if before:
+            ends = [0, *accumulate(map(sizes.__getitem__, base))]
+            length = len(before)
+            most = min(length, stop)
+            same = count_same(lambda begin, end: before[begin:end] == body[begin:end], most)
+            first = bisect_right(ends, same) - 1
+            start = ends[first]
+            same = count_same(
+                lambda begin, end: before[length - end : length - begin] == body[stop - end : stop - begin],
+                most - start,
+            )
+            last = bisect_left(ends, length - same)
+            stop -= length - ends[last]
+        else:
+            while first < len(base) and self._is(base[first], body[start : start + sizes[base[first]]]):
+                start += sizes[base[first]]
+                first += 1
+            while last > first and (size := sizes[base[last - 1]]) <= stop - start:
+                if not self._is(base[last - 1], body[stop - size : stop]):
+                    break
+                stop -= size
+                last -= 1
         ahead = [[0, first]] if first else []
         behind = [[last, len(base)]] if last < len(base) else []
-        return (*ahead, *self._between(body[start:stop]), *behind)
+        return (*ahead, *self._between(body[start:stop], first, last), *behind)
 
     def _is(self, number: int, content: bytes) -> bool:
         return self._keys[number] == _key(content)
 
-    def _between(self, data: bytes) -> Iterator[Any]:
-        """The pieces of the part of a request that neither begins nor ends like the request before."""
+    def _between(self, data: bytes, first: int, last: int) -> Iterator[Any]:
+        """The pieces of the part of a request that neither begins nor ends like the request before.
+
+        Args:
+            data: the part.
+            first: the first piece of that request that this one does not begin with.
+            last: the first of those that this one ends with.
+        """
         base, fresh = self._base, dict[bytes, int]()
         positions: dict[int, int] = {}
-        for position, number in enumerate(base):
+        for position, number in enumerate(base[first:last], first):
             positions[number] = -1 if number in positions else position
         run = [0, 0]
         for content in _split(data):
@@ -209,6 +273,28 @@ def digest_of(body: bytes, salt: str) -> str:
 def chained(before: str, digest: str) -> str:
     """Return the link of a request: the SHA-256, in hex, of the text of the link before it and of its digest."""
     return sha256(f"{before}{digest}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def count_same(is_same: Callable[[int, int], bool], length: int) -> int:
+    """Return how many bytes two texts share, from one end of both.
+
+    Args:
+        is_same: whether they are the same from a number of bytes on, up to another; `length` at most.
+        length: the most that they can share.
+    """
+    same, step = 0, _STEP
+    while same < length:
+        stop = min(same + step, length)
+        if not is_same(same, stop):
+            while stop - same > 1:
+                middle = (same + stop) // 2
+                if is_same(same, middle):
+                    same = middle
+                else:
+                    stop = middle
+            return same
+        same, step = stop, 4 * step
+    return same
 
 
 def _split(data: bytes) -> Iterator[bytes]:

@@ -73,7 +73,7 @@ def test_after_a_changed_message_all_is_read_anew() -> None:
     sent["messages"][3]["content"] = "Something else."
     after = read(reader, orjson.dumps(sent), wire)
     assert after.content == sent
-    assert len(after.known) == 3
+    assert len(after.arrivals) == 3
 
 
 def test_a_message_that_new_items_continue_is_read_anew() -> None:
@@ -86,7 +86,7 @@ def test_a_message_that_new_items_continue_is_read_anew() -> None:
     second = read(reader, orjson.dumps(sent), wire)
     messages = second.take_messages(wire, second.content)
     assert [len(arrival.message["items"]) for arrival in messages] == [1, 1, 1, 2]
-    assert messages[2] is first.known[2]
+    assert messages[2] is first.arrivals[2]
 
 
 def test_bodies_of_another_owner_are_not_compared() -> None:
@@ -94,8 +94,8 @@ def test_bodies_of_another_owner_are_not_compared() -> None:
     raw = orjson.dumps(body(wire, range(4)))
     before = asyncio.run(reader.read(raw, wire, "ann"))
     before.take_messages(wire, before.content)
-    assert not asyncio.run(reader.read(raw, wire, "bob")).known
-    assert len(asyncio.run(reader.read(raw, wire, "ann")).known) == 4
+    assert not asyncio.run(reader.read(raw, wire, "bob")).arrivals
+    assert len(asyncio.run(reader.read(raw, wire, "ann")).arrivals) == 4
 
 
 def test_a_reader_keeps_no_more_than_its_limit() -> None:
@@ -107,7 +107,7 @@ def test_a_reader_keeps_no_more_than_its_limit() -> None:
     for raw in bodies:
         result = read(reader, raw, wire)
         result.take_messages(wire, result.content)
-    known = [number for number in reversed(range(20)) if read(reader, bodies[number], wire).known]
+    known = [number for number in reversed(range(20)) if read(reader, bodies[number], wire).arrivals]
     assert known == [19, 18, 17, 16, 15]
 
 

@@ -244,7 +244,8 @@ class Exchange:
         wire, body, sessions = self._wire, self._client_body, self._sessions
         self._arrivals = arrivals = self._read.take_messages(wire, body)
         if self._size > 2_000_000:
-            await uninterrupted(asyncio.to_thread(_digest, arrivals))
+            # What is new would block the event loop.
+            await uninterrupted(asyncio.to_thread(lambda: [arrival.digest for arrival in arrivals]))
         request = IncomingRequest(wire, body, arrivals, root_of_request(wire, arrivals, self._owner), self._sender)
         async with sessions.gate_of(request.root):
             problem = "other processes keep changing the session"
@@ -690,12 +691,6 @@ class Exchange:
         except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session differently. The client still gets its reply.
             _LOGGER.warning("session %s: %s was not recorded: %s", self.facts.session, what, error)
-
-
-def _digest(arrivals: Sequence[Arrival]) -> None:
-    """Compute the digests of messages, which would block the event loop if a body is large."""
-    for arrival in arrivals:
-        arrival.digest  # noqa: B018
 
 
 async def _take_in(

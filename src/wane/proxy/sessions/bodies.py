@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from wane.core.errors import FormatError
+from wane.journal.receipts import count_same
 from wane.proxy import jsons
 from wane.proxy.sessions.messages import Arrival
 from wane.proxy.wire.base import Body, Wire
@@ -47,7 +48,6 @@ _LIMIT: Final = 16 * 1024 * 1024  # bytes of bodies to keep, whose messages take
 _LEAST: Final = 4 * 1024  # bytes of a body that is worth it
 _BEGINNING: Final = 1024  # bytes of a history by which bodies are found
 _COMPARED: Final = 64  # bodies that begin alike, of which the latest are compared
-_STEP: Final = 4 * 1024  # bytes to compare at first, which tell most bodies apart
 _FARTHEST: Final = 1024 * 1024  # bytes ahead of the history
 _LIST: Final = re.compile(rb"\s*:\s*\[\s*")
 _BETWEEN: Final = re.compile(rb"\s*,\s*")
@@ -67,7 +67,7 @@ class ReadBody:
         start: the number of bytes ahead of its history.
         entries: the entries of its history.
         stops: where each of them ends, in bytes from the start, as far as that is known.
-        known: the messages that were taken over, from the beginning.
+        arrivals: the messages that were taken over, from the beginning; all once `take_messages` was called.
     """
 
     content: Any
@@ -75,7 +75,7 @@ class ReadBody:
     start: int = 0
     entries: Sequence[Any] = ()
     stops: list[int] = field(default_factory=list)
-    known: Sequence[Arrival] = ()
+    arrivals: Sequence[Arrival] = ()
 
     def take_messages(self, wire: Wire, body: Body) -> Sequence[Arrival]:
         """Return the messages of the body, as its protocol has completed it. The next body may take them over.
@@ -87,13 +87,55 @@ class ReadBody:
         if not messages:
             raise FormatError("the request has no messages")
         arrivals: list[Arrival] = []
-        for message, arrival in zip(messages, self.known, strict=False):
+        for message, arrival in zip(messages, self.arrivals, strict=False):
             if len(wire.entries(message)) != len(wire.entries(arrival.message)):
                 break  # new items continue the last known message
             arrivals.append(arrival)
         arrivals += [Arrival(wire, message) for message in messages[len(arrivals) :]]
-        self.known = arrivals
+        self.arrivals = arrivals
         return arrivals
+
+    def count_shared(self, raw: bytes, start: int) -> int:
+        """Return with how many entries of this body another one begins, whose history starts at some byte."""
+        own = self.start
+        same = count_same(
+            lambda first, stop: self.raw[own + first : own + stop] == raw[start + first : start + stop],
+            min(self.stops[-1], len(raw) - start),
+        )
+        return bisect_right(self.stops, same)
+
+    def read_next(self, raw: bytes, start: int, count: int, wire: Wire, word: str) -> ReadBody | None:
+        """Read a body that begins with `count` entries of this one; None if all of it must be parsed.
+
+        Args:
+            raw: its bytes.
+            start: where its history starts.
+            count: the shared entries.
+            wire: its protocol.
+            word: a word that no client can know.
+        """
+        stop = start + self.stops[count - 1]
+        if raw[stop : stop + 1] not in (b",", b"]"):
+            return None
+        try:
+            content = jsons.loads(b'%b"%b"%b' % (raw[:start], word.encode(), raw[stop:]))
+        except ValueError:
+            return None
+        history = _history_in(content, wire)
+        if not history or history[0] != word:
+            return None
+        entries = [*self.entries[:count], *history[1:]]
+        content[wire.history] = entries
+        arrivals: list[Arrival] = []
+        end = 0
+        for arrival in self.arrivals:
+            end += len(wire.entries(arrival.message))
+            if end > count:
+                break
+            arrivals.append(arrival)
+        body = ReadBody(content, raw, start, entries, self.stops[:count], arrivals)
+        body.stops += _stops(raw, start, body.stops[-1], history[1:])
+        return body
 
 
 class BodyReader:
@@ -120,132 +162,62 @@ class BodyReader:
         Raises:
             ValueError: if it is not a JSON object; its message says why.
         """
-        try:
-            body = await self._read(raw, wire, owner)
-        except ValueError:
-            raise ValueError("the body is not JSON") from None
-        if not isinstance(body.content, dict):
-            raise ValueError("the body is not a JSON object")
-        return body
-
-    async def _read(self, raw: bytes, wire: Wire, owner: str) -> ReadBody:
-        start = _start_of(raw, wire.history)
-        if start is None or not _LEAST <= len(raw) <= self._limit // 4:
-            return await _in_thread_if_large(raw, wire, None)
+        name = b'"%b"' % wire.history.encode()
+        at = raw.find(name, 0, _FARTHEST)
+        opening = _LIST.match(raw, at + len(name)) if at >= 0 else None
+        start = -1
+        if opening is not None and _LEAST <= len(raw) <= self._limit // 4:
+            start = opening.end()
         key = (wire.history, owner, raw[start : start + _BEGINNING])
-        source, count = _likest(self._bodies.get(key, ()), raw, start)
-        body = None if source is None else self._continue(source, count, raw, start, wire)
+        source: ReadBody | None = None
+        body: ReadBody | None = None
+        count = 0
+        if start >= 0:
+            for earlier in self._bodies.get(key, ())[-_COMPARED:]:
+                if (shared := earlier.count_shared(raw, start)) > count:
+                    source, count = earlier, shared
+        if source is not None:
+            body = source.read_next(raw, start, count, wire, self._word)
         if body is None:
-            source, body = None, await _in_thread_if_large(raw, wire, start)
+            source = None
+            try:
+                large = len(raw) > LARGE
+                body = await asyncio.to_thread(_parse, raw, wire, start) if large else _parse(raw, wire, start)
+            except ValueError:
+                raise ValueError("the body is not JSON") from None
+            if not isinstance(body.content, dict):
+                raise ValueError("the body is not a JSON object")
         elif source is not None and 2 * count < len(source.stops):
             source = None  # another session that begins alike
-        self._keep(key, body, source)
-        return body
-
-    def _continue(self, source: ReadBody, count: int, raw: bytes, start: int, wire: Wire) -> ReadBody | None:
-        """Read a body that begins with `count` entries of another one; None if all of it must be parsed."""
-        stop = start + source.stops[count - 1]
-        if raw[stop : stop + 1] not in (b",", b"]"):
-            return None
-        try:
-            content = jsons.loads(b'%b"%b"%b' % (raw[:start], self._word.encode(), raw[stop:]))
-        except ValueError:
-            return None
-        rest = _history_in(content, wire)
-        if not rest or rest[0] != self._word:
-            return None
-        entries = [*source.entries[:count], *rest[1:]]
-        content[wire.history] = entries
-        known: list[Arrival] = []
-        left = count
-        for arrival in source.known:
-            left -= len(wire.entries(arrival.message))
-            if left < 0:
-                break
-            known.append(arrival)
-        body = ReadBody(content, raw, start, entries, source.stops[:count], known)
-        body.stops += _stops(raw, start, body.stops[-1], rest[1:])
-        return body
-
-    def _keep(self, key: _Key, body: ReadBody, source: ReadBody | None) -> None:
-        """Keep a body, in place of the one that it continues."""
         if not body.stops:
-            body.raw = b""
-            return
+            return body
         bodies = self._bodies.setdefault(key, [])
         self._bodies.move_to_end(key)
         if source is not None and source in bodies:
-            bodies.remove(source)
+            bodies.remove(source)  # it will hardly be continued again
             self._size -= len(source.raw)
         bodies.append(body)
-        self._size += len(body.raw)
+        self._size += len(raw)
         while self._size > self._limit:
-            oldest, others = next(iter(self._bodies.items()))
-            self._size -= len(others.pop(0).raw)
-            if not others:
+            oldest, earlier_bodies = next(iter(self._bodies.items()))
+            self._size -= len(earlier_bodies.pop(0).raw)
+            if not earlier_bodies:
                 del self._bodies[oldest]
+        return body
 
 
-async def _in_thread_if_large(raw: bytes, wire: Wire, start: int | None) -> ReadBody:
-    """Parse a whole body; without a start of its history, nothing of it is to be taken over."""
-    if len(raw) > LARGE:
-        return await asyncio.to_thread(_parse, raw, wire, start)
-    return _parse(raw, wire, start)
-
-
-def _parse(raw: bytes, wire: Wire, start: int | None) -> ReadBody:
+def _parse(raw: bytes, wire: Wire, start: int) -> ReadBody:
+    """Parse a whole body; without a start of its history, which is -1 then, nothing of it will be taken over."""
     content = jsons.loads(raw)
-    if start is None:
+    if start < 0:
         return ReadBody(content)
     entries = _history_in(content, wire)
     return ReadBody(content, raw, start, entries, [*_stops(raw, start, 0, entries)])
 
 
-def _start_of(raw: bytes, history: str) -> int | None:
-    """Return where the first entry of a history seems to begin; None if there seems to be none."""
-    name = b'"%b"' % history.encode()
-    at = raw.find(name, 0, _FARTHEST)
-    match = _LIST.match(raw, at + len(name)) if at >= 0 else None
-    return None if match is None else match.end()
-
-
 def _history_in(content: Any, wire: Wire) -> list[Any]:
     entries = content.get(wire.history) if isinstance(content, dict) else None
     return entries if isinstance(entries, list) else []
-
-
-def _likest(bodies: Sequence[ReadBody], raw: bytes, start: int) -> tuple[ReadBody | None, int]:
-    """Return the body that shares most entries with another one, and how many; None if none shares any."""
-    likest: ReadBody | None = None
-    most = 0
-    for body in bodies[-_COMPARED:]:
-        count = bisect_right(body.stops, _count_same(body, raw, start))
-        if count > most:
-            likest, most = body, count
-    return likest, most
-
-
-def _count_same(body: ReadBody, raw: bytes, start: int) -> int:
-    """Return how many bytes of two histories are the same, from their beginning."""
-
-    def is_same(first: int, stop: int) -> bool:
-        own = body.start
-        return body.raw[own + first : own + stop] == raw[start + first : start + stop]
-
-    same, step = 0, _STEP
-    length = min(body.stops[-1], len(raw) - start)
-    while same < length:
-        stop = min(same + step, length)
-        if not is_same(same, stop):
-            while stop - same > 1:
-                middle = (same + stop) // 2
-                if is_same(same, middle):
-                    same = middle
-                else:
-                    stop = middle
-            return same
-        same, step = stop, 4 * step
-    return same
 
 
 def _stops(raw: bytes, start: int, stop: int, entries: Sequence[Any]) -> Iterator[int]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from wane.caches import rules_for
@@ -43,14 +44,12 @@ _SETTINGS: Final = (
 _NESTING: Final = ("content", "items", "output")  # fields with blocks, or with the items of a message
 
 
-def lifetime_of(body: Mapping[str, Any], beginning: bytes | None = None) -> float:
+def lifetime_of(body: Mapping[str, Any]) -> float:
     """Return how long the provider keeps what a request writes to its cache, in seconds.
 
     Only the system prompt and the tools are searched for a lifetime that the request asks for, not the messages.
-    `beginning` is both as JSON, for a caller that has it.
     """
-    if beginning is None:
-        beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
+    beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
     asked = max(_asked(beginning), _asked(jsons.dumps(body.get("prompt_cache_options"))))
     return asked or rules_for("", str(body.get("model", ""))).lifetime
 
@@ -80,9 +79,22 @@ class SentMessage(NamedTuple):  # made for each message of a request
     @classmethod
     def of(cls, message: Mapping[str, Any], digest: bytes) -> SentMessage:
         """Return it for a message whose digest is known."""
-        positions, marked = _positions(message)
+        last = ""
+        count = 0
+        marked = []
+        for block in _list(message.get("content")):
+            is_block = isinstance(block, dict)
+            kind = str(block.get("type")) if is_block else ""
+            continues_run = kind == last and kind.endswith(("tool_use", "tool_result"))
+            if not continues_run:
+                count += 1
+            last = kind
+            if is_block and block.get("cache_control"):
+                marked.append(count)
+        kind = str(message.get("type"))
+        is_answer = message.get("role") in ("assistant", "model") or kind == "reasoning" or kind.endswith("_call")
         lifetime = _asked(jsons.dumps(message)) if _carries_breakpoint(message) else 0.0
-        return cls(digest, _is_answer(message), positions, marked, lifetime)
+        return cls(digest, is_answer, max(count, 1), tuple(marked), lifetime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +134,10 @@ class SentPrefix:
         system = [body[name] for name in _SYSTEM if name in body]
         if first.get("role") in ("system", "developer"):
             system.insert(0, first.get("content"))
-        beginning = jsons.dumps([system, body.get("tools")])
-        breakpoints = [0] if _has_breakpoint(beginning) else []
-        lifetime = lifetime_of(body, beginning)
+        beginning = _Beginning.of(jsons.dumps([system, body.get("tools")]))
+        breakpoints = [0] if beginning.marked else []
+        asked = max(beginning.lifetime, _asked(jsons.dumps(body.get("prompt_cache_options"))))
+        lifetime = asked or rules_for("", str(body.get("model", ""))).lifetime
         covered = 0
         for message in messages:
             if message.marked:
@@ -133,9 +146,8 @@ class SentPrefix:
             covered += message.positions
         return cls(
             model=str(body.get("model", "")),
-            # Most sessions of a client have the same tools and system prompt: these are in memory once.
-            tools=tuple((_tool_name(tool), sys.intern(_plain(tool))) for tool in _tools(body)),
-            system=sys.intern("\n".join(_system_text(entry) for entry in system)),
+            tools=beginning.tools,
+            system=beginning.system,
             settings=tuple((name, _plain(body[name])) for name in _SETTINGS if name in body),
             messages=tuple([message.digest for message in messages]),
             answers=tuple([message.is_answer for message in messages]),
@@ -309,6 +321,35 @@ class CacheWatch:
         return {cause: total.to_dict() for cause, total in self.totals.items()}
 
 
+class _Beginning(NamedTuple):
+    """What is ahead of the messages of a request.
+
+    Attributes:
+        tools: see `SentPrefix`.
+        system: likewise.
+        marked: whether it has a breakpoint.
+        lifetime: seconds that a breakpoint in it asks for; 0 for none.
+    """
+
+    tools: tuple[tuple[str, str], ...]
+    system: str
+    marked: bool
+    lifetime: float
+
+    @classmethod
+    @lru_cache(maxsize=64)  # most requests of all sessions of a client have the same
+    def of(cls, data: bytes) -> _Beginning:
+        """Describe the system prompts and the tools of a request, which are the two elements of JSON data."""
+        system, tools = jsons.loads(data)
+        return cls(
+            # A text that several of these share is in memory once.
+            tuple((_tool_name(tool), sys.intern(_plain(tool))) for tool in _tools(tools)),
+            sys.intern("\n".join(map(_system_text, system))),
+            _has_breakpoint(data),
+            _asked(data),
+        )
+
+
 def _recorded(cause: Cause, evidence: str, diff: str = "") -> Explanation:
     return Explanation(cause, Certainty.RECORDED, evidence, diff)
 
@@ -369,23 +410,6 @@ def _without_breakpoints(value: Any) -> Any:
     return value
 
 
-def _positions(message: Mapping[str, Any]) -> tuple[int, tuple[int, ...]]:
-    """Return how many positions a message has, and those of Anthropic's breakpoints in it; see `SentMessage`."""
-    last = ""
-    count = 0
-    marked = []
-    for block in _list(message.get("content")):
-        is_block = isinstance(block, dict)
-        kind = str(block.get("type")) if is_block else ""
-        continues_run = kind == last and kind.endswith(("tool_use", "tool_result"))
-        if not continues_run:
-            count += 1
-        last = kind
-        if is_block and block.get("cache_control"):
-            marked.append(count)
-    return max(count, 1), tuple(marked)
-
-
 def _carries_breakpoint(entry: Mapping[str, Any]) -> bool:
     """Return whether a message, an item or a block has a cache breakpoint, on itself or on a block of it."""
     if not MARKERS.isdisjoint(entry):
@@ -399,14 +423,9 @@ def _carries_breakpoint(entry: Mapping[str, Any]) -> bool:
     return False
 
 
-def _is_answer(message: Mapping[str, Any]) -> bool:
-    kind = str(message.get("type"))
-    return message.get("role") in ("assistant", "model") or kind == "reasoning" or kind.endswith("_call")
-
-
-def _tools(body: Mapping[str, Any]) -> Iterator[Any]:
+def _tools(tools: object) -> Iterator[Any]:
     """Yield the definitions of tools, which Gemini groups."""
-    for tool in _list(body.get("tools")):
+    for tool in _list(tools):
         group = tool.get("functionDeclarations") if isinstance(tool, Mapping) else None
         yield from _list(group) or [tool]
 

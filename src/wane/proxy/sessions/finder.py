@@ -12,7 +12,17 @@ from typing import Final, TypeAlias
 from wane.conversation.context import ContextSettings
 from wane.core import Kind
 from wane.core.errors import HistoryError, JournalError
-from wane.journal import CLIENT_NOTE, FORK_NOTE, REPLY_NOTE, ConfigRecord, MessageRecord, NoteRecord, Receipts, Record
+from wane.journal import (
+    CLIENT_NOTE,
+    FORK_NOTE,
+    REPLY_NOTE,
+    ConfigRecord,
+    MessageRecord,
+    NoteRecord,
+    Receipts,
+    RecentRequests,
+    Record,
+)
 from wane.proxy.sessions.memory import CachedSession, SessionsInMemory
 from wane.proxy.sessions.messages import (
     ASSISTANT,
@@ -46,6 +56,7 @@ class SessionOptions:
     agent_settings: ContextSettings
     strict: bool
     keep_requests: bool
+    recent: RecentRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +298,8 @@ class SessionFinder:
         """Let a session record its requests, if it is stored; these records are in its log already."""
         if self._store.persistent:
             cached.keeps_requests = self._options.keep_requests
-            cached.receipts = Receipts()
+            cached.recent = self._options.recent
+            cached.receipts = Receipts(recent=cached.recent)
             cached.receipts.follow(records)
 
     async def fresh(self, request: IncomingRequest) -> CachedSession:

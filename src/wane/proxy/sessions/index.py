@@ -15,6 +15,7 @@ from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL,
 from wane.core import DELIMITER, RECALL
 from wane.core.errors import ConfigError
 from wane.core.guidance import guidance
+from wane.journal import RecentRequests
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.sessions.finder import SessionFinder, SessionOptions
 from wane.proxy.sessions.memory import CachedSession
@@ -69,7 +70,7 @@ class SessionIndex:
         self.idle = idle
         self.began: Callable[[str, str], Awaitable[None]] | None = None
         agent_settings = settings if agent_budget is None else replace(settings, budget=agent_budget)
-        self._options = SessionOptions(settings, agent_settings, strict, keep_requests)
+        self._options = SessionOptions(settings, agent_settings, strict, keep_requests, RecentRequests())
         policy = settings.eviction
         tasks = settings.tasks
         self._tools: list[Tool] = []

@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
 from typing import Final
 from weakref import WeakSet
 
 from wane.core import ContextWindow, Episode
 from wane.core.errors import JournalError
-from wane.journal import Receipts, Record
+from wane.journal import Receipts, RecentRequests, Record
 from wane.proxy.sessions.caching import CacheWatch
 from wane.proxy.sessions.figures import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.messages import Arrival, pair
@@ -98,8 +97,12 @@ class SessionsInMemory:
     def sharing(self, arrivals: Sequence[Arrival]) -> Counter[CachedSession]:
         """Return the sessions that share pairs of messages with a request, and the number of pairs."""
         counts: Counter[CachedSession] = Counter()
-        for first, second in pairwise(arrivals):
-            counts.update(self._by_key.get(pair(first.digest, second.digest), ()))
+        sessions = self._by_key
+        digests = [arrival.digest for arrival in arrivals]
+        for key in map(pair, digests, digests[1:]):
+            if key in sessions:  # most pairs are none, as they do not begin with an answer
+                for session in sessions[key]:
+                    counts[session] += 1
         return counts
 
     def opening(self, root: str) -> Sequence[CachedSession]:
@@ -139,6 +142,7 @@ class CachedSession:
         elsewhere: corrections without which the second provider has refused them, while the first was down.
         caching: compares its requests, to say what they paid again and why.
         receipts: makes the records of its requests; None if the session is not stored.
+        recent: the latest requests of all sessions.
         keeps_requests: whether these records hold whole requests, and not only their digests.
     """
 
@@ -163,6 +167,7 @@ class CachedSession:
     elsewhere: list[Correction] = field(default_factory=list)
     caching: CacheWatch = field(default_factory=CacheWatch)
     receipts: Receipts | None = None
+    recent: RecentRequests | None = None
     keeps_requests: bool = True
     # Records that wait for the store. They need no limit: each request of the client has nearly as much.
     _waiting: list[Record] = field(default_factory=list)
@@ -194,7 +199,7 @@ class CachedSession:
                 if self._outdated:
                     self._outdated = False
                     self.session = self.session.blank()
-                    self.receipts = Receipts()
+                    self.receipts = Receipts(recent=self.recent)
                 self.session.follow(news)
                 self._follow(news)
                 if news:

@@ -83,20 +83,17 @@ def sent_messages(wire: Wire, messages: Sequence[Message], arrivals: Sequence[Ar
 
     Those that it has from the client's request unchanged, which are the same objects, are known.
     """
-    known = {id(wire.entries(arrival.message)[0]): arrival for arrival in arrivals}
+    unchanged = {id(wire.entries(arrival.message)[0]): arrival for arrival in arrivals}
     sent: list[SentMessage] = []
     for message in messages:
         entries = wire.entries(message)
-        arrival = known.get(id(entries[0]))
-        if arrival is not None and _are_same(entries, wire.entries(arrival.message)):
+        arrival = unchanged.get(id(entries[0]))
+        own = [] if arrival is None else wire.entries(arrival.message)
+        if arrival is not None and len(own) == len(entries) and all(map(is_, own, entries)):
             sent.append(arrival.sent)
         else:
             sent.append(SentMessage.of(message, digest_of(wire, message)))
     return sent
-
-
-def _are_same(entries: Sequence[object], others: Sequence[object]) -> bool:
-    return len(entries) == len(others) and all(map(is_, entries, others))
 
 
 def shape_of(parts: Sequence[Part]) -> bytes:
@@ -357,13 +354,20 @@ class Entries:
             replied: replies that the client has received, each by its number and shape.
         """
         changed: list[int] = []
-        reached = 0
+        both = min(len(arrivals), len(self))
+        digests = [arrival.digest for arrival in arrivals[:both]]
+        start = both  # the first message that is not the same; most requests have all that is known
+        if digests != self._digests[:both]:
+            start = next(number for number in range(both) if digests[number] != self._digests[number])
+        reached = start
         # Up to the last assistant's message that agrees, which confirms the edits before it.
-        sure = 0
+        sure = start
+        while sure and self._shapes[sure - 1][:1] != ASSISTANT:
+            sure -= 1
         edits = 0
-        for number, (arrival, digest) in enumerate(zip(arrivals, self._digests, strict=False)):
-            if arrival.digest != digest:
-                if arrival.shape != self._shapes[number]:
+        for number in range(start, both):
+            if digests[number] != self._digests[number]:
+                if arrivals[number].shape != self._shapes[number]:
                     break
                 changed.append(number)
             reached = number + 1
