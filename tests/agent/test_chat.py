@@ -166,15 +166,15 @@ def test_a_turn_with_approvals_and_the_commands(served: Serve, repository: Path)
         await at.answers("/recall nothing", "no episode is named 'nothing'")
         await at.answers("/search return 4[01]", "was found in", 'in episode "look"')
         await at.answers("/search", "/search needs a text")
-        await at.answers("/budget 1k", "of 1,000 tokens", "Budget 1,000; ", "cannot be evicted")
+        await at.answers("/budget 1k", "of 1,000 tokens", "Budget 1,000; ", "always stay")
         shown = " ".join((await at.answers("/context", "A pass runs when the view is full", "user turns ")).split())
         told = re.search(
-            r"The view holds [\d,]+ of ([\d,]+) tokens\..* Budget 1,000; ([\d,]+) tokens cannot be evicted; "
-            r"working with ([\d,]+) \(system prompt and tools ([\d,]+), user turns (\d+)\)\.",
+            r"The view holds [\d,]+ of ([\d,]+) tokens\..* Budget 1,000; ([\d,]+) tokens always stay "
+            r"\(system prompt and tools ([\d,]+), user turns (\d+)\); working with ([\d,]+)\.",
             shown,
         )
         assert told
-        budget, fixed, used, system, users = (int(number.replace(",", "")) for number in told.groups())
+        budget, fixed, system, users, used = (int(number.replace(",", "")) for number in told.groups())
         assert budget == used == fixed + 600
         assert fixed == system + users
         assert users > 2 + len("use make test") // 4  # a person's answer counts as their turns do (R21)

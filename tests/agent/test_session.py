@@ -285,7 +285,8 @@ def test_too_little_room_is_warned_of_once_for_each_budget(served: Serve, projec
         assert room is not None
         (warned,) = at.of(Warned)
         assert warned.text.startswith(WIDENED)
-        assert " of it cannot be evicted; working with 4," in warned.text
+        assert " of it always stay (" in warned.text
+        assert "; working with 4," in warned.text
         at.session.set_budget(room.advised)
         at.run("on")
         assert at.session.room is not None

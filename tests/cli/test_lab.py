@@ -266,8 +266,8 @@ class TestReplay:
     def test_a_budget_below_what_every_request_carries_is_said(self, run: Run, pi: Path) -> None:
         text = flat(run("replay", pi, "--budget", "4k").out)
         assert "Budget 4,000; " in text
-        assert " tokens cannot be evicted; working with " in text
-        assert "cannot be evicted" not in run("replay", pi, "--budget", "30k").out
+        assert " tokens always stay (" in text
+        assert "always stay" not in run("replay", pi, "--budget", "30k").out
         text = flat(run("replay", pi, "--budget", "4k", "--min-room", "0").out)
         assert "The budget of 4,000 tokens leaves too little room: " in text
         swept = flat(run("sweep", pi, "--budgets", "4k,30k", "--strategy", "cwl").out)

@@ -96,13 +96,13 @@ def test_a_budget_that_leaves_its_least_room_is_used_as_set() -> None:
 def test_one_that_leaves_less_is_widened_and_says_so() -> None:
     room = Room(50_000, system=30_000, user=16_200, min_room=0.4)
     assert (room.used, room.work, room.widened, room.tight) == (66_200, 20_000, True, False)
-    assert room.widening == "budget 50,000; 46,200 of it cannot be evicted; working with 66,200"
+    assert room.widening == "budget 50,000; 46,200 of it always stay; working with 66,200"
     assert room.remark == (
-        "Budget 50,000; 46,200 of it cannot be evicted; working with 66,200 (system prompt and tools 30,000, "
-        "user turns 16,200)."
+        "Budget 50,000; 46,200 of it always stay (system prompt and tools 30,000, user turns 16,200); "
+        "working with 66,200."
     )
     over = Room(50_000, system=60_000, min_room=0.4)
-    assert over.widening == "budget 50,000; 60,000 tokens cannot be evicted; working with 80,000"
+    assert over.widening == "budget 50,000; 60,000 tokens always stay; working with 80,000"
 
 
 def test_the_window_ends_it() -> None:
@@ -116,7 +116,7 @@ def test_a_report_says_that_another_budget_was_used() -> None:
     window.extend([Item(Kind.TEXT, 300), Item(Kind.USER, 50), Item(Kind.TEXT, 60)])
     report = window.fit()
     assert report.explain().startswith(
-        "Budget 1,000; 950 of it cannot be evicted; working with 1,350. Nothing had to go: the view holds 1,310 "
+        "Budget 1,000; 950 of it always stay; working with 1,350. Nothing had to go: the view holds 1,310 "
         "tokens, within the budget of 1,350."
     )
 

@@ -100,10 +100,7 @@ class Room:
     @property
     def widening(self) -> str:
         """What the budget is and what is used instead, in a line; empty if the budget is used as set."""
-        if not self.widened:
-            return ""
-        fixed = f"{self.fixed:,} of it" if self.fixed <= self.budget else f"{self.fixed:,} tokens"
-        return f"budget {self.budget:,}; {fixed} cannot be evicted; working with {self.used:,}"
+        return self._describe_widening() if self.widened else ""
 
     @property
     def warning(self) -> str:
@@ -123,7 +120,7 @@ class Room:
         if self.tight or not self.widened:
             return self.warning
         holders = ", ".join(f"{label} {tokens:,}" for label, tokens in self.holders())
-        return f"B{self.widening[1:]} ({holders})."
+        return f"B{self._describe_widening(f' ({holders})')[1:]}."
 
     def holders(self) -> list[tuple[str, int]]:
         """Return what holds the fixed tokens, as (label, tokens), the largest first."""
@@ -140,6 +137,10 @@ class Room:
         """Return it as JSON-able data, with the rule's outcome; `docs/lab/room.md` describes the fields."""
         data = {**asdict(self), "fixed": self.fixed, "used": self.used, "work": self.work, "tight": self.tight}
         return data | {"advised": self.advised if self.tight else None, "warning": self.warning or None}
+
+    def _describe_widening(self, held_by: str = "") -> str:
+        fixed = f"{self.fixed:,} of it" if self.fixed <= self.budget else f"{self.fixed:,} tokens"
+        return f"budget {self.budget:,}; {fixed} always stay{held_by}; working with {self.used:,}"
 
     @property
     def _advice(self) -> str:

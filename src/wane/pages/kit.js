@@ -77,7 +77,8 @@ function linkWords() {
   const words = Object.keys(WORDS.glossary).sort((one, other) => other.length - one.length);
   const pattern = new RegExp(`\\b(${words.join("|")})(?:e?s)?\\b`, "i"), used = new Map();
   const box = h("details", { id: "words" }, h("summary", {}, "Words on this page"));
-  const leads = (node) => node.parentElement.closest("p, li, dd, .what, .bound") && !node.parentElement.closest("a, button, summary, label, code, pre, svg, .tip, .away, [hidden]");
+  // In sentences of the page itself: a title or a text of the session stays as it is.
+  const leads = (node) => node.parentElement.closest(".lead, .what, .bound, .outcome, .note, .reasons") && !node.parentElement.closest("a, button, summary, code, pre, bdi, .tip, .away, [hidden]");
   const walker = document.createTreeWalker(byId("main"), NodeFilter.SHOW_TEXT), nodes = [];
   while (walker.nextNode()) if (leads(walker.currentNode)) nodes.push(walker.currentNode);
   for (let node of nodes) {

@@ -287,7 +287,8 @@ def write_tune_report(path: str | Path, tuning: Tuning, command: str, reasons: S
 
     for candidate in tuning.candidates:
         name = OURS if candidate.policy == chosen.policy else _OTHERS
-        policy = ", ".join(f"{name} {value}" for name, value in candidate.departures.items()) or "default policy"
+        changes = [f"{name.replace('_', ' ')} {value}" for name, value in candidate.departures.items()]
+        policy = ", ".join(changes) or "the default"
         flags = {"on_frontier": candidate in best, "recommended": candidate is chosen}
         add(name, candidate.budget, candidate.totals, policy, **flags)
     for alternative in tuning.alternatives:

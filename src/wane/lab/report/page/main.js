@@ -89,6 +89,7 @@ function start() {
   if (data.report === "tune") tuneSection();
   if (data.report === "sweep" || data.report === "tune") sweepSection();
   if (data.report === "tune") tuneReasons();
+  if (data.report === "sweep" || data.report === "tune") sweepTable();
   if (some) {
     chooser();
     viewsSection();

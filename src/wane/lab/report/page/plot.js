@@ -14,13 +14,25 @@ function logTicks(low, high) {
   return found;
 }
 
-// Puts texts next to points where no other text stands yet; those without room are left out.
-function labeller(points) {
+// Puts texts next to points where no other text, point or line stands; those without room are left out. Lines are lists of
+// points; `from` and `to` are the least and the largest x of a text.
+function labeller(points, lines, from, to) {
   const taken = points.map(([x, y]) => [x - 6, y - 6, x + 6, y + 6]);
+  for (const line of lines) {
+    for (let at = 1; at < line.length; at++) {
+      const [[x0, y0], [x1, y1]] = [line[at - 1], line[at]], steps = Math.ceil(Math.hypot(x1 - x0, y1 - y0) / 4);
+      for (let step = 0; step <= steps; step++) {
+        const x = x0 + ((x1 - x0) * step) / (steps || 1), y = y0 + ((y1 - y0) * step) / (steps || 1);
+        taken.push([x - 1, y - 1, x + 1, y + 1]);
+      }
+    }
+  }
   return (text, x, y) => {
-    const wide = text.length * 6.2, places = [[0, 19], [0, -12], [wide / 2 + 11, 4], [-wide / 2 - 11, 4]];
+    const wide = text.length * 6.2, side = wide / 2 + 11;
+    const places = [[0, 20], [0, -13], [side, 4], [-side, 4], [side, 17], [-side, 17], [side, -9], [-side, -9]];
     for (const [dx, dy] of places) {
       const box = [x + dx - wide / 2, y + dy - 10, x + dx + wide / 2, y + dy + 3];
+      if (box[0] < from || box[2] > to) continue;
       if (taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) continue;
       taken.push(box);
       return svg("text", { x: x + dx, y: y + dy, class: "pointlabel", "text-anchor": "middle" }, text);

@@ -23,7 +23,6 @@ function sweepSection() {
   const lead = tuned ? "Up and to the left is better. A point is a budget with a policy; the line has the recommended policy at each budget, and the star is the recommendation." : `Up and to the left is better. A point is a strategy at a budget, which stands beside it. ${WHISKERS}`;
   const body = section("sweep", tuned ? "What each budget costs, and what stays in view" : "Cost and what stayed in view, by budget", lead);
   costPlot(body, data.points, data.report);
-  sweepTable();
 }
 
 // In one sentence, what a sweep shows.
@@ -79,7 +78,8 @@ function drawSweep(every, width, names, tip, box) {
     ticks(Math.max(0, least - 0.04), 1.01, 5).map((value) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, `${round1(100 * value)}%`)]),
     marks.map((value) => svg("text", { x: x(value), y: height - bottom + 18, "text-anchor": "middle" }, UNITS.usd(value)))));
   node.append(svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", class: "title" }, `cost with fetching again${far ? ", log scale" : ""}`));
-  node.append(svg("text", { x: left, y: 11, class: "title" }, data.report === "tune" ? "still in view, of names that later calls used and of edited files" : "still in view, of what later calls used"));
+  const held = data.report === "tune" ? ["of names that later calls used and of edited files", "of names and edited files"] : ["of what later calls used", "of what was used later"];
+  node.append(svg("text", { x: left, y: 11, class: "title" }, `still in view, ${held[width < 500 ? 1 : 0]}`));
   // By cost, and so by recall too: a staircase.
   const frontier = points.filter((point) => point.best).sort((one, other) => costOf(one) - costOf(other) || keptOf(one) - keptOf(other));
   if (frontier.length > 1) {
@@ -88,7 +88,9 @@ function drawSweep(every, width, names, tip, box) {
   }
   // Last what is recommended, so that nothing covers it.
   for (const name of [...names].sort((one, other) => (one === "cwl") - (other === "cwl"))) node.append(sweepSeries(points.filter((point) => point.strategy === name), x, y, tip, box, width));
-  const place = labeller(points.map((point) => [x(costOf(point)), y(keptOf(point))]));
+  const spot = (point) => [x(costOf(point)), y(keptOf(point))];
+  const drawn = names.filter((name) => name !== OTHERS).map((name) => points.filter((point) => point.strategy === name).map(spot));
+  const place = labeller(points.map(spot), drawn, 0, width);
   for (const name of names) {
     const own = points.filter((point) => point.strategy === name);
     // The ends first, then what is between them, where there is room.
@@ -96,7 +98,7 @@ function drawSweep(every, width, names, tip, box) {
       if (name === OTHERS) continue;
       const named = point === own[own.length - 1] || own.length === 1;
       const text = point.chosen ? `recommended: ${budgetText(point)}` : own.length > 1 ? (named && data.report === "sweep" ? `${shown(name)} ${budgetText(point)}` : budgetText(point)) : shown(name);
-      node.append(place(text, x(costOf(point)), y(keptOf(point))) || "");
+      node.append(place(text, ...spot(point)) || (point.chosen && place(budgetText(point), ...spot(point))) || "");
     }
   }
   return node;
@@ -136,15 +138,17 @@ function sweepTable() {
   const columns = data.columns.filter((column) => data.points.some((point) => point.values[column.key]));
   const more = (column) => (FEW.includes(column.key) ? null : "more");
   const policies = data.points.some((point) => point.policy);
-  const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Strategy"), h("th", { scope: "col" }, "Budget"), policies && h("th", { scope: "col" }, "Policy"), columns.map((column) => h("th", { scope: "col", title: column.help, class: more(column) }, column.title)));
-  const list = data.points.map((point) => {
+  const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Strategy"), h("th", { scope: "col" }, "Budget"), policies && h("th", { scope: "col", class: "text" }, "Policy"), columns.map((column) => h("th", { scope: "col", title: column.help, class: more(column) }, column.title)));
+  // Wane first: the others are there to compare with it.
+  const ordered = [...data.points].sort((one, other) => (other.strategy === "cwl") - (one.strategy === "cwl"));
+  const list = ordered.map((point) => {
     const { stroke, dash } = look(point.strategy);
-    return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatch(stroke, dash), h("span", {}, shown(point.strategy), point.chosen && " (recommended)")), h("td", {}, point.budget === null ? "–" : n0(point.budget)), policies && h("td", {}, point.policy || "–"),
+    return h("tr", { class: point.best ? "front" : null }, h("th", { scope: "row", class: "name" }, swatch(stroke, dash), h("span", {}, shown(point.strategy === OTHERS ? "cwl" : point.strategy), point.chosen && " (recommended)")), h("td", {}, point.budget === null ? "–" : n0(point.budget)), policies && h("td", { class: "text" }, point.policy || "–"),
       columns.map((column) => h("td", { class: [point.best && ["total_usd", "recall"].includes(column.key) ? "best" : "", more(column) || ""].filter(Boolean).join(" ") || null }, cell(point, column))));
   });
   const table = h("table", { class: "figures few" }, h("thead", {}, head), h("tbody", {}, list));
   body.append(seg("Columns", [["few", "Main figures"], ["all", "All figures"]], "few", (value) => table.classList.toggle("few", value === "few")));
-  body.append(h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "All points, scrollable" }, table));
+  body.append(h("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "All points, scrollable" }, table));
   body.append(h("details", {}, h("summary", {}, "What the columns mean"), h("dl", { class: "glossary" }, data.columns.map((column) => [h("dt", {}, column.title), h("dd", {}, column.help)]))));
 }
 
@@ -156,5 +160,17 @@ function tuneSection() {
 }
 
 function tuneReasons() {
-  section("why", "Why").append(h("ul", { class: "reasons" }, data.reasons.map((text) => h("li", {}, text.replace(/^- /, "")))));
+  const body = section("why", "Why"), others = data.reasons.filter((text) => text.startsWith("- "));
+  const sentences = data.reasons.filter((text) => !text.startsWith("- "));
+  body.append(h("div", { class: "reasons" }, sentences.map((text) => h("p", {}, text))));
+  // What else was tried: `- name: cost, what it keeps, the rest.`
+  const rows = others.map((text) => {
+    const [, name, said] = /^- (.*?): (.*)\.$/.exec(text), [cost, kept, ...rest] = said.split(", ");
+    return [name.replace(/ instead$/, ""), cost, kept.replace(/^keeps /, ""), rest.join(", ")];
+  });
+  if (!rows.length) return;
+  const heads = ["Instead", "Cost", "Kept of what was needed", "Besides"].slice(0, rows.some((row) => row[3]) ? 4 : 3);
+  body.append(h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "What else was tried, scrollable" }, h("table", { class: "others" },
+    h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row[0]), row.slice(1, heads.length).map((text) => h("td", {}, text))))))));
 }

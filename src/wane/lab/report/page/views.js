@@ -8,7 +8,7 @@ function viewsSection() {
   const body = section(
     "views",
     "How full the window was",
-    "What each request held, in tokens. The rows below mark where something was taken out of the view.",
+    "What each request held, in tokens. The rows below show where something was taken out of the view.",
   );
   const hidden = hiddenAtFirst(session().runs.map((it) => it.name));
   let zoomed = true;
