@@ -38,7 +38,7 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS: dict[str, Ceiling] = {
-    "agent": Ceiling(27, 97),
+    "agent": Ceiling(26, 97),
     "cli": Ceiling(41, 123),
     "conversation": Ceiling(6, 23),
     "core": Ceiling(0, 46),

@@ -120,7 +120,8 @@ _TELLING: Final = re.compile(
 _ELSEWHERE: Final = known.word_set("""
     -C -f --directory --file --makefile --eval --include-dir --prefix --cwd --dir --manifest-path --config --project-dir
     --project --init-script --build-file --script-shell --settings -exec -toolexec -vettool -modfile -overlay
-    --userconfig --globalconfig --node-options -ldflags -gccgoflags
+    --userconfig --globalconfig --node-options -ldflags -gccgoflags --working-dir --working-directory --justfile
+    --taskfile --rakefile --require --preload --include-build --config-file --use-yarnrc
 """)
 _COMPILES: Final = known.word_set("""
     @* -B* --prefix* -wrapper* -fplugin* -fpass-plugin* -fuse-ld* --ld-path* -fmodule-mapper* -specs* --specs* --config*

@@ -3,13 +3,14 @@
 A program of its own, which `wall` starts by its path, with the standard library alone: limits, Landlock and filters of
 system calls hold for whoever sets them, so they are set by the command's process itself, before it becomes the command.
 
-Its argument is a JSON object:
+Its argument is a dictionary, by `marshal` and in base64:
 
-- `argv`: the command, where `{filter}` and `{launcher}` are the descriptors of these;
+- `argv`: the command, where `{filter}`, `{launcher}` and `{file 0}` are the descriptors of these and of files;
+- `files`: paths of files that it inherits, open to read;
 - `limits`: limits of resources by their names in `resource`, such as `RLIMIT_CORE`;
-- `filter`: the filter of system calls in base64; empty for none;
+- `filter`: the filter of system calls; empty for none;
 - `landlock`: None, or its `version`, the paths that may be `read`, `executed` and `written`;
-- `launcher`: in base64, a program that restricts itself by the rules of Landlock that it inherits; empty for none.
+- `launcher`: a program that restricts itself by the rules of Landlock that it inherits; empty for none.
   With one, programs are executed below the folders `programs` alone;
 - `log`: the file for the output; empty to inherit the output;
 - `status`: the file for the exit code; empty for none;
@@ -21,20 +22,25 @@ Its argument is a JSON object:
 
 from __future__ import annotations
 
-import base64
+# Every command starts this program, so it imports nothing that loads `re` or `typing`, such as `json` and `subprocess`:
+# without them it starts in half of the time.
+import binascii
 import ctypes
-import json
+import marshal
 import os
 import resource
 import select
-import signal
 import struct
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any, Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Iterator
+    from typing import Any, Final
+else:
+    import _signal as signal  # the same functions without `enum`, which takes as long as half of the interpreter
 
 _POLL: Final = 0.02  # seconds
 _RULES: Final = 63  # the descriptor that the launcher takes (`launcher.RULES`)
@@ -58,83 +64,107 @@ def main(spec: dict[str, Any]) -> int:
     if _LINUX:
         # What the command leaves behind becomes a child of this process, so that it can be ended.
         _library().prctl(_SET_SUBREAPER, 1, 0, 0, 0)
-    program = base64.b64decode(spec["filter"])
+    program = spec["filter"]
     inherited: dict[str, int] = {}
     if program and spec["landlock"] is None:
         inherited["{filter}"] = _in_memory(program)
     if spec["launcher"]:
-        inherited["{launcher}"] = _in_memory(base64.b64decode(spec["launcher"]))
+        inherited["{launcher}"] = _in_memory(spec["launcher"])
         rules = _create_ruleset(_library(), struct.pack("<Q", _EXECUTE), {_EXECUTE: spec["programs"]})
         inherited["{rules}"] = os.dup2(rules, _RULES)
+    for number, path in enumerate(spec["files"]):
+        inherited[f"{{file {number}}}"] = os.open(path, os.O_RDONLY)
     output = os.open(spec["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if spec["log"] else None
     parent = os.getpid()
     passed_on = (signal.SIGINT, signal.SIGTERM)
-
-    def restrict() -> None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
-        # Where nobody ends the command, its supervisor's end does.
-        if _LINUX:
-            _library().prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
-        for name, value in spec["limits"].items():
-            _, hard = resource.getrlimit(getattr(resource, name))
-            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(getattr(resource, name), (most, most))
-        if spec["landlock"] is not None:
-            _confine(spec["landlock"], program)
-
     # They wait until there is a command that they can be passed on to.
     signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
-    process = subprocess.Popen(  # noqa: S603 - what the agent runs
-        [str(inherited.get(word, word)) for word in spec["argv"]],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=list(inherited.values()),
-        start_new_session=True,
-        preexec_fn=restrict,  # noqa: PLW1509 - there is one thread
-    )
+    failure, failing = os.pipe()  # closed when the command has been started
+    command = os.fork()
+    if command == 0:
+        try:
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            if output is not None:
+                os.dup2(output, 1)
+                os.dup2(output, 2)
+            for descriptor in inherited.values():
+                os.set_inheritable(descriptor, True)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
+            # Where nobody ends the command, its supervisor's end does.
+            if _LINUX:
+                _library().prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+                if os.getppid() != parent:
+                    os._exit(1)
+            for name, value in spec["limits"].items():
+                _, hard = resource.getrlimit(getattr(resource, name))
+                most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+                resource.setrlimit(getattr(resource, name), (most, most))
+            if spec["landlock"] is not None:
+                _confine(spec["landlock"], program)
+            argv = [str(inherited.get(word, word)) for word in spec["argv"]]
+            os.execvp(argv[0], argv)  # noqa: S606 - what the agent runs
+        except BaseException as error:
+            os.write(failing, f"{type(error).__name__}: {error}".encode(errors="replace")[:4096])
+        os._exit(126)
+    os.close(failing)
+    if reason := os.read(failure, 4096):
+        os.waitpid(command, 0)
+        sys.exit(reason.decode(errors="replace"))
     for number in passed_on:
-        signal.signal(number, lambda number, _frame: _signal_group(process.pid, number))
+        signal.signal(number, lambda number, _frame: _signal_group(command, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
-    _publish(spec["status"], process.pid, None)
-    code = _wait(process, spec["seconds"], tied=spec["tied"])
+    _publish(spec["status"], command, "null")
+    code = _wait(command, spec["seconds"], tied=spec["tied"])
     if spec["alone"]:
-        _end(process)
-    _publish(spec["status"], process.pid, code)
+        _end(command)
+    _publish(spec["status"], command, str(code))
     return code if code >= 0 else 128 - code
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float, *, tied: bool) -> int:
-    """Wait until the command ends, or is ended because its time is up or the program that asked has ended."""
+def _wait(command: int, seconds: float, *, tied: bool) -> int:
+    """Wait until the command ends, or is ended because its time is up or the program that asked has ended.
+
+    Returns:
+        its exit code, or the number of the signal that ended it, below zero.
+    """
     ends = time.monotonic() + seconds if seconds else None
     poll = select.poll()
     if tied:
         poll.register(0, select.POLLIN | select.POLLHUP)
     pause = 0.001
-    while process.poll() is None:
+    while True:
+        ended, status = os.waitpid(command, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
         if poll.poll(pause * 1000):  # closed, or told to end it
-            _end(process)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(1)  # it has ended before this process has
+            _end(command)
+            for _ in range(100):  # it has ended before this process has
+                if os.waitpid(command, os.WNOHANG)[0]:
+                    break
+                time.sleep(0.01)
             os._exit(1)  # nobody is left who would read the code
         if ends is not None and time.monotonic() > ends:
-            _end(process)
+            _end(command)
         pause = min(2 * pause, _POLL)
-    return process.wait()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    _signal_group(process.pid, signal.SIGKILL)
+def _end(command: int) -> None:
+    _signal_group(command, signal.SIGKILL)
     for pid in _descendants(os.getpid()):
-        with suppress(OSError):
+        try:
             os.kill(pid, signal.SIGKILL)
+        except OSError:
+            continue
 
 
 def _signal_group(group: int, number: int) -> None:
-    with suppress(OSError):
+    try:
         os.killpg(group, number)
+    except OSError:
+        return
 
 
 def _descendants(pid: int) -> Iterator[int]:
@@ -149,12 +179,12 @@ def _descendants(pid: int) -> Iterator[int]:
         yield from _descendants(child)
 
 
-def _publish(path: str, pid: int, code: int | None) -> None:
+def _publish(path: str, pid: int, code: str) -> None:
     if not path:
         return
     pending = f"{path}.new"
     with open(pending, "w", encoding="utf-8") as file:
-        json.dump({"pid": pid, "exit_code": code}, file)
+        file.write(f'{{"pid": {pid}, "exit_code": {code}}}')
     os.replace(pending, path)
 
 
@@ -183,7 +213,10 @@ def _confine(rules: dict[str, Any], program: bytes) -> None:
         OSError: if the kernel refuses any of it; then nothing may run.
     """
     library = _library()
-    _drop_capabilities(library)
+    for capability in range(_LAST_CAPABILITY + 1):
+        library.prctl(_DROP_CAPABILITY, capability, 0, 0, 0)  # fails without privileges, or beyond the last one
+    header = struct.pack("<Ii", 0x2008_0522, 0)
+    _check(library.syscall(_CAPSET[os.uname().machine], header, bytes(24)), "capabilities")
     _check(library.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
     version = rules["version"]
     handled = (1 << _KNOWN.get(version, _KNOWN_NEWEST)) - 1
@@ -221,14 +254,7 @@ def _create_ruleset(library: ctypes.CDLL, attributes: bytes, allowed: dict[int, 
     return ruleset
 
 
-def _drop_capabilities(library: ctypes.CDLL) -> None:
-    for capability in range(_LAST_CAPABILITY + 1):
-        library.prctl(_DROP_CAPABILITY, capability, 0, 0, 0)  # fails without privileges, or beyond the last one
-    header = struct.pack("<Ii", 0x2008_0522, 0)
-    _check(library.syscall(_CAPSET[os.uname().machine], header, bytes(24)), "capabilities")
-
-
 if __name__ == "__main__":
     # A terminal that closes is not the end of the chat; the end of the pipe is.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    sys.exit(main(json.loads(sys.argv[1])))
+    sys.exit(main(marshal.loads(binascii.a2b_base64(sys.argv[1]))))  # noqa: S302 - from the program that runs it

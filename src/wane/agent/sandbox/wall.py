@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
-import json
+import marshal
 import os
 import platform
 import re
@@ -112,8 +112,6 @@ _ETC: Final = (
     "inputrc",
     "java-21-openjdk",
     "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
     "locale.alias",
     "locale.conf",
     "localtime",
@@ -279,7 +277,11 @@ class Sandbox:
         spec = supervised(
             ["/bin/sh", "-c", command], limits=limits, seconds=0 if allowed else SECONDS, alone=not allowed
         )
-        repository = self._repository()
+        repository = find_repository(self.directory)
+        if repository is not None and (repository.embedded or holds_home(repository.top)):
+            repository = None
+        programs = self.folders_of_programs(environ)
+        work = self._work(repository, whole=allowed or own)
         hidden: list[str] = []
         if not (allowed or own or self.kind is Kind.LANDLOCK):
             hidden += find_hidden(str(self.directory), repository)
@@ -288,11 +290,19 @@ class Sandbox:
             settings = (repository.common / "config", repository.directory / "config.worktree")
             hidden += [str(path) for path in settings if path.is_file() and str(path) not in hidden]
         if self.kind is Kind.SEATBELT:
-            profile = self._seatbelt_profile(environ, temporary, hidden, allowed=allowed, own=own, network=network)
+            profile = self._seatbelt_profile(
+                [*programs, *work, os.path.realpath(temporary)],
+                [] if allowed else self._executed(programs),
+                temporary,
+                hidden,
+                allowed=allowed,
+                own=own,
+                network=network,
+            )
             spec["argv"] = [self.program, "-p", profile, *spec["argv"]]
         elif self.kind is Kind.BUBBLEWRAP:
-            spec["filter"] = _encoded(build_filter(platform.machine(), network=network))
-            argv = self._bubblewrap(environ, allowed=allowed, own=own, network=network)
+            spec["filter"] = build_filter(platform.machine(), network=network)
+            argv = self._bubblewrap(spec["files"], programs, work, allowed=allowed, own=own, network=network)
             if hidden:
                 # A file that nobody may read, in place of each. A command that reads one says so.
                 unreadable = Path(temporary, "unreadable")
@@ -300,16 +310,16 @@ class Sandbox:
                 argv += [word for path in hidden for word in ("--ro-bind", str(unreadable), path)]
             spec["argv"] = [*argv, *self._launched(command, allowed=allowed)]
             if self.keeps_programs and not allowed:
-                spec["launcher"] = _encoded(build_launcher(platform.machine()))
-                spec["programs"] = self._executed(environ)
+                spec["launcher"] = build_launcher(platform.machine())
+                spec["programs"] = self._executed(programs)
         else:
-            spec["filter"] = _encoded(build_filter(platform.machine(), landlock=self.version))
+            spec["filter"] = build_filter(platform.machine(), landlock=self.version)
             spec["landlock"] = {
                 "version": self.version,
-                "executed": self._executed(environ),
+                "executed": self._executed(programs),
                 "read": [
-                    *self._programs(environ),
-                    *self._work(whole=allowed or own),
+                    *programs,
+                    *work,
                     *(f"/etc/{name}" for name in _ETC),
                     *_DEVICES,
                     *(self._settings_of_git() if own else ()),
@@ -320,16 +330,9 @@ class Sandbox:
             limits["RLIMIT_NPROC"] = _tasks_of_user() + PROCESSES
         return spec
 
-    def _repository(self) -> Repository | None:
-        repository = find_repository(self.directory)
-        if repository is None or repository.embedded or holds_home(repository.top):
-            return None
-        return repository
-
-    def _work(self, *, whole: bool) -> list[str]:
+    def _work(self, repository: Repository | None, *, whole: bool) -> list[str]:
         """The working directory, and what Git needs of a repository that it is in: all of it, or no files above."""
         folders = [str(self.directory)]
-        repository = self._repository()
         if repository is None:
             return folders
         if whole:
@@ -346,8 +349,8 @@ class Sandbox:
     def _settings_of_git(self) -> list[str]:
         return [str(Path.home() / name) for name in _OF_GIT]
 
-    def _programs(self, environ: Mapping[str, str]) -> list[str]:
-        """The folders of programs, and of what these load."""
+    def folders_of_programs(self, environ: Mapping[str, str]) -> list[str]:
+        """Return the folders of programs, and of what these load, none within another."""
         system = _MAC_SYSTEM if self.kind is Kind.SEATBELT else _SYSTEM
         programs = [path for path in system if os.path.exists(path)]
         for entry in remove_project(environ.get("PATH", os.defpath), self.directory).split(os.pathsep):
@@ -361,14 +364,16 @@ class Sandbox:
                 if not os.path.isdir(folder) or holds_home(folder) or self.directory.is_relative_to(folder):
                     continue
                 if not any(folder.is_relative_to(path) for path in (*programs, str(self.directory))):
+                    # A folder that is in one which comes later would be mounted twice.
+                    programs = [path for path in programs if path in system or not Path(path).is_relative_to(folder)]
                     programs.append(str(folder))
         return programs
 
-    def _executed(self, environ: Mapping[str, str]) -> list[str]:
+    def _executed(self, programs: Iterable[str]) -> list[str]:
         """The folders of programs, without the project where it is below one of them."""
         project = find_project(self.directory)
         executed: list[str] = []
-        for path in dict.fromkeys(map(os.path.realpath, self._programs(environ))):
+        for path in dict.fromkeys(map(os.path.realpath, programs)):
             within = [path]
             while within:
                 folder = within.pop()
@@ -378,7 +383,14 @@ class Sandbox:
                     within += [entry.path for entry in os.scandir(folder) if not entry.is_symlink()]
         return executed
 
-    def _bubblewrap(self, environ: Mapping[str, str], *, allowed: bool, own: bool, network: bool) -> list[str]:
+    def _bubblewrap(
+        self, files: list[str], programs: list[str], work: list[str], *, allowed: bool, own: bool, network: bool
+    ) -> list[str]:
+        """Return what a sandbox of bubblewrap holds, and append to a list the files of which it gets copies.
+
+        Each mount lets the kernel wait for the other processors, so small files are copied, and no folder of a mounted
+        one is mounted, too.
+        """
         argv = [self.program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
         argv += ["--cap-drop", "ALL", "--hostname", "sandbox", *(["--share-net"] if network else [])]
         argv += ["--proc", "/proc"] if self.has_proc else ["--tmpfs", "/proc"]
@@ -389,15 +401,23 @@ class Sandbox:
                 argv += ["--symlink", os.readlink(path), path]
             else:
                 argv += ["--ro-bind-try", path, path]
-        paths = [f"/etc/{name}" for name in _ETC]
+        paths = []
+        for path in (f"/etc/{name}" for name in _ETC):
+            if os.path.realpath(path).startswith("/usr/"):
+                continue
+            if os.path.isfile(path) and os.access(path, os.R_OK):
+                argv += ["--perms", "0444", "--file", f"{{file {len(files)}}}", path]
+                files.append(path)
+            else:
+                paths.append(path)
         if network:
             paths += ["/etc/resolv.conf", "/etc/ssl", "/etc/pki", "/etc/ca-certificates"]
         if allowed or own:
             paths += self._settings_of_git()
-        for path in (*paths, *self._programs(environ)):
-            if not os.path.realpath(path).startswith("/usr/"):
+        for path in (*paths, *programs):
+            if path not in _SYSTEM and not os.path.realpath(path).startswith("/usr/"):
                 argv += ["--ro-bind-try", os.path.realpath(path), path]
-        for path in self._work(whole=allowed or own):
+        for path in work:
             argv += ["--ro-bind", path, path]
         if allowed:
             argv += ["--bind", str(self.directory), str(self.directory)]
@@ -408,7 +428,7 @@ class Sandbox:
         argv: list[str] = []
         launcher = self.keeps_programs and not allowed
         if launcher:
-            argv += ["--perms", "0555", "--ro-bind-data", "{launcher}", _LAUNCHER]
+            argv += ["--perms", "0555", "--file", "{launcher}", _LAUNCHER]
         # Private folders are not listed to be written, so what is above them is read-only, too.
         # Root may write to the kernel's settings in /proc/sys, which are not of the namespace.
         argv += [word for path in ("/dev", "/proc", "/") for word in ("--remount-ro", path)]
@@ -421,7 +441,8 @@ class Sandbox:
 
     def _seatbelt_profile(
         self,
-        environ: Mapping[str, str],
+        readable: Iterable[str],
+        executed: Iterable[str],
         temporary: str,
         hidden: Iterable[str],
         *,
@@ -432,8 +453,7 @@ class Sandbox:
         """Return what `sandbox-exec` allows, in its own language, closed by default."""
         started = ["(allow process-exec)"]
         if not allowed:
-            started = [f"(allow process-exec (subpath {_quoted(path)}))" for path in self._executed(environ)]
-        readable = [*self._programs(environ), *self._work(whole=allowed or own), os.path.realpath(temporary)]
+            started = [f"(allow process-exec (subpath {_quoted(path)}))" for path in executed]
         etc = [f"/private/etc/{name}" for name in _ETC]
         written = [os.path.realpath(temporary), *([str(self.directory)] if allowed else [])]
         lines = [
@@ -473,9 +493,10 @@ def supervised(
     return {
         "argv": argv,
         "limits": limits if limits is not None else {},
-        "filter": "",
+        "files": [],
+        "filter": b"",
         "landlock": None,
-        "launcher": "",
+        "launcher": b"",
         "programs": [],
         "log": "",
         "status": "",
@@ -487,7 +508,7 @@ def supervised(
 
 def supervisor_argv(spec: Mapping[str, Any]) -> list[str]:
     """Return the command that starts the supervisor. Standard input must be a pipe, unless the command is not tied."""
-    return [sys.executable, "-I", "-S", str(_SUPERVISOR), json.dumps(spec)]
+    return [sys.executable, "-I", "-S", str(_SUPERVISOR), base64.b64encode(marshal.dumps(dict(spec))).decode("ascii")]
 
 
 def find_sandbox(directory: Path, environ: Mapping[str, str], mode: SandboxMode = "reads") -> Sandbox:
@@ -587,10 +608,6 @@ def _tasks_of_user() -> int:
             except OSError:
                 continue
     return count
-
-
-def _encoded(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
 
 
 def _quoted(path: str) -> str:
