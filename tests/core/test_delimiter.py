@@ -46,6 +46,7 @@ STATES = {"new": Protocol, "explored": explored, "in_expl": in_expl, "in_act": i
 REJECTED = [
     ("new", "", "not valid JSON"),
     ("new", None, "not valid JSON"),
+    ("new", '{"INVALID_JSON": "{\\"action\\": \\"sta"}', "not valid JSON"),
     ("new", '{"action": "start"', "not valid JSON"),
     ("new", "[" * 100_000, "not valid JSON"),
     ("new", '["start"]', "not a JSON object"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from wane.core.episodes import EpisodeType
+from wane.core.items import INVALID_JSON
 
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -374,7 +375,9 @@ def _parse(arguments: str | None, *, tasks: bool) -> dict[str, Any]:
     try:
         raw = json.loads(arguments or "", parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise _Rejection("malformed", "the arguments are not valid JSON") from None
+        raw = {INVALID_JSON: arguments}
+    if isinstance(raw, dict) and raw.keys() == {INVALID_JSON}:
+        raise _Rejection("malformed", "the arguments are not valid JSON")
     if not isinstance(raw, dict):
         raise _Rejection("malformed", "the arguments are not a JSON object")
     fields: dict[str, Any] = {name: _string(name, raw.get(name)) for name in ("action", "name", "type", "description")}

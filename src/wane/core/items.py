@@ -101,6 +101,9 @@ RECALL: Final = "recall"
 OWN_TOOLS: Final = frozenset({DELIMITER, RECALL})
 """The tools that Wane gives to a model, and whose calls it answers."""
 
+INVALID_JSON: Final = "INVALID_JSON"
+"""The only key of an object in which arguments that are not JSON go to a provider, as Anthropic recommends."""
+
 _BULK = """grep glob find ls list_files list_directory search_files find_files web_search
     rg ripgrep list_dir grep_search glob_search file_search codebase_search search_file_content
     websearch recall"""

@@ -30,6 +30,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
+from wane.core.items import INVALID_JSON
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, withdrawn_in, without_prompts
@@ -52,7 +53,6 @@ SEAL: Final = 235
 """Length in characters of a signature over no thinking, measured on recorded sessions that hold both."""
 
 _WHOLE: Final = -1
-_INVALID: Final = "INVALID_JSON"
 _ROLES: Final = ("user", "assistant", "system")
 _IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
 _TOOL_SEARCH: Final = "tool_search_tool"
@@ -238,7 +238,7 @@ def _mend_calls(block: Block) -> Block:
     if block["type"] != "tool_use" or isinstance(arguments, dict):
         return block
     raw = raw_text(arguments)
-    return {**block, "input": {} if must_mend(block.get("name"), arguments) or not raw.strip() else {_INVALID: raw}}
+    return {**block, "input": {} if must_mend(block.get("name"), arguments) or not raw.strip() else {INVALID_JSON: raw}}
 
 
 def _blocks(content: object) -> list[Block]:

@@ -31,6 +31,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
+from wane.core.items import INVALID_JSON
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Seal, Tie, couple
 from wane.formats.gemini_calls import OpenCall, as_called, call_ids, field, name_results
@@ -59,7 +60,6 @@ UNCHECKED: Final = ("skip_thought_signature_validator", "context_engineering_is_
 """Signatures that Google's guide gives for calls of other models; Gemini does not check them."""
 
 _WHOLE: Final = -1
-_INVALID: Final = "INVALID_JSON"
 _CODE: Final = "code_execution"
 _OUTPUTS: Final = ("output", "result", "error")
 """Keys of a response under which its text stands: Gemini's guide names the first and the last."""
@@ -365,4 +365,4 @@ def _mend_calls(part: GeminiPart) -> GeminiPart:
     call = part[name]
     raw = raw_text(call["args"])
     empty = must_mend(call.get("name"), call["args"]) or not raw.strip()
-    return {**part, name: {**call, "args": {} if empty else {_INVALID: raw}}}
+    return {**part, name: {**call, "args": {} if empty else {INVALID_JSON: raw}}}

@@ -146,6 +146,27 @@ async def test_sessions_that_begin_alike_keep_their_own_rounds(make: type[Client
     assert len(index.status()) == 4
 
 
+@pytest.mark.parametrize(
+    "echo", [{}, {"INVALID_JSON": "x, please"}, {"__unparsedToolInput": {"raw": "x, please", "len": 9}}]
+)
+@pytest.mark.parametrize("call_id", ["toolu_01A2b3C4d5E6f7", "call_0"], ids=["unique", "numbered"])
+async def test_marks_stay_beside_a_call_that_is_not_json_whatever_its_client_makes_of_it(
+    call_id: str, echo: dict[str, Any]
+) -> None:
+    start = {"action": "start", "name": "look", "type": "expl"}
+    script = [Reply(calls=(Call("delimiter", start), Call("read", "x, please", call_id))), Reply("Done.")]
+    client, index = AnthropicClient(), SessionIndex(MemoryStore(), SMALL)
+    upstream = Upstream(client.provider, lambda _: script.pop(0))
+    client.say("Go.")
+    done = await exchange(index, client, upstream)
+    client.take(done.answer, result)
+    (call,) = client.history[1]["content"]
+    call["input"] = echo
+    await exchange(index, client, upstream)
+    assert delimiters(upstream) == 1
+    assert upstream.requests[-1].body["messages"][1]["content"][-1]["input"] == echo
+
+
 def marking(secret: str) -> list[Reply]:
     """Hidden rounds that begin and end an exploration."""
     start = {"action": "start", "name": "look", "type": "expl"}

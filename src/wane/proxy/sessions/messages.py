@@ -20,6 +20,7 @@ from typing import Any, Final
 from wane.conversation.calls import normalise_arguments
 from wane.core import Kind
 from wane.core.errors import JournalError
+from wane.core.items import INVALID_JSON
 from wane.formats.base import Part, is_answer
 from wane.journal import CLIENT_NOTE, REPLY_NOTE, NoteRecord
 from wane.proxy import jsons
@@ -35,6 +36,8 @@ _OTHER: Final = b"o"
 # Such as `call_0`, `functions.read:0` and `read#0`.
 _NUMBERED: Final = re.compile(r"[A-Za-z_.-]*[:_-]?\d{0,5}|[^#]*#\d{1,5}")
 _KEY: Final = 8  # bytes
+# How objects begin in which clients send back arguments that were not JSON: by Anthropic's advice; Claude Code 2.1.332.
+_UNREAD: Final = (f'{{"{INVALID_JSON}":', '{"__unparsedToolInput":')
 # The least that a request must share with a session to continue it after another beginning.
 _LEAST_ANSWERS: Final = 2
 _LEAST_TOKENS: Final = 100
@@ -102,7 +105,8 @@ def shape_of(parts: Sequence[Part]) -> bytes:
     For an assistant's message it covers the ids of its calls or, without calls, its text except spaces; for a message
     with results, the ids of the calls that they answer; for all others, only whether a person speaks in it, or else the
     kind of its first part: clients put notices into a person's message, and leave them out of it later. Where a server
-    numbers the calls of each session alike, it covers the calls too.
+    numbers the calls of each session alike, it covers the calls too, but no arguments that were not JSON: clients send
+    those back each in its own way.
     """
     if is_answer(parts):
         calls = []
@@ -110,9 +114,11 @@ def shape_of(parts: Sequence[Part]) -> bytes:
             if part.kind is Kind.CALL:
                 call_id = part.call_id or ""
                 numbered = _NUMBERED.fullmatch(call_id)
-                calls.append(
-                    f"{call_id} {part.tool} {normalise_arguments(part.arguments or '{}')}" if numbered else call_id
-                )
+                if numbered:
+                    arguments = normalise_arguments(part.arguments or "{}")
+                    is_read = arguments.startswith('{"') and not arguments.startswith(_UNREAD)
+                    call_id = f"{call_id} {part.tool} {arguments if is_read else ''}"
+                calls.append(call_id)
         if calls:
             return ASSISTANT + _hash(["calls", *calls], 8)
         words: list[str] = []

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from wane.core.items import INVALID_JSON
 from wane.formats.usage import request_iteration
 from wane.formats.values import objects_in
 from wane.prices import SEARCH_FEE, TokenUsage, tier_in
@@ -21,7 +22,6 @@ THINKING: Final = ("thinking", "redacted_thinking")
 
 # Stop reasons of a model that ended by itself; others are a limit, a pause, a refusal, or unknown.
 _COMPLETE: Final = ("end_turn", "tool_use", "stop_sequence")
-_INVALID: Final = "INVALID_JSON"
 # The field that a delta extends, by its type: the same in the delta and, except for arguments, in the block.
 _GROWING: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _ARGUMENTS: Final = "partial_json"
@@ -241,7 +241,7 @@ class ReceivedBlock:
             raw = input_ if isinstance(input_, str) else jsons.dumps(input_).decode("utf-8", "surrogatepass")
         arguments = parsed(raw) if raw.strip() else {}
         # Requests must have an object. Anthropic recommends to wrap anything else in one.
-        block["input"] = {_INVALID: raw} if arguments is None else arguments
+        block["input"] = {INVALID_JSON: raw} if arguments is None else arguments
         return block, raw
 
 
