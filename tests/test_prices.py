@@ -11,7 +11,20 @@ import pytest
 
 from tests.marks import first_quick
 from wane.core.errors import ConfigError
-from wane.prices import CacheUse, Cost, Prices, TokenUsage, at_tier, cost_of, known_models, tier_in
+from wane.prices import (
+    Bill,
+    CacheUse,
+    Cost,
+    Prices,
+    TokenUsage,
+    assumed_prices,
+    at_tier,
+    bill_of,
+    billed_at,
+    cost_of,
+    known_models,
+    tier_in,
+)
 
 genai_prices = pytest.importorskip("genai_prices", reason="needs the lab extra")
 MODELS = [
@@ -95,6 +108,42 @@ def test_a_tier_multiplies_the_listed_price_or_has_no_known_one(model: str, tier
             Prices.of(at_tier(model, tier))
     else:
         assert Prices.of(at_tier(model, tier)).model == Prices.of(model).model
+
+
+@pytest.mark.parametrize(
+    ("address", "model", "factor"),
+    [
+        ("api.openai.com", "gpt-5.5", 1.0),
+        ("eu.api.openai.com:443", "gpt-5.5", 1.1),
+        ("US.api.openai.com", "gpt-5.3-codex", 1.0),  # released before March 2026
+        ("us-east5-aiplatform.googleapis.com", "claude-opus-4-5", 1.1),
+        ("aiplatform.eu.rep.googleapis.com", "claude-sonnet-5", 1.1),
+        ("us-east5-aiplatform.googleapis.com", "claude-opus-4-1", 1.0),
+        ("aiplatform.googleapis.com", "claude-opus-4-5", 1.0),
+        ("us-central1-aiplatform.googleapis.com", "gemini-3.1-pro-preview", None),
+        ("mine.openai.azure.com", "gpt-5.5", None),
+        ("mine.services.ai.azure.com", "claude-opus-4-5", None),
+        ("api.openai.com.example.org", "gpt-5.5", 1.0),
+    ],
+)
+def test_where_a_request_is_served_is_in_its_price_or_makes_that_a_bound(
+    address: str, model: str, factor: float | None
+) -> None:
+    usage = TokenUsage(1_000, 100, 500)
+    listed = bill_of(usage, model, NOW)
+    billed = bill_of(billed_at(usage, model, address), model, NOW)
+    assert billed.complete == (factor is not None)
+    assert billed.at_least == pytest.approx(listed.at_least * (factor or 1.0))
+    advised = replace(usage, samplings=(("", usage), ("", usage)))
+    twice = bill_of(billed_at(advised, model, address), model, NOW)
+    assert twice.at_least == pytest.approx(2 * billed.at_least)
+
+
+def test_what_a_provider_says_that_it_charges_counts() -> None:
+    assert bill_of(TokenUsage(1_000, 100, charged=0.25), "nobody-lists-this") == Bill(0.25, complete=True)
+    with assumed_prices("openai:gpt-5.2"):
+        assert bill_of(TokenUsage(1_000, 100), "nobody-lists-this").assumed == "openai:gpt-5.2"
+        assert bill_of(TokenUsage(1_000, 100), "gpt-5.5").assumed == ""
 
 
 @pytest.mark.parametrize(

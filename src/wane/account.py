@@ -15,8 +15,9 @@ The same rules hold for `wane demo`, `show`, `view`, `replay`, `tune`, the agent
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from wane.journal.records import Record, SamplingUsage, UsageParts, UsageRecord, model_calls
@@ -37,6 +38,7 @@ class Account:
         cache_read_tokens: input tokens read from the provider's cache.
         cache_write_tokens: input tokens written to it.
         at_least: dollars for the calls whose usage and price are known, and the known part of what others cost.
+        assumed: number of those that took the prices of another model, by that model.
     """
 
     calls: int = 0
@@ -47,17 +49,24 @@ class Account:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     at_least: float = 0.0
+    assumed: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Account:
         """Return the account of a saved session."""
         account = cls()
         for call in model_calls(list(records)):
-            account = account.plus(usage_of(call), call.cost, at_least=call.cost_at_least)
+            account = account.plus(usage_of(call), call.cost, at_least=call.cost_at_least, assumed=call.assumed)
         return account
 
     def plus(
-        self, usage: TokenUsage | None, cost: float | None, *, at_least: float = 0.0, estimated: bool = False
+        self,
+        usage: TokenUsage | None,
+        cost: float | None,
+        *,
+        at_least: float = 0.0,
+        estimated: bool = False,
+        assumed: str = "",
     ) -> Account:
         """Return the account with one more call.
 
@@ -66,6 +75,7 @@ class Account:
             cost: dollars; None if they, or a part of them, are unknown.
             at_least: the known part then.
             estimated: whether the output was not reported.
+            assumed: the model whose prices the cost takes, where none are known for the one that was called.
         """
         used = usage or TokenUsage(0, 0)
         return Account(
@@ -77,6 +87,7 @@ class Account:
             self.cache_read_tokens + used.cache_read,
             self.cache_write_tokens + used.cache_write,
             self.at_least + (at_least if cost is None else cost),
+            self.assumed + Counter([assumed] if assumed else []),
         )
 
     def minus(self, earlier: Account) -> Account:
@@ -104,13 +115,26 @@ class Account:
         """Dollars for all calls, with the mean cost for calls of unknown cost; 0 if no cost is known."""
         return self.at_least * self.calls / self.priced if self.priced else 0.0
 
-    def describe(self) -> str:
-        """Return the cost in words: `$0.42`, `at least $20.32 (213 of 214 calls)` or `cost unknown`."""
+    def describe(self, verb: str = "") -> str:
+        """Return the cost in words: `$0.42`, `at least $20.32 (213 of 214 calls)` or `cost unknown`.
+
+        Where prices of another model stand in, it says whose: `$0.42 at the prices of openai:gpt-5.2`. A `verb` stands
+        behind the dollars, as in `$0.42 spent`.
+        """
+        spent = " ".join(filter(None, (dollars(self.at_least), verb)))
+        whose, assumed = self.assumption, self.assumed.total()
+        if whose:
+            whose = f" {whose}" if assumed == self.priced else f", {assumed:,} of its calls {whose}"
         if self.complete:
-            return dollars(self.at_least)
+            return f"{spent}{whose}"
         if not self.at_least and not self.priced:
             return "cost unknown"
-        return f"at least {dollars(self.at_least)} ({self.priced:,} of {self.calls:,} calls)"
+        return f"at least {spent}{whose} ({self.priced:,} of {self.calls:,} calls)"
+
+    @property
+    def assumption(self) -> str:
+        """Whose prices stand in for unknown ones, in words, to stand beside the dollars; empty if none do."""
+        return f"at the prices of {', '.join(sorted(self.assumed))}" if self.assumed else ""
 
     @property
     def brief(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, time
@@ -48,6 +48,7 @@ class TokenUsage:
             provider does not tell it apart. None if the whole usage is that of one sampling.
         fees: dollars for what the provider charges besides tokens, such as searches.
         further_fees: whether there may be more such fees, of unknown amount.
+        charged: dollars that the provider says the whole request costs, as OpenRouter does; None if it does not say.
     """
 
     input: int
@@ -60,6 +61,7 @@ class TokenUsage:
     first: TokenUsage | None = None
     fees: float = 0.0
     further_fees: bool = False
+    charged: float | None = None
 
     @classmethod
     def total(cls, samplings: Sequence[tuple[str, TokenUsage]], first: TokenUsage) -> TokenUsage:
@@ -352,13 +354,27 @@ _FACTORS: Final = (
     ("fast", re.compile(r"opus-4[-.][67]"), 6.0),
     ("fast", re.compile(r"opus-(4[-.]8|5)"), 2.0),
     ("us", re.compile("claude"), 1.1),
+    ("regional", re.compile(r"claude-(opus|sonnet|haiku)-(4[-.][5-9]|[5-9])|claude-(fable|mythos)"), 1.1),
+    ("regional", re.compile(r"gpt-(5\.[4-9]|[6-9])"), 1.1),
+    ("regional", re.compile(r"claude|gpt-[345]|^o\d"), 1.0),
     ("flex", re.compile(""), 0.5),
     ("batch", re.compile(""), 0.5),
 )
 """By how much a tier multiplies the listed prices of a model, by its name: Anthropic's fast mode and inference in the
 United States (https://platform.claude.com/docs/en/about-claude/pricing), OpenAI's flex processing, and batches
-(https://developers.openai.com/api/docs/guides/flex-processing). Of other tiers, such as `priority`, no price is known.
+(https://developers.openai.com/api/docs/guides/flex-processing). Regional endpoints cost more for Claude from 4.5 on, at
+Google (https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai), and for OpenAI's models since March
+2026 (https://developers.openai.com/api/docs/guides/data-residency). Of other tiers, such as `priority`, no price is
+known.
 """
+
+_REGIONAL: Final = re.compile(
+    r"[a-z]{2}\.api\.openai\.com|[a-z]+-[a-z]+\d+-aiplatform\.googleapis\.com|aiplatform\.[a-z]+\.rep\.googleapis\.com"
+)
+"""Hosts whose requests stay in a region: OpenAI's, and Google's for one region and for several."""
+
+_BY_DEPLOYMENT: Final = re.compile(r".+\.(openai|cognitiveservices|services\.ai)\.azure\.com")
+"""Hosts whose price goes by how a model was deployed, globally or in a region, which no request says."""
 
 
 _USUAL_TIERS: Final = ("", "auto", "default", "standard", "standard_only")
@@ -375,6 +391,37 @@ def tier_in(reported: Mapping[str, Any]) -> str:
     tier = reported.get("service_tier")
     words += [tier] if isinstance(tier, str) and tier not in _USUAL_TIERS else []
     return ", ".join(words)
+
+
+def billed_at(usage: TokenUsage, model: str, address: str) -> TokenUsage:
+    """Return a usage with what the address of the provider says of its price.
+
+    A regional endpoint is a tier. Where it may cost more and nobody says how much, the price of the list is a lower
+    bound: for Gemini at a regional endpoint, and at Azure, whose data zones and regions cost 10 to 20 % more.
+
+    Args:
+        usage: the usage, as the provider reported it.
+        model: the model that was asked.
+        address: the provider's host, with or without a port.
+    """
+    host = address.partition(":")[0].lower()
+    if _BY_DEPLOYMENT.fullmatch(host):
+        return replace(usage, further_fees=True)
+    if not _REGIONAL.fullmatch(host):
+        return usage
+    if _factor(model, _REGION) is None:
+        return replace(usage, further_fees=True)
+    samplings = []
+    for name, sampled in usage.samplings:
+        samplings.append((name, replace(sampled, tier=_with_word(sampled.tier, _REGION))))
+    return replace(usage, tier=_with_word(usage.tier, _REGION), samplings=tuple(samplings))
+
+
+_REGION: Final = "regional"
+
+
+def _with_word(tier: str, word: str) -> str:
+    return ", ".join(filter(None, (tier, word)))
 
 
 def split_tier(name: str) -> tuple[str, str]:
@@ -400,10 +447,13 @@ class Bill:
     Attributes:
         at_least: what is known of them.
         complete: whether that is all: every sampling has a known price, and there are no fees of unknown amount.
+        assumed: the model whose prices stand in, because none are known for the one that was asked (`assumed_prices`);
+            empty if none do.
     """
 
     at_least: float
     complete: bool
+    assumed: str = ""
 
     @property
     def cost(self) -> float | None:
@@ -419,16 +469,20 @@ def bill_of(usage: TokenUsage, model: str, at: datetime | None = None) -> Bill:
         model: the model that was asked, as for `Prices.of`.
         at: its time, with a time zone; None for now.
     """
-    at_least, complete = usage.fees, not usage.further_fees
+    if usage.charged is not None:
+        return Bill(usage.charged, complete=True)
+    at_least, complete, assumed = usage.fees, not usage.further_fees, ""
     provider = model.rpartition(":")[0]
     for own, sampled in usage.samplings or (("", usage),):
         name = f"{provider}:{own}" if own and provider else own or model
-        prices = prices_of(at_tier(name, sampled.tier))
+        served = at_tier(name, sampled.tier)
+        prices = prices_of(served)
         if prices is None:
             complete = False
         else:
+            assumed = assumed if listed_prices(served) else prices.name
             at_least += prices.cost(sampled.use, sampled.output, at=at or datetime.now(UTC)).total
-    return Bill(at_least, complete)
+    return Bill(at_least, complete, assumed)
 
 
 def cost_of(usage: TokenUsage, model: str, at: datetime | None = None) -> float | None:
@@ -524,13 +578,6 @@ def prices_of(model: str) -> Prices | None:
     """Return the prices of a model, or those that are assumed in their place; None if they are unknown."""
     listed = listed_prices(model)
     return _assumed[-1] if listed is None and _assumed else listed
-
-
-def say_assumed(models: Iterable[str]) -> str:
-    """Return whose prices are assumed for some of these models, to stand beside their dollars; empty if none are."""
-    if _assumed and any(listed_prices(model) is None for model in models):
-        return f"at the prices of {_assumed[-1].name}"
-    return ""
 
 
 @lru_cache(maxsize=256)

@@ -26,7 +26,7 @@ from wane.core import Policy, chars
 from wane.core.delimiter import DESCRIPTION, SCHEMA
 from wane.core.guidance import guidance
 from wane.money import dollars
-from wane.prices import Bill, CacheUse, Prices, TokenUsage, at_tier, bill_of, prices_of
+from wane.prices import Bill, CacheUse, Prices, TokenUsage, at_tier, bill_of, listed_prices, prices_of
 from wane.recall import RECALL_DESCRIPTION, RECALL_SCHEMA
 
 
@@ -106,10 +106,12 @@ class SavingsMeter:
     Attributes:
         money: the costs so far.
         followed: the part of them that was read from records: of earlier runs, and of other processes.
+        unlisted: the models without known prices of which a cost is unknown, or at the prices of another model.
     """
 
     def __init__(self) -> None:
         self.money = self.followed = Money()
+        self.unlisted: dict[str, None] = {}
         self._caches = False
         self._writes = False
         self._hour = False
@@ -127,7 +129,6 @@ class SavingsMeter:
         own: int = 0,
         replied: bool = True,
         at: datetime | None = None,
-        cost: float | None = None,
         prices: Prices | None = None,
         bill: Bill | None = None,
     ) -> None:
@@ -140,12 +141,12 @@ class SavingsMeter:
             own: tokens of the history that are Wane's, evicted or not, and those of its tools and guidance.
             replied: whether the client would have made it, as it does not make further rounds for Wane's own tools.
             at: when; None for now.
-            cost: what it cost, if that is known; None to price the usage.
             prices: those of the model, if they are known; None to look them up.
-            bill: what the usage costs, if that is computed already; None to price it.
+            bill: what it costs, if that is known already; None to price the usage.
         """
         if usage.input <= 0:
-            self.money += Money(Account().plus(None, cost))
+            cost = None if bill is None else bill.cost
+            self.money += Money(Account().plus(None, cost, assumed="" if bill is None else bill.assumed))
             return
         self._caches |= usage.cache_read + usage.cache_write > 0
         self._writes |= usage.cache_write > 0
@@ -156,8 +157,9 @@ class SavingsMeter:
         whole = sent + evicted
         plain = max(0, whole - own)
         bill = bill or bill_of(usage, model, at)
-        spent = bill.cost if cost is None else cost
-        prices = prices or prices_of(at_tier(model, usage.tier))
+        spent = bill.cost
+        served = at_tier(model, usage.tier)
+        prices = prices or prices_of(served)
         read = self._read(usage, sent, evicted)
         unevicted = unmanaged = 0.0
         if spent is not None:
@@ -165,17 +167,22 @@ class SavingsMeter:
             if prices is not None:
                 own_cost = prices.cost(request.use, usage.output, at=at).total
                 other = max(0.0, spent - own_cost)  # such as an advisor: it would have cost the same
+                # A provider may charge less than the list: then it would have charged less for more tokens, too.
+                rebate = min(1.0, spent / own_cost) if own_cost else 1.0
                 if evicted:
-                    unevicted = prices.cost(self._use(whole, read), usage.output, at=at).total + other
+                    unevicted = rebate * prices.cost(self._use(whole, read), usage.output, at=at).total + other
                 unmanaged = unevicted
                 if own:
                     # What is new of Wane's own would not have been there to be paid.
                     fresh = min(plain, max(0, whole - read - (own - self._own)))
-                    unmanaged = prices.cost(self._use(plain, plain - fresh), usage.output, at=at).total + other
+                    cost_of_plain = prices.cost(self._use(plain, plain - fresh), usage.output, at=at).total
+                    unmanaged = rebate * cost_of_plain + other
             if not replied:
                 unmanaged = 0.0
+        if (spent is None or bill.assumed) and listed_prices(served) is None:
+            self.unlisted[model] = None
         at_least = 0.0 if spent is not None else bill.at_least
-        self.money += Money(Account().plus(usage, spent, at_least=at_least), unevicted, unmanaged)
+        self.money += Money(Account().plus(usage, spent, at_least=at_least, assumed=bill.assumed), unevicted, unmanaged)
         self._sent, self._whole, self._own, self._evicted = sent, whole, own, evicted
 
     def _read(self, usage: TokenUsage, sent: int, evicted: int) -> int:

@@ -241,6 +241,7 @@ class UsageRecord(RequestFact):
             of a round of a reply whose earlier rounds are not in the history yet.
         cache_write_hour_tokens: those of `cache_write_tokens` that are to live for an hour.
         parts: what the figures sum up, and fees; None if they are those of one sampling, without fees.
+        assumed: the model whose prices `cost` takes, because none are known for `model`; empty if none stand in.
     """
 
     kind: ClassVar[str] = "usage"
@@ -254,6 +255,7 @@ class UsageRecord(RequestFact):
     anchors: bool = True
     cache_write_hour_tokens: int = 0
     parts: UsageParts | None = None
+    assumed: str = ""
 
     @property
     def request_tokens(self) -> int:

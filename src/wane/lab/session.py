@@ -24,6 +24,7 @@ class Usage:
         tier: how the call was served, if that changes its price (`wane.prices.at_tier`).
         rewritten: why the prefix of the previous request was paid again, if the provider or Wane's proxy reported it.
         fees: dollars for what the provider charges besides tokens, such as searches.
+        further_fees: whether there may be more of them, of unknown amount, so that its cost is a lower bound.
     """
 
     input: int
@@ -34,6 +35,7 @@ class Usage:
     tier: str = ""
     rewritten: Explanation | None = None
     fees: float = 0.0
+    further_fees: bool = False
 
     def without_output(self) -> Usage:
         """Return it with its output unknown."""
@@ -110,6 +112,7 @@ class ModelCall:
             or an advisor; each is a call with its usage and model. `usage` is that of the pass that read the request,
             with the output of all passes of the model.
         request: what the client recorded of the request; None if it records none.
+        assumed: the model whose prices `cost` takes, where none were known for `model`; empty if none stood in.
     """
 
     first: int
@@ -125,6 +128,7 @@ class ModelCall:
     version: str = ""
     samplings: tuple[ModelCall, ...] = ()
     request: RecordedRequest | None = None
+    assumed: str = ""
 
     @property
     def priced_as(self) -> str | None:

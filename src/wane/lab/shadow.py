@@ -10,7 +10,7 @@ from wane.lab.replaying.engine import get_engine
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import study
 from wane.lab.session import RecordedSession
-from wane.lab.verdict import in_view, needs, verdict
+from wane.lab.verdict import in_view, needs, prices_used, verdict
 from wane.strategies.base import Settings
 from wane.words import name_strategy
 
@@ -32,7 +32,7 @@ def predict(sessions: Sequence[RecordedSession], strategy: str, settings: Settin
 
 
 def sentences(prediction: Comparison) -> list[str]:
-    """Return what would have been evicted, what that saves, and what the agent would have needed of it."""
+    """Return what would have been evicted, what that saves, by whose prices, and what the agent would have needed."""
     (strategy,) = prediction.names
     totals, before = prediction.totals(strategy), prediction.totals(BASELINE)
     who = f"{name_strategy(strategy)} at {prediction.budget:,} tokens"
@@ -41,5 +41,6 @@ def sentences(prediction: Comparison) -> list[str]:
     return [
         f"With {who} there would have been {passes}, and {peaks}.",
         f"{verdict(prediction.baselines(), totals, who)}.",
+        f"Prices of {prices_used((one.recording.session, one.pricing) for one in prediction.studied)}.",
         f"{in_view(totals)} {needs(totals)}",
     ]

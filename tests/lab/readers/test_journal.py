@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from tests.journal.support import NOON, begin, said
 from tests.lab.readers.promises import check, kinds, texts
 from wane import JournalError, Level, Policy, Step
 from wane.journal import ConfigRecord, MessageRecord, NoteRecord, PassRecord, Record, UsageRecord
-from wane.journal.records import FORK_NOTE, SPENT_NOTE
+from wane.journal.records import FORK_NOTE, SPENT_NOTE, SamplingUsage, UsageParts
+from wane.lab.counting import count
 from wane.lab.readers import read_session
+from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.spent import Recorded
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 
 
@@ -92,6 +96,31 @@ def test_a_call_for_a_summary_is_no_part_of_the_history_but_counts(tmp_path: Pat
     (aside,) = session.asides
     assert (aside.usage, aside.cost, aside.priced_as) == (Usage(100, output=20), 0.25, "p:m")
     assert len(session.calls) == len(read(begin(tmp_path / "whole", HISTORY)).calls)
+
+
+def test_whose_prices_a_recorded_cost_takes_is_told(tmp_path: Path) -> None:
+    whose = "openai:gpt-5.2"
+    assumed = [replace(it, assumed=whose, cost=0.5) if isinstance(it, UsageRecord) else it for it in HISTORY]
+    session = read(begin(tmp_path, assumed))
+    assert {call.assumed for call in session.calls if call.cost is not None} == {whose}
+    pricing = Pricing.recorded(session, Pricing.of("anthropic:claude-sonnet-4-5"))
+    recorded = Recorded.of(count(session), pricing, 80_000)
+    calls = recorded.account.assumed[whose]
+    assert calls > 1
+    assert f"{calls} calls at the prices of {whose}" in recorded.bounds
+
+
+def test_fees_of_unknown_amount_make_a_recorded_cost_a_bound(tmp_path: Path) -> None:
+    parts = UsageParts(SamplingUsage("", 1_000, 10), further_fees=True)
+    open_ended = []
+    for record in HISTORY:
+        if isinstance(record, UsageRecord):
+            record = replace(record, cost=None, model="openai:gpt-5.2", parts=parts)
+        open_ended.append(record)
+    session = read(begin(tmp_path, open_ended))
+    recorded = Recorded.of(count(session), Pricing.recorded(session, Pricing.of("openai:gpt-5.2")), 80_000)
+    assert recorded.account.at_least > 0
+    assert not recorded.account.complete
 
 
 def test_a_pass_tells_the_parts_that_it_took(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from tests.proxy.world import AnthropicClient, ChatClient, Client, begin
 from wane.account import Account
 from wane.conversation.context import ContextSettings
 from wane.journal import UsageRecord
-from wane.prices import NO_USAGE, Bill, Prices, TokenUsage
+from wane.money import dollars
+from wane.prices import NO_USAGE, Bill, CacheUse, Prices, TokenUsage, assumed_prices
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.session import Session
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
@@ -171,3 +173,53 @@ def test_a_round_is_priced_once() -> None:
     assert isinstance(record, UsageRecord)
     assert record.cost == session.costs.money.account.at_least == dearer.at_least
     assert Round({}).with_bill(MODEL).bill is None
+
+
+def test_whose_prices_stand_in_is_told_of_all_calls_and_not_of_the_last_one() -> None:
+    costs = SavingsMeter()
+    with assumed_prices("openai:gpt-5.2"):
+        costs.add(TokenUsage(1_000, 10), "nobody-lists-this", 0)
+        costs.add(TokenUsage(1_000, 10), MODEL, 0)
+    account = costs.money.account
+    assert account.assumption == "at the prices of openai:gpt-5.2"
+    assert account.describe("spent") == f"{dollars(account.at_least)} spent, 1 of its calls {account.assumption}"
+    assert list(costs.unlisted) == ["nobody-lists-this"]
+    since = costs.money
+    costs.add(TokenUsage(1_000, 10), MODEL, 0)
+    later = costs.money.minus(since)
+    assert later.account.assumption == "", "of the requests since then"
+    assert (later + since).account.assumed == {"openai:gpt-5.2": 1}
+
+
+def test_a_session_that_is_read_again_costs_what_it_cost() -> None:
+    """Its calls are not priced anew: prices may have been assumed, and some depend on the hour."""
+    session = Session(AnthropicWire(), SMALL, "00", infer=False)
+    with assumed_prices("openai:gpt-5.2"):
+        records = session.observe(TokenUsage(10_000, 100), "nobody-lists-this")
+        records += session.pay_late(TokenUsage(20_000, 100), "nobody-lists-this")
+    again = session.blank()
+    again.follow(records)
+    assert again.costs.money.account == session.costs.money.account
+    assert again.costs.money.account.assumption == "at the prices of openai:gpt-5.2"
+    assert again.costs.money == again.costs.followed
+
+
+def test_a_rebate_counts_for_what_would_have_been_sent_too() -> None:
+    usage = TokenUsage(10_000, 100, 0, 10_000)
+    listed = Prices.of(MODEL).cost(usage.use, usage.output).total
+    costs = SavingsMeter()
+    costs.add(replace(usage, charged=0.5 * listed), MODEL, 0, own=1_000)
+    assert costs.money.account.at_least == costs.money.unevicted == pytest.approx(0.5 * listed)
+    plain = Prices.of(MODEL).cost(CacheUse(0, 9_000, 0), 100).total
+    assert costs.money.unmanaged == pytest.approx(0.5 * plain)
+
+
+def test_a_round_is_priced_by_where_it_was_served() -> None:
+    usage = TokenUsage(1_000, 10)
+    usual, regional = (
+        Round({}, usage=usage).with_bill("gpt-5.5", host) for host in ("api.openai.com", "eu.api.openai.com")
+    )
+    assert usual.bill is not None
+    assert regional.bill is not None
+    assert regional.bill.at_least == pytest.approx(1.1 * usual.bill.at_least)
+    assert regional.usage == replace(usage, tier="regional")

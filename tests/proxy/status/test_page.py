@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +17,6 @@ import pytest
 from tests.lab.browser import Browser, needs_chromium
 from tests.proxy.status.support import ToldIndex, serving, session
 from wane.core import Room
-from wane.prices import assumed_prices
 from wane.proxy.server.status import SessionPages
 
 pytestmark = needs_chromium
@@ -149,11 +149,13 @@ def test_tiles_add_up_what_stands_on_the_cards(browser: Browser) -> None:
 
 
 def test_tile_and_card_say_whose_prices_stand_in(browser: Browser) -> None:
-    with assumed_prices("openai:gpt-5.2"), serving(ToldIndex([session(3, model="nobody-lists-this")])) as url:
+    told = session(3)
+    account = replace(told.money.account, assumed=Counter({"openai:gpt-5.2": 1}))
+    with serving(ToldIndex([replace(told, money=replace(told.money, account=account))])) as url:
         visit(browser, url)
-        assert "models without one at the prices of openai:gpt-5.2" in texts(browser, "#tiles .bound")[0]
+        assert "models without one count at the prices of openai:gpt-5.2" in texts(browser, "#tiles .bound")[0]
         said = browser.text("main")
-        assert "No price is known for this model; dollars are at the prices of openai:gpt-5.2." in said
+        assert "Models without a known price count at the prices of openai:gpt-5.2." in said
 
 
 def test_a_session_opens_with_the_key_alone(browser: Browser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.proxy.status.support import ToldIndex, app_of, session
 from wane.account import Account
 from wane.core import Room
 from wane.pages import KIT, LOOK
-from wane.prices import TokenUsage, assumed_prices
+from wane.prices import TokenUsage
 from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.traffic import APIS, Traffic
@@ -113,14 +114,16 @@ def test_money_is_summed_over_the_sessions_that_have_prices() -> None:
 
 
 def test_dollars_at_the_prices_of_another_model_say_so() -> None:
-    listed, agent = session(1), session(3, parent="00000001", model="nobody-lists-this")
-    with assumed_prices("openai:gpt-5.2"):
-        data = get("/status", listed, agent).json()
+    listed, agent = session(1), session(3, parent="00000001")
+    assert get("/status", listed, agent).json()["assumed"] == "", "nothing is assumed unless that is asked for"
+    # Not by the model that answered last: one of the calls before had prices of another one.
+    account = replace(agent.money.account, assumed=Counter({"openai:gpt-5.2": 1}))
+    agent = replace(agent, money=replace(agent.money, account=account))
+    data = get("/status", listed, agent).json()
     label = "at the prices of openai:gpt-5.2"
     assert data["assumed"] == label
     assert [told["assumed"] for told in data["sessions"]] == ["", label]
     assert data["sessions"][0]["agents"]["assumed"] == label
-    assert get("/status", listed, agent).json()["assumed"] == "", "nothing is assumed unless that is asked for"
 
 
 def test_what_may_be_secret_in_the_upstreams_address_is_left_out() -> None:

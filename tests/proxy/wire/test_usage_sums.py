@@ -16,6 +16,7 @@ from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.anthropic.reply import tokens_of
 from wane.proxy.wire.base import Round
 from wane.proxy.wire.gemini.reply import tokens_of as tokens_of_gemini
+from wane.proxy.wire.openai import token_usage
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
 MODEL = "anthropic:claude-sonnet-4-6"
@@ -190,3 +191,22 @@ def test_a_conversation_takes_the_request_from_the_whole_answer(answer: Any, tok
     conversation.append(answer, input_tokens=22_000)
     # The answer itself holds less than 100 tokens.
     assert (tokens or counted) <= conversation.tokens < (tokens or counted) + 100
+
+
+@pytest.mark.parametrize(
+    ("more", "charged"),
+    [
+        ({}, None),
+        ({"cost": 0.25}, None),  # of another server, in another currency for all we know
+        ({"cost": 0.25, "cost_details": {"upstream_inference_cost": None}, "is_byok": False}, 0.25),
+        ({"cost": 0.0125, "cost_details": {"upstream_inference_cost": 0.25}, "is_byok": True}, 0.2625),
+        ({"cost": 0.0125, "cost_details": {"upstream_inference_cost": None}, "is_byok": True}, None),
+        ({"cost": "0.25", "cost_details": {}}, None),
+    ],
+)
+def test_openrouter_says_what_it_charges(more: dict[str, Any], charged: float | None) -> None:
+    """https://openrouter.ai/docs/use-cases/usage-accounting."""
+    reply = {"usage": {"prompt_tokens": 194, "completion_tokens": 2, **more}}
+    usage = token_usage(reply, "prompt", "completion")
+    assert usage is not None
+    assert usage.charged == (None if charged is None else pytest.approx(charged))

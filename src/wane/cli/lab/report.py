@@ -235,6 +235,9 @@ def _saving_lines(overview: Overview, budget: int) -> Iterator[str]:
 def _known_lines(overview: Overview) -> Iterator[str]:
     if overview.total.summaries:
         yield f"The cost is without {unrecorded_summaries(overview.total.summaries)}."
+    if overview.total.assumed:
+        calls = counted(overview.total.assumed, "call")
+        yield f"{calls} without a known price count as they were recorded, at the prices of another model."
     if overview.undated:
         yield f"{counted(overview.undated, 'call')} without a time count on the day when their file was last written."
     if overview.pending:

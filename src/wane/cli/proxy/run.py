@@ -20,7 +20,7 @@ from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
-from wane.prices import assumed_prices, listed_prices, say_assumed
+from wane.prices import assumed_prices
 from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
 from wane.proxy.agents.known import agent_of
 from wane.proxy.sessions.figures import SessionStatus
@@ -99,8 +99,7 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
         for line in options.predict([status.facts.session for status in sessions]):
             say(f"shadow: {line}")
     if not run_options.quiet:
-        with assumed_prices(run_options.price):
-            say(summary(proxy, sessions, options, log))
+        say(summary(proxy, sessions, options, log))
         if where := where_to_look(sessions, options.store):
             say(where)
         if advice := advice_on(sessions):
@@ -159,15 +158,16 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
     total = sum((status.own_money for status in sessions), Money())
     agents = [status for status in sessions if status.facts.parent]
     if total.account.priced:
-        line += f"; {total.account.describe()} spent"
+        line += f"; {total.account.describe('spent')}"
         if options.predict is None and (effect := described_effect(total)):
             line += f"; {effect}"
     elif total.account.calls:
         line += f"; {total.account.describe()}"
-    unpriced = sorted({status.facts.model for status in sessions if listed_prices(status.facts.model) is None})
-    if total.account.calls and unpriced:
-        assumed = say_assumed(unpriced)
-        line += f" (no price is known for {', '.join(unpriced)}{f': {assumed}' if assumed else ''})"
+    unlisted: set[str] = set()
+    for status in sessions:
+        unlisted.update(status.unlisted)
+    if unlisted:
+        line += f" (no price is known for {', '.join(sorted(unlisted))})"
     if agents:
         of_agents = sum((status.own_money for status in agents), Money()).account
         line += f"; {counted(len(agents), 'sub-agent')} among them: {of_agents.describe()}"

@@ -55,6 +55,7 @@ class CallRow:
         cause: why it paid again for what had been cached; empty if it did not.
         again: what it paid for that in dollars, on top of reading it; None if the price is unknown.
         summaries: how many calls that wrote a summary ahead of it were not recorded, so that no cost covers them.
+        assumed: how many calls were recorded with a cost at the prices of another model.
     """
 
     id: str
@@ -71,6 +72,7 @@ class CallRow:
     cause: str = ""
     again: float | None = None
     summaries: int = 0
+    assumed: int = 0
 
     def values(self) -> list[Any]:
         """Return its values, in the order of its attributes."""
@@ -91,7 +93,18 @@ class CallRow:
         return replace(first, id="", at=at, again=paid, **sums)
 
 
-_SUMS: Final = ("calls", "priced", "dollars", "cache_known", "input", "read", "written", "output", "summaries")
+_SUMS: Final = (
+    "calls",
+    "priced",
+    "dollars",
+    "cache_known",
+    "input",
+    "read",
+    "written",
+    "output",
+    "summaries",
+    "assumed",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +363,7 @@ def _row(
         "" if rewrite is None else rewrite.explanation.cause,
         again,
         summaries,
+        account.assumed.total(),
     )
 
 

@@ -30,6 +30,7 @@ class Sums:
         written: those of them that were written to it.
         output: output tokens.
         summaries: calls that wrote summaries and were not recorded: they are in none of these figures.
+        assumed: calls whose recorded cost takes the prices of another model.
     """
 
     calls: int = 0
@@ -41,6 +42,7 @@ class Sums:
     written: int = 0
     output: int = 0
     summaries: int = 0
+    assumed: int = 0
 
     @property
     def complete(self) -> bool:

@@ -301,7 +301,8 @@ class _Fold:
             self.builder.branched(len(self._usages))
         elif isinstance(record, NoteRecord) and (call := spent_call(record)) is not None:
             model, provider = _model(call)
-            self.builder.aside(ModelCall(0, 0, _usage(call), _time(record), model, provider, cost=call.cost))
+            aside = ModelCall(0, 0, _usage(call), _time(record), model, provider, cost=call.cost)
+            self.builder.aside(replace(aside, assumed=call.assumed))
 
     def finish(self) -> None:
         self._lost(self._usages.unanswered(), None)
@@ -347,7 +348,14 @@ class _Fold:
             return
         model, provider = _model(call.record)
         self.builder.answer(
-            parts, usage=call.usage, at=at, model=model, line=line, provider=provider, cost=call.record.cost
+            parts,
+            usage=call.usage,
+            at=at,
+            model=model,
+            line=line,
+            provider=provider,
+            cost=call.record.cost,
+            assumed=call.record.assumed,
         )
 
     def _take_strategy(self, record: StrategyRecord, line: int) -> None:
@@ -414,7 +422,10 @@ def _usage(call: UsageRecord) -> Usage | None:
         hour=first.cache_write_hour_tokens,
         output=call.output_tokens or None,
     )
-    return None if usage is None else replace(usage, tier=split_tier(call.model)[1])
+    if usage is None:
+        return None
+    bound = call.cost is None and call.parts is not None and call.parts.further_fees
+    return replace(usage, tier=split_tier(call.model)[1], further_fees=bound)
 
 
 def _time(record: Record) -> float | None:

@@ -6,7 +6,7 @@ from wane.core import OWN_TOOLS, Kind
 from wane.lab.counting import Material
 from wane.lab.replaying.replay import Pricing, moment, recorded_cost
 from wane.lab.session import ModelCall
-from wane.prices import TokenUsage
+from wane.prices import Bill, TokenUsage
 from wane.savings import Money, SavingsMeter, own_overhead
 
 
@@ -29,7 +29,8 @@ def money_of(material: Material, pricing: Pricing) -> Money:
         cost = recorded_cost(call, output, pricing) if call.cost is None else call.cost
         prices = pricing.prices_for(call)
         usage, model, at = _usage(call, output), call.priced_as or "", moment(call)
-        meter.add(usage, model, evicted, own=own, replied=replied, at=at, cost=cost, prices=prices)
+        bill = None if cost is None else Bill(cost, complete=True, assumed=call.assumed)
+        meter.add(usage, model, evicted, own=own, replied=replied, at=at, prices=prices, bill=bill)
         if call.inherited:
             meter.money = Money()
         answered = call.stop

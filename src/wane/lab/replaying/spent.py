@@ -114,6 +114,8 @@ class Recorded:
             notes.append(f"{account.priced:,} of {account.calls:,} calls")
         if self.unpriced:
             notes.append(unknown_prices(self.unpriced))
+        if account.assumed:
+            notes.append(f"{calls_of(account.assumed.total())} {account.assumption}")
         if account.priced and self.summaries:
             notes.append(f"without {unrecorded_summaries(self.summaries)}")
         if self.asides.priced:
@@ -247,17 +249,20 @@ def with_call(account: Account, call: ModelCall, counted: int, pricing: Pricing)
     """Return an account with one more recorded call; `counted` is its output by its text, if that was not reported."""
     usage, prices = call.usage, pricing.prices_for(call)
     if usage is None or not usage.total_input:
-        return account.plus(None, call.cost if pricing.models is not None else None)
+        stated = pricing.models is not None
+        return account.plus(None, call.cost if stated else None, assumed=call.assumed if stated else "")
     output = counted if usage.output is None else usage.output
     tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write, usage.cache_write_hour)
     for sampling in call.samplings:
         if (sampled := sampling.usage) is not None:
             tokens += TokenUsage(sampled.total_input, sampled.output or 0, sampled.cache_read, sampled.cache_write)
     if not _to_price(call, pricing):
-        return account.plus(tokens, call.cost)
+        return account.plus(tokens, call.cost, assumed=call.assumed)
     if prices is None:
         return account.plus(tokens, None)
     cost = recorded_cost(call, counted, pricing)
     if cost is None:  # the price of an advisor's model is unknown
         return account.plus(tokens, None, at_least=own_cost(call, counted, prices))
+    if usage.further_fees:
+        return account.plus(tokens, None, at_least=cost)
     return account.plus(tokens, cost, estimated=usage.output is None)

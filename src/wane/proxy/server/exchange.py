@@ -587,13 +587,13 @@ class Exchange:
             self._enter(State.STREAMING)
         return self.reply.feed(piece)
 
-    def end_round(self) -> Round:
-        """Return the complete round with its cost, at the end of the provider's reply.
+    def end_round(self, address: str = "") -> Round:
+        """Return the complete round with its cost, at the end of the reply of the provider at a host.
 
         Raises:
             BrokenReplyError: if it stopped before its end, was an error event, or violated the protocol.
         """
-        return self.reply.end().with_bill(self._model)
+        return self.reply.end().with_bill(self._model, address)
 
     # ANSWERED -> VIEWED or OVER
 
@@ -838,7 +838,8 @@ class ManagedRequest(ModelRequest):
         dropped: frozenset[bytes] = head.REWRITTEN if is_changed else frozenset()
         if self.allowances:
             dropped |= ENCODINGS  # usage can be read only in a reply that is not encoded
-        async with paying(self.allowances, self.body, len(content)) as payment:
+        address = self.upstream.url.netloc
+        async with paying(self.allowances, self.body, len(content), address) as payment:
             sent = head.to_upstream(self.request.headers, self.upstream.host, drop=dropped)
             async with await self._send(sent, content) as answer:
                 if is_changed and not answer.ok:
@@ -861,7 +862,9 @@ class ManagedRequest(ModelRequest):
         self.counters.rounds += 1
         smaller: bytes | None = None
         try:
-            async with paying(self.allowances, self.body, len(content)) as payment, await self._ask(content) as answer:
+            address = self.upstream.url.netloc
+            paid = paying(self.allowances, self.body, len(content), address)
+            async with paid as payment, await self._ask(content) as answer:
                 if not answer.ok:
                     payment.free()
                     await self._pass_on_error(answer)
@@ -872,7 +875,7 @@ class ManagedRequest(ModelRequest):
                     self._head = answer.status, answer.headers
                 await self._stream(answer)
                 try:
-                    round_ = self.exchange.end_round()
+                    round_ = self.exchange.end_round(self._answering.url.netloc)
                 except BrokenReplyError as error:
                     smaller = await self._shrink_unbegun(error)
                     if smaller is None:

@@ -28,7 +28,6 @@ import wane
 from wane.core.errors import WaneError
 from wane.journal import Header, Record
 from wane.pages import KIT, LOOK, Dress
-from wane.prices import say_assumed
 from wane.proxy import jsons
 from wane.proxy.server.workers import (
     Figures,
@@ -234,7 +233,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "used": {name: getattr(session.used, name) for name in _USED},
         "calls": session.money.account.calls,
         "money": session.money.to_dict(),
-        "assumed": say_assumed([facts.model]),
+        "assumed": session.money.account.assumption,
         "views": [[round(view.at.timestamp(), 3), view.view, view.evicted, view.history] for view in session.views],
         "budget": facts.budget,
         "view": facts.view,

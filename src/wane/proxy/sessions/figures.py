@@ -138,7 +138,8 @@ class SessionStatus:
         views: its latest requests, oldest first.
         rewritten: what its requests in this process paid again although it was cached, by cause; see `CauseTotals`.
         client: the client's own id of the session; empty if it sends none.
-        followed: the part of `money` that this process has read from records; see `SessionCosts`.
+        followed: the part of `money` that this process has read from records; see `SavingsMeter`.
+        unlisted: models without known prices; see `SavingsMeter`.
     """
 
     facts: Facts
@@ -157,6 +158,7 @@ class SessionStatus:
     rewritten: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     client: str = ""
     followed: Money = field(default_factory=Money)
+    unlisted: tuple[str, ...] = ()
 
     @property
     def own_money(self) -> Money:

@@ -305,6 +305,7 @@ class CachedSession:
             removed=max(0, window.started - len(live)),
             used=self.session.used,
             money=self.session.costs.money,
+            unlisted=tuple(self.session.costs.unlisted),
             views=tuple(self.views),
             rewritten=self.caching.to_dict(),
             client="" if self.sender.agent else self.sender.session,

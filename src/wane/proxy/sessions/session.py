@@ -404,7 +404,7 @@ class Session:
             if isinstance(record, NoteRecord):
                 self._follow_note(record)
             elif isinstance(record, UsageRecord):
-                self._take_usage(usage_of(record), record.model)
+                self._take_usage(usage_of(record), record.model, _bill_in(record))
             elif isinstance(record, ConfigRecord) and self._settings.auto and record.strategy:
                 self._config = replace(self._config, budget=record.budget)
             self.history.follow(record)
@@ -457,7 +457,7 @@ class Session:
         elif note.topic == _FITTING:
             self._fitting = int(note.data["budget"])
         elif (call := spent_call(note)) is not None:
-            self._pay(usage_of(call), call.model, replied=False)
+            self._pay(usage_of(call), call.model, _bill_in(call), replied=False)
         elif note.topic == FORK_NOTE:
             # The source of the fork has paid for the calls so far; they only told the engine the size of its requests.
             self.used = NO_USAGE
@@ -503,7 +503,13 @@ def _usage_record(
         model=at_tier(model, usage.tier),
         anchors=anchors,
         parts=parts_of(usage, 0.0 if bill is None or bill.complete else bill.at_least),
+        assumed="" if bill is None else bill.assumed,
     )
+
+
+def _bill_in(call: UsageRecord) -> Bill:
+    """Return what a recorded call cost, as it was priced when it was made."""
+    return Bill(call.cost_at_least, call.cost is not None, call.assumed)
 
 
 def _tokens(parts: Sequence[Part]) -> int:

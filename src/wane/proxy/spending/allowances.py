@@ -32,18 +32,20 @@ class Payment:
         cost: micro-dollars: the most that the request can cost, until the provider reports its usage.
     """
 
-    def __init__(self, model: str, amount: int) -> None:
+    def __init__(self, model: str, amount: int, address: str) -> None:
         self.cost = amount
-        self._model = model
+        self._model, self._address = model, address
 
     def used(self, round_: Round | None) -> None:
         """Take the cost from the provider's answer, if that can be read and reports a usage with input."""
         if round_ is None or round_.usage is None or round_.usage.input <= 0:
             return
-        bill = round_.with_bill(self._model).bill
+        round_ = round_.with_bill(self._model, self._address)
+        bill, usage = round_.bill, round_.usage
         assert bill is not None
+        assert usage is not None
         # Fees of unknown amount are not reserved either, but a sampling without a price counts as the most.
-        priced = bill.complete or bill_of(replace(round_.usage, further_fees=False), self._model).complete
+        priced = bill.complete or bill_of(replace(usage, further_fees=False), self._model).complete
         known = round(bill.at_least * _MILLION)
         self.cost = known if priced else max(self.cost, known)
 
@@ -53,8 +55,14 @@ class Payment:
 
 
 @asynccontextmanager
-async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> AsyncIterator[Payment]:
-    """Reserve the most that a request may cost, by its body and the body's size in bytes, and settle it afterwards.
+async def paying(allowances: Sequence[Allowance], body: Body, size: int, address: str = "") -> AsyncIterator[Payment]:
+    """Reserve the most that a request may cost, and settle it afterwards.
+
+    Args:
+        allowances: what it counts against.
+        body: its body.
+        size: the body's size in bytes.
+        address: the host of the provider.
 
     Raises:
         RefusedError: if a limit does not allow it, or cannot be kept because the model's price is unknown or the store
@@ -62,8 +70,8 @@ async def paying(allowances: Sequence[Allowance], body: Body, size: int) -> Asyn
     """
     model = str(body.get("model", ""))
     limited = [allowance for allowance in allowances if allowance.limited]
-    amount = most(model, body, size, limited[0].name) if limited else 0
-    payment = Payment(model, amount)
+    amount = most(model, body, size, limited[0].name, address) if limited else 0
+    payment = Payment(model, amount, address)
     async with AsyncExitStack() as stack:
         for allowance in allowances:
             await stack.enter_async_context(allowance.reserved(payment))

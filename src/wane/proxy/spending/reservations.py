@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from wane.prices import CacheUse, Prices, at_tier, prices_of, tier_in
+from wane.prices import CacheUse, Prices, TokenUsage, at_tier, billed_at, prices_of, tier_in
 from wane.proxy.head import RefusedError
 from wane.proxy.wire.base import Body
 
@@ -64,13 +64,13 @@ _IMAGES: Final = frozenset({"image", "image_url", "input_image", "computer_scree
 _OPAQUE: Final = frozenset({"tools", "functions", "functionCall", "function_call", "args", "arguments", "metadata"})
 
 
-def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
+def most(model: str, body: Body, size: int, limit: str = "--max-cost", address: str = "") -> int:
     """Return the most that a request is assumed to cost, in micro-dollars.
 
     The input is assumed to have one token for two bytes of the body, or for an image its bound if that is more, all at
     the price of writing the cache; the output, as many tokens as the client allows, or else `ASSUMED_OUTPUT`. If the
     request names content that it does not hold, such as a document by its URL, the input may fill the model's window.
-    Of several models that it names, the dearest counts.
+    Of several models that it names, the dearest counts. `address` is the host of the provider.
 
     Raises:
         RefusedError: if a model's price is unknown, or what bounds the cost is not; it names the limit.
@@ -82,7 +82,7 @@ def most(model: str, body: Body, size: int, limit: str = "--max-cost") -> int:
     reference = next(filter(None, map(_referenced, contents)), None) or _stored(body)
     amounts: list[float] = []
     for name in _models(model, body):
-        prices = _prices(name, body, limit)
+        prices = _prices(name, body, limit, address)
         each = _most_of_image(name)
         read = tokens + sum(max(0, each - counted) for counted in images)
         if reference is not None and prices.window is None:
@@ -107,9 +107,10 @@ def _models(model: str, body: Body) -> list[str]:
     return names
 
 
-def _prices(model: str, body: Body, limit: str) -> Prices:
+def _prices(model: str, body: Body, limit: str, address: str) -> Prices:
     tiers = [tier for tier in tier_in(body).split(", ") if tier not in _CHEAPER]
-    served = at_tier(model, ", ".join(tiers))
+    usage = billed_at(TokenUsage(0, 0, tier=", ".join(tiers)), model, address)
+    served = at_tier(model, usage.tier)
     prices = prices_of(served)
     if prices is None:
         raise RefusedError(402, f"the price of the model {served!r:.80} is unknown, so {limit} cannot be kept")

@@ -17,7 +17,7 @@ from wane.conversation.request import Tool
 from wane.core import Kind
 from wane.core.errors import FormatError, WaneError
 from wane.formats.base import Part, WritingFormat
-from wane.prices import Bill, TokenUsage, bill_of
+from wane.prices import Bill, TokenUsage, bill_of, billed_at
 
 Message = dict[str, Any]
 """A message of the wire's format."""
@@ -108,14 +108,17 @@ class Round:
     cache_miss: str = ""
     bill: Bill | None = None
 
-    def with_bill(self, model: str) -> Round:
-        """Return the round with what it costs, for the model that was asked; whoever needs the cost takes it from here.
+    def with_bill(self, model: str, address: str = "") -> Round:
+        """Return the round with what it costs, for the model that was asked and the host of the provider that answered.
+
+        Whoever needs the cost takes it from here.
 
         A later look-up of the prices would cost time, and may find others: some depend on the hour.
         """
         if self.bill is not None or self.usage is None:
             return self
-        return replace(self, bill=bill_of(self.usage, model))
+        usage = billed_at(self.usage, model, address)
+        return replace(self, usage=usage, bill=bill_of(usage, model))
 
     @property
     def alone(self) -> bool:

@@ -109,7 +109,26 @@ def token_usage(reply: Mapping[str, Any], input_word: str, output_word: str) -> 
     # No price of writes that are kept for half a day is published.
     kept = count(usage, details, "cache_write_tokens_details", "ttl_12h_tokens")
     tier = ", ".join(filter(None, (tier_in(reply), "12h" if kept else "")))
-    return TokenUsage(total, output, read, write, tier=tier)
+    return TokenUsage(total, output, read, write, tier=tier, charged=charge_in(usage))
+
+
+def charge_in(usage: Mapping[str, Any]) -> float | None:
+    """Return the dollars that OpenRouter says it charges; None if it says none.
+
+    With a key of the user's own for the provider, the provider's bill comes on top of OpenRouter's.
+    """
+    details = usage.get("cost_details")
+    if not isinstance(details, Mapping):
+        return None
+    amounts = [usage.get("cost")]
+    if usage.get("is_byok"):
+        amounts.append(details.get("upstream_inference_cost"))
+    total = 0.0
+    for amount in amounts:
+        if not isinstance(amount, int | float) or isinstance(amount, bool) or amount < 0:
+            return None
+        total += amount
+    return total
 
 
 def _error(status: int, message: str) -> dict[str, Any]:

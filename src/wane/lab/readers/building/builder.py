@@ -101,6 +101,7 @@ class SessionBuilder:
         line: int | None = None,
         provider: str = "",
         cost: float | None = None,
+        assumed: str = "",
         id: str = "",  # noqa: A002 - the field's word
         samplings: Sequence[tuple[str | None, Usage]] = (),
         request: RecordedRequest | None = None,
@@ -127,7 +128,7 @@ class SessionBuilder:
             ModelCall(first, first, sampled, at, other or model, provider, False, None, id)
             for other, sampled in samplings
         ]
-        about = self.effort, self.version, tuple(further), request
+        about = self.effort, self.version, tuple(further), request, assumed
         call = ModelCall(first, self.position, usage, at, model, provider, False, cost, id, *about)
         self._session.calls.append(call)
 

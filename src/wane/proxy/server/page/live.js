@@ -30,7 +30,7 @@ function drawTiles(data) {
   const whole = priced.length === data.sessions.length && priced.every((it) => it.money.priced_calls === it.money.calls);
   const of = priced.length < data.sessions.length ? ` Of ${n0(priced.length)} of ${many(data.sessions.length, "session")}; the others have no price.` : whole ? "" : " Some calls have no price.";
   const values = { spent: `${whole ? "" : "≥ "}${usd(all.spent)}`, marks: usd(all.marks), saved: usd(all.saved), net: netText(all.net) };
-  const bounds = { spent: `Paid to the provider, by list price${data.assumed ? `; models without one ${data.assumed}` : ""}.${of}`, marks: "So that the agent notes where its work begins and ends. Estimated.", saved: "Against sending the whole history each time. Estimated.", net: "Eviction saved, less marks cost." };
+  const bounds = { spent: `Paid to the provider, by list price${data.assumed ? `; models without one count ${data.assumed}` : ""}.${of}`, marks: "So that the agent notes where its work begins and ends. Estimated.", saved: "Against sending the whole history each time. Estimated.", net: "Eviction saved, less marks cost." };
   for (const name of names) {
     const node = byId(`all-${name}`);
     node.hidden = data.shadow && name !== "spent";

@@ -177,7 +177,7 @@ function drawMoney({ money: node, why }, session) {
     else lines.push(`About ${usd(without)} without Wane, had the whole history been sent.${net < 0 ? " The marks cost more than eviction saved so far." : ""}`);
     if (money.priced_calls < money.calls) lines.push(`Of ${n0(money.priced_calls)} of ${many(money.calls, "call")}; the price of the others is not known.`);
   }
-  if (money && money.priced_calls && session.assumed) lines.push(`No price is known for this model; dollars are ${session.assumed}.`);
+  if (money && money.priced_calls && session.assumed) lines.push(`Models without a known price count ${session.assumed}.`);
   if (used.input) lines.push(`${Math.round((100 * used.cache_read) / used.input)}% of ${short(used.input)} input was read from the cache.`);
   if (session.agents) lines.push(withAgents(session));
   why.textContent = lines.join(" ");
