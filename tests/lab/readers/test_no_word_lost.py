@@ -10,12 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    NativeToolCallPart,
+    SystemPromptPart,
+    TextContent,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 
+from tests.journal.support import begin
 from tests.lab.readers import test_atif, test_copilot, test_kindred
 from tests.lab.readers.test_damage import claude_lines, codex_lines, pi_lines
 from tests.lab.readers.test_recordings import RECORDINGS, loaded
 from tests.lab.readers.writing import write_lines
 from wane.core.errors import WaneError
+from wane.journal import MessageRecord, StrategyRecord
 from wane.lab.readers import read_file
 from wane.lab.session import Problem, RecordedSession
 
@@ -90,6 +106,7 @@ CHAT: list[Any] = [
     },
     {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "x = 1"}]},
 ]
+CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"p": "q"}'}}
 SAMPLES: dict[str, list[Any]] = {
     "claude-code": claude_lines(),
     "codex": codex_lines(),
@@ -150,3 +167,120 @@ def span(problem: Problem) -> Iterator[int]:
     if problem.line is not None:
         run = re.match(r"lines (\d+) to (\d+)", problem.what)
         yield from range(int(run[1]), int(run[2]) + 1) if run else [problem.line]
+
+
+RETRY = ToolReturnPart("read", "Field required: path", "c1", outcome="retried")
+PYDANTIC_AI: list[ModelMessage] = [
+    ModelRequest(parts=[SystemPromptPart("Be brief."), UserPromptPart("Fix it.")], instructions="And be kind."),
+    ModelResponse(parts=[ThinkingPart("First a look."), TextPart("I look."), ToolCallPart("read", {"a": "b"}, "c1")]),
+    ModelRequest(parts=[RETRY]),
+    ModelResponse(parts=[ToolCallPart("read", '{"path": "a.py"}', "c2"), ToolCallPart("list", {"in": ["src"]}, "c3")]),
+    ModelRequest(parts=[ToolReturnPart("read", {"text": "x = 1"}, "c2"), ToolReturnPart("list", "a.py", "c3")]),
+    ModelResponse(parts=[NativeToolCallPart("web_search", {"query": "x"}, "c4")]),
+    ModelRequest(parts=[UserPromptPart(["See", TextContent("this"), "please."])]),
+    ModelResponse(parts=[TextPart("Done.")], finish_reason="stop"),
+]
+PYDANTIC_AI_NAMES = frozenset({"part_kind", "tool_name", "run_id", "conversation_id", "tool_kind"})
+
+
+def test_every_text_of_pydantic_ai_is_read_or_named(tmp_path: Path) -> None:
+    messages = ModelMessagesTypeAdapter.dump_python(PYDANTIC_AI, mode="json")
+    (whole,) = read_file(write_lines(tmp_path / "s.jsonl", *messages))
+    lost, looked = [], 0
+    for path in leaves(messages):
+        if not (NAMES | PYDANTIC_AI_NAMES).isdisjoint(path):
+            continue
+        looked += 1
+        (session,) = read_file(write_lines(tmp_path / "s.jsonl", *marked(messages, path)))
+        # Instructions are the overhead, of which the tokens alone are kept.
+        counted = session.system_tokens != whole.system_tokens
+        if MARK not in words(session) and not session.problems and not counted:
+            lost.append(path)
+    assert looked > 15
+    assert not lost, "\n".join(map(str, lost))
+
+
+def test_every_line_of_aider_is_read_or_printed_by_aider(tmp_path: Path) -> None:
+    lines = (RECORDINGS / "aider.chat.history.md").read_text("utf-8").splitlines()
+    lost, looked, printed = [], 0, False
+    for number, line in enumerate(lines):
+        # What aider prints begins so and ends with two spaces; the model gets none of it, but what begins with `> # `.
+        began = line.startswith("> ")
+        printed = (printed or began) and not (began and line.startswith("> # "))
+        own = printed or line.startswith(("# aider chat started at ", "#### /"))
+        printed = printed and not line.endswith("  ")
+        if own or not line.strip():
+            continue
+        looked += 1
+        spaces = len(line) - len(line.rstrip(" "))
+        changed = [*lines[:number], f"{line.rstrip(' ')} {MARK}{' ' * spaces}", *lines[number + 1 :]]
+        history = tmp_path / ".aider.chat.history.md"
+        history.write_text("\n".join(changed) + "\n", encoding="utf-8")
+        if MARK not in "\n".join(map(words, read_file(history))):
+            lost.append((number + 1, line))
+    assert looked > 20
+    assert not lost, "\n".join(map(str, lost))
+
+
+JOURNALS: dict[str, list[dict[str, Any]]] = {
+    "openai": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Fix it."}]},
+        {"role": "assistant", "content": "I look.", "reasoning_content": "First a look.", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": "x = 1"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
+    ],
+    "anthropic": [
+        {"role": "user", "content": "Fix it."},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "First a look.", "signature": "s"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.py", "lines": ["1", "9"]}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "x = 1"}]},
+                {"type": "text", "text": "And then?"},
+            ],
+        },
+        {"role": "assistant", "content": "Done."},
+    ],
+    "gemini": [
+        {"role": "user", "parts": [{"text": "Fix it."}]},
+        {
+            "role": "model",
+            "parts": [{"text": "Look.", "thought": True}, {"functionCall": {"name": "a", "args": {"p": "q"}}}],
+        },
+        {"role": "user", "parts": [{"functionResponse": {"name": "a", "response": {"output": "x = 1"}}}]},
+        {"role": "model", "parts": [{"text": "Done."}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+def test_every_text_of_a_journal_is_read_or_named(tmp_path: Path, name: str) -> None:
+    messages = JOURNALS[name]
+    lost, looked = [], 0
+    for number, path in enumerate(leaves(messages)):
+        if not (NAMES - {"path"}).isdisjoint(path):
+            continue
+        looked += 1
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        records = [MessageRecord(message=message) for message in marked(messages, path)]
+        (session,) = read_file(begin(folder, records, message_format=name))
+        if MARK not in words(session) and not session.problems:
+            lost.append(path)
+    assert looked >= 5
+    assert not lost, "\n".join(map(str, lost))
+
+
+def test_a_summary_in_a_journal_is_read(tmp_path: Path) -> None:
+    records = [MessageRecord(message=message) for message in JOURNALS["openai"]]
+    acted = StrategyRecord(7, "compact", {"from": 6, "summary": MARK, "tokens": 9})
+    (session,) = read_file(begin(tmp_path, [*records, acted]))
+    assert MARK in words(session)
