@@ -123,6 +123,17 @@ def test_a_result_that_is_repeated_is_left_out() -> None:
     assert conversation.request().messages[-1] == user(answer, text("On."))
 
 
+def test_a_result_that_is_repeated_further_behind_is_left_out() -> None:
+    """As in a session of Gemini CLI 0.61 that an editor loads again: all calls stand in one content."""
+    called = [{"functionCall": {"id": each, "name": "read", "args": {}}} for each in ("c1", "c2")]
+    first, second = ({"functionResponse": {"id": each, "name": "read", "response": {}}} for each in ("c1", "c2"))
+    again = {"functionCall": {"id": "c1", "name": "read", "args": {}}}
+    history = [user(text("Go.")), model(*called), user(first, second, first), model(text("A.")), user(second)]
+    history += [model(text("B.")), user(text("On."), second), model(again), user(first)]
+    expected = [user(text("Go.")), model(*called), user(first, second), model(text("A.")), model(text("B."))]
+    assert name_results(history) == [*expected, user(text("On.")), model(again), user(first)]
+
+
 def test_fields_may_be_spelled_as_in_the_protocol_buffer() -> None:
     snake = {"function_call": {"name": "read", "args": {}}, "thought_signature": SIGNATURE}
     assert FORMAT.parts(model(snake)) == FORMAT.parts(model(call("read", **SEAL)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 OpenCall: TypeAlias = tuple[str | None, str | None]
@@ -58,13 +58,16 @@ def name_results(messages: Iterable[Any], calls: Sequence[OpenCall] = ()) -> lis
     """Return contents whose results have the ids of their calls; the same object where nothing was missing.
 
     Google's SDK answers calls by their name and order alone, also where they have ids. A resumed session of Gemini CLI
-    0.61 has each result twice, which Gemini refuses: the second is left out.
+    0.61 has each result twice, which Gemini refuses: the second is left out. If an editor loads the session (ACP), all
+    its calls stand in one content with all their results behind it, and the second ones where they came: so a content
+    may be left out.
 
     Args:
         messages: contents in order; anything else stays as it is.
         calls: the open calls before them, each with its id and its tool's name.
     """
     waiting, result, goes_on = list(calls), [], False
+    done: set[str] = set()
     for message in messages:
         if isinstance(message, dict) and message.get("role") == "model":
             id_of = call_ids()
@@ -75,14 +78,16 @@ def name_results(messages: Iterable[Any], calls: Sequence[OpenCall] = ()) -> lis
             goes_on = True
             result.append(message)
         else:
-            answer, waiting = _name_results(message, waiting)
-            goes_on = False
-            result.append(answer)
+            answer, waiting = _name_results(message, waiting, done)
+            done.update(response.get("id") or "" for _, response in _objects_in(answer, "functionResponse"))
+            goes_on = goes_on and answer is None
+            if answer is not None:
+                result.append(answer)
     return result
 
 
-def _name_results(message: Any, waiting: list[OpenCall]) -> tuple[Any, list[OpenCall]]:
-    """A content with ids in its results, and the calls that it leaves open."""
+def _name_results(message: Any, waiting: list[OpenCall], done: Collection[str]) -> tuple[Any, list[OpenCall]]:
+    """A content with ids in its results, None if it only repeats results of `done` calls, and the calls left open."""
     responses, id_of = list(_objects_in(message, "functionResponse")), call_ids()
     given = {response.get("id") for _, response in responses}
     unanswered = Counter(call_id for call_id, _ in waiting)
@@ -92,7 +97,7 @@ def _name_results(message: Any, waiting: list[OpenCall]) -> tuple[Any, list[Open
     for position, response in responses:
         call_id = id_of(response, str(response.get("name")))
         answered[call_id] += 1
-        if answered[call_id] > unanswered[call_id] > 0:
+        if answered[call_id] > unanswered[call_id] and (unanswered[call_id] or response.get("id") in done):
             repeated.add(position)
             continue
         match = next((call for call in waiting if call[1] == response.get("name")), None)
@@ -109,7 +114,7 @@ def _name_results(message: Any, waiting: list[OpenCall]) -> tuple[Any, list[Open
             parts.append(_with_response(part, {"id": ids[position], **field(part, "functionResponse")}))
         elif position not in repeated:
             parts.append(part)
-    return {**message, "parts": parts}, waiting
+    return {**message, "parts": parts} if parts else None, waiting
 
 
 def _with_response(part: dict[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
