@@ -96,6 +96,9 @@ _PI_PROGRAM: Final = "the program of pi 0.87.1"
 _QWEN: Final = "requests of Qwen Code 0.24.4"
 _QWEN_PROGRAM: Final = "the program of Qwen Code 0.24.4"
 
+ASIDES: Final = ("[SUGGESTION MODE: Suggest what the user ", "Managed memory has TWO directories.")
+"""How the last message begins of a request in which a client asks something of its own, beside the session."""
+
 CLAUDE_CODE: Final = (
     _tag("system-reminder", "reminders, listings, instructions, hooks' context, files shown again", _CLAUDE),
     _tag("task-notification", "the result of a sub-agent or a background command", "a recorded session of 2.1.217"),
@@ -130,6 +133,7 @@ CLAUDE_CODE: Final = (
     ),
     _start("[SYSTEM NOTIFICATION - NOT USER INPUT]", "notifications without a tag", _CLAUDE),
     _start("[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]", "messages that no person wrote", _CLAUDE_PROGRAM),
+    _start(ASIDES[0], "the task of a fork that guesses the next prompt", "the program of Claude Code 2.1.332"),
     _start("Stop hook feedback:", "what a hook says at the end of a turn", _CLAUDE),
     _start("Operation stopped by hook: ", "a hook stopped a prompt", "a recorded session of 2.1.7"),
     _start("TeammateIdle hook feedback:", "what a hook says about a teammate", _CLAUDE_PROGRAM),
@@ -334,7 +338,8 @@ QWEN_CODE: Final = (
     _tag("background-tasks", "the state of sub-agents after it", _QWEN_PROGRAM),
     _tag("plan-mode-active", "plan mode, after it", _QWEN_PROGRAM, standing=Standing("plan mode")),
     _tag("qwen:user-prompt-submit-context", "hooks' context", _QWEN_PROGRAM),
-    _start("Managed memory has TWO directories.", "the task of a fork that keeps memories", _QWEN),
+    _start(ASIDES[1], "the task of a fork that keeps memories", _QWEN),
+    _start(ASIDES[0], "the task of a fork that guesses the next prompt", _QWEN),
 )
 
 KIMI_CODE: Final = (

@@ -51,3 +51,24 @@ async def test_a_request_continues_forks_or_rewrites_a_session_or_is_new() -> No
     assert decision.shared is not None
     assert (decision.shared.start, decision.shared.count) == (1, 4)
     assert len(index.status()) == 1
+
+
+async def test_what_a_client_asks_beside_a_session_is_not_the_sessions_next_turn() -> None:
+    """As Claude Code and Qwen Code do after a turn: they guess what the person will type, and keep memories."""
+    index = SessionIndex(MemoryStore(), SMALL)
+    upstream = Upstream(AnthropicClient.provider, lambda _: Reply("Done."))
+    client = AnthropicClient()
+    client.say("Go.")
+    sessions, asides = [], []
+    for _ in range(3):
+        done = await exchange(index, client, upstream)
+        sessions.append(done.facts.session)
+        client.take(done.answer, lambda *_: "")
+        aside = copy.deepcopy(client)
+        aside.say("[SUGGESTION MODE: Suggest what the user might naturally type next.]")
+        facts = (await exchange(index, aside, upstream)).facts
+        asides.append(facts.session)
+        assert facts.parent == sessions[0]
+        client.say("On.")
+    assert len(set(sessions)) == 1
+    assert len({*sessions, *asides}) == 4

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from wane.conversation.context import ContextSettings
 from wane.core import Kind
 from wane.core.errors import HistoryError, JournalError
+from wane.formats.notices import ASIDES
 from wane.journal import (
     CLIENT_NOTE,
     FORK_NOTE,
@@ -80,7 +81,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The request leaves a session before its end, or is another agent's: a new session gets what both share."""
+    """The request leaves a session before its end, is beside it, or another agent's: a new one gets what both share."""
 
     source: CachedSession
     alignment: Alignment
@@ -307,7 +308,7 @@ class SessionFinder:
 
         If its history has answers already, they have no marks, so its episodes are inferred.
         """
-        parent = await self._parent(request.sender, request.arrivals)
+        parent = await self._parent(request)
         infer = _has_answers(request.arrivals)
         session = Session(request.wire, self._settings_of(parent), request.root, infer=infer)
         return await self._begun(session, [], parent)
@@ -316,7 +317,7 @@ class SessionFinder:
         self, cached: CachedSession, request: IncomingRequest, shared: Overlap | None = None
     ) -> CachedSession:
         """Begin a session with the rounds of one that its client rewrote or forked: all, or those of `shared`."""
-        parent = await self._parent(request.sender, (), cached)
+        parent = await self._parent(request, cached)
         session = cached.session.blank(request.root, self._settings_of(parent))
         shared = shared or Overlap(0, 0, len(cached.session.entries))
         return await self._begun(session, session.inherit(cached.session, shared), parent, cached)
@@ -331,22 +332,25 @@ class SessionFinder:
         except StoreError as error:
             _LOGGER.warning("%s", error)
             return await self._retaken(cached, request, shared)
-        parent = await self._parent(request.sender, (), cached)
+        parent = await self._parent(request, cached)
         session = self._repeated(cached.session.wire, cached.id, records, parent)
         return await self._begun(session, records, parent, cached)
 
-    async def _parent(self, sender: Sender, arrivals: Sequence[Arrival], source: CachedSession | None = None) -> str:
+    async def _parent(self, request: IncomingRequest, source: CachedSession | None = None) -> str:
         """Return the id of the session that started a new one, by its first request; see `Parentage.parent`.
 
-        A session that continues or forks a source has the same parent, unless the client names another.
+        A session that continues or forks a source has the same parent, unless the client names another, or only asks
+        something beside it.
         """
-        if source is not None and not sender.agent:
+        if source is not None and _is_aside(request.arrivals):
+            return source.id
+        if source is not None and not request.sender.agent:
             return source.parent
         texts: list[str] = []
-        if not _has_answers(arrivals):
-            for arrival in arrivals:
+        if source is None and not _has_answers(request.arrivals):
+            for arrival in request.arrivals:
                 texts += [part.text for part in arrival.parts if part.kind is Kind.USER]
-        return await self.parentage.parent(sender, texts[-4:])
+        return await self.parentage.parent(request.sender, texts[-4:])
 
     def _settings_of(self, parent: str) -> ContextSettings:
         """Return the settings of a session with this parent, if it has one."""
@@ -406,9 +410,15 @@ def _decide(aligned: Sequence[tuple[CachedSession, Alignment]], request: Incomin
         return Fresh(unread)
     if best.lost or best.session.drift(best.session.edits(request.arrivals, alignment)) > _DRIFT * best.session.budget:
         return Retake(best)
-    if not at_end or best.log is None or best.sender.is_other(request.sender):
+    if not at_end or best.log is None or best.sender.is_other(request.sender) or _is_aside(request.arrivals):
         return Fork(best, alignment)
     return Continue(best, alignment)
+
+
+def _is_aside(arrivals: Sequence[Arrival]) -> bool:
+    """Return whether a client asks something of its own, which its next request will not hold."""
+    parts = arrivals[-1].parts
+    return bool(parts) and parts[-1].text.startswith(ASIDES)
 
 
 def _skipped(session_id: str, error: Exception) -> str:
