@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from wane.cli.main import main
+from wane.cli.proxy.commands import split
 from wane.prices import prices_of
 from wane.testing import Call, Reply, ScriptedServer, Usage
 
@@ -113,8 +114,13 @@ def run(
         (["run", "--listen", "0.0.0.0:8701", "--", "claude"], "or use wane proxy, which asks for a token there"),
         (["run", "--api", "mine", "--", "x"], "--api"),
         (
+            ["run", "/usr/bin/claude", "-p", "Hi", "--budget", "40k"],
+            "--budget is an option of wane run, and wane's options go before /usr/bin/claude",
+        ),
+        (["run", "--strict", "codex", "exec", "--max-cost=3"], "--max-cost is an option of wane run"),
+        (
             ["run", "--", "sh"],
-            "Wane does not know sh (it knows claude, codex, gemini, opencode, pi, copilot, qwen, kimi, vibe, cline)",
+            "Wane does not know sh (it knows claude, claude-agent-acp, codex, codex-acp, gemini, opencode, pi,",
         ),
         (
             ["run", "--store", "disk", "--no-store", "--upstream", "http://127.0.0.1:1", "--api=openai", "--", "sh"],
@@ -128,6 +134,27 @@ def test_what_cannot_be_run_is_told(args: list[str], told: str, capsys: pytest.C
     shown = capsys.readouterr()
     assert told in shown.err
     assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        ["--", "claude", "--budget", "40k"],
+        ["claude", "-p", "--", "--budget"],
+        ["gemini", "--policy", "mine.toml"],
+        ["mine", "--budget", "40k"],
+    ],
+)
+def test_an_agents_own_options_go_to_it(agent: list[str]) -> None:
+    words = agent[1:] if agent[0] == "--" else agent
+    assert split(["run", "--recall", *agent]) == (["run", "--recall", "--", words[0]], tuple(words[1:]))
+
+
+def test_help_shows_the_daily_options_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    daily, _, others = capsys.readouterr().out.partition("Daily options:\n")[2].partition("Other options:\n")
+    assert re.findall(r"^  (--[\w-]+)", daily, re.MULTILINE) == ["--budget", "--recall", "--shadow", "--max-cost"]
+    assert "--strategy STRATEGY" in others
 
 
 def test_help_needs_no_agent(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,12 +50,14 @@ class Command:
         function: `module:function` of the function that takes the options and returns the exit code; imported when it
             runs. It raises a WaneError for what cannot be used or done, and `main` shows that to the user.
         other_text: a help text to use instead of the docstring.
+        daily: the options that its help shows first, apart from the others.
     """
 
     name: str
     options: type
     function: str
     other_text: str = ""
+    daily: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -69,7 +71,9 @@ class Command:
 
     @property
     def flags(self) -> tuple[Flag, ...]:
-        return tuple(field.flag for field in declared(self.options))
+        """Its options and arguments, the daily ones first."""
+        flags = (field.flag for field in declared(self.options))
+        return tuple(sorted(flags, key=lambda flag: flag.spelled not in self.daily))
 
     @property
     def usage(self) -> str:
@@ -254,7 +258,8 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
 
 
 def _command_page(command: Command, commands: Sequence[Command]) -> str:
-    return _page(command.usage, command.text, (*command.flags, HELP), _members(command.name, commands))
+    members = _members(command.name, commands)
+    return _page(command.usage, command.text, (*command.flags, HELP), members, len(command.daily))
 
 
 def _members(group: str, commands: Iterable[Command]) -> list[tuple[str, str]]:
@@ -262,12 +267,16 @@ def _members(group: str, commands: Iterable[Command]) -> list[tuple[str, str]]:
     return [(command.name, command.summary) for command in commands if command.name.startswith(f"{group} ")]
 
 
-def _page(usage: str, text: str, flags: Sequence[Flag], commands: Sequence[tuple[str, str]] = ()) -> str:
+def _page(
+    usage: str, text: str, flags: Sequence[Flag], commands: Sequence[tuple[str, str]] = (), daily: int = 0
+) -> str:
     columns = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+    options = [(flag.usage, flag.help) for flag in flags if flag.is_option]
     sections = {
         "Commands": commands,
         "Arguments": [(flag.usage, flag.help) for flag in flags if not flag.is_option],
-        "Options": [(flag.usage, flag.help) for flag in flags if flag.is_option],
+        "Daily options": options[:daily],
+        "Other options" if daily else "Options": options[daily:],
     }
     parts = [f"Usage: {usage}"]
     parts += [_filled(paragraph, columns) for paragraph in paragraphs(text)]

@@ -333,7 +333,8 @@ class RunOptions:
         Flag(
             "AGENT",
             "The agent's program and its arguments: claude, codex, gemini, opencode, pi, copilot, "
-            "qwen, kimi, vibe, or with --api any other. "
+            "qwen, kimi, vibe, their programs for editors (claude-agent-acp, codex-acp, vibe-acp), or with --api any "
+            "other. "
             "Everything after its name goes to it.",
             "AGENT [ARGUMENT ...]",
         ),
@@ -409,13 +410,21 @@ class StatuslineOptions:
     ] = None
 
 
+_DAILY: Final = ("--budget", "--recall", "--shadow", "--max-cost")
+
 PROXY_COMMANDS: Final = (
     Command("proxy", ProxyCommandOptions, "wane.cli.proxy.command:run_proxy"),
     *TEAM_COMMANDS,
-    Command("run", RunOptions, "wane.cli.proxy.run:run_agent"),
+    Command(
+        "run", RunOptions, "wane.cli.proxy.run:run_agent", daily=("--budget", "--recall", "--shadow", "--max-cost")
+    ),
     Command("statusline", StatuslineOptions, "wane.cli.proxy.statusline:print_statusline"),
 )
 """All of them, in the order of help."""
+
+
+_AGENTS_TOO: Final = ("--listen", "--log-level", "--policy")
+"""Options of `wane run` whose names an agent that Wane knows has for an option of its own."""
 
 
 def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -423,21 +432,41 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 
     The agent is the first word that is neither an option nor an option's value, or the word after two dashes. The
     command line of another command is returned unchanged.
+
+    Raises:
+        UsageError: if there is no agent, or if an option of `wane run` stands behind one that has no such option.
     """
     if args[:1] != ["run"]:
         return list(args), ()
+    names: set[str] = set()
     with_value: set[str] = set()
     for option in declared(RunOptions):
+        spelled = option.flag.spelled.split(", ")
+        names.update(name for name in spelled if name.startswith("--"))
         if option.flag.value:
-            with_value.update(option.flag.spelled.split(", "))
+            with_value.update(spelled)
     index = 1
     while index < len(args) and args[index].startswith("-") and args[index] != "--":
         if args[index] in ("-h", "--help"):
             return list(args[: index + 1]), ()
         index += 2 if args[index] in with_value else 1
     own, agent = args[:index], args[index:]
-    if agent[:1] == ["--"]:
+    is_named = agent[:1] != ["--"]
+    if not is_named:
         agent = agent[1:]
     if not agent:
         raise UsageError("give the agent to run, such as: wane run claude; see wane run --help")
+    for argument in agent[1:] if is_named else ():
+        name = argument.partition("=")[0]
+        if argument == "--":
+            break
+        if name in names.difference(_AGENTS_TOO):
+            from wane.proxy.agents.known import OtherAgent, agent_of
+
+            if isinstance(agent_of(agent[0]), OtherAgent):
+                break
+            raise UsageError(
+                f"{name} is an option of wane run, and wane's options go before {agent[0]}: wane run {name} …"
+                f" {agent[0]} …; if it is for {agent[0]}, write wane run -- {agent[0]} {name} …"
+            )
     return [*own, "--", agent[0]], tuple(agent[1:])
