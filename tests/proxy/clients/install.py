@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -31,7 +31,8 @@ class UnavailableError(Exception):
 class Package:
     """A client: the version that it was tried with, and what has to be run once it is there.
 
-    One that is written in Python names the versions of Python that it runs on.
+    One that is written in Python names the versions of Python that it runs on, and requirements in place of its own,
+    where the index has not what it asks for.
     """
 
     spec: str
@@ -39,6 +40,7 @@ class Package:
     after: tuple[str, ...] = ()
     needs_node: bool = False
     python: str = ""
+    overrides: tuple[str, ...] = ()
 
 
 CLAUDE = Package("@anthropic-ai/claude-code@2.1.332", "claude", ("node_modules/@anthropic-ai/claude-code/install.cjs",))
@@ -52,8 +54,11 @@ COPILOT = Package("@github/copilot@1.0.102", "copilot", needs_node=True)
 QWEN = Package("@qwen-code/qwen-code@0.24.4", "qwen", needs_node=True)
 KIMI = Package("@moonshot-ai/kimi-code@2.1.0", "kimi", needs_node=True)
 CLINE = Package("cline@3.0.65", "cline", needs_node=True)
-# From the Python package index.
-VIBE = Package("mistral-vibe==3.0.2", "vibe", python=">=3.12")
+CLAUDE_ACP = Package("@agentclientprotocol/claude-agent-acp@0.101.0", "claude-agent-acp", needs_node=True)
+CODEX_ACP = Package("@agentclientprotocol/codex-acp@2.6.0", "codex-acp", needs_node=True)
+# From the Python package index, which has certifi 2026.10.19.post1 in place of the 2026.10.19 that it asks for.
+VIBE = Package("mistral-vibe==3.0.3", "vibe", python=">=3.12", overrides=("certifi>=2026.10.19",))
+VIBE_ACP = replace(VIBE, program="vibe-acp")
 NODE_22 = Package(NODE, "node", ("node_modules/node/installArchSpecificPackage.js",))
 PACKAGES = (CLAUDE, CODEX, PI, EARLIER_PI, GEMINI)
 """Those of `.ci/run`; the others come when a test asks for them."""
@@ -136,7 +141,10 @@ def _install_for_python(package: Package, folder: Path) -> None:
     if uv is None:
         raise UnavailableError(f"{package.spec} cannot be installed: there is no uv")
     _run([uv, "venv", "--clear", "--no-python-downloads", "--python", _python(package), str(folder / "venv")], folder)
-    _run([uv, "pip", "install", "--python", str(folder / "venv" / "bin" / "python"), package.spec], folder)
+    overrides = folder / "overrides.txt"
+    overrides.write_text("\n".join(package.overrides))
+    python = str(folder / "venv" / "bin" / "python")
+    _run([uv, "pip", "install", "--python", python, "--overrides", str(overrides), package.spec], folder)
 
 
 def _python(package: Package) -> str:

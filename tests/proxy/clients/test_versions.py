@@ -60,6 +60,10 @@ TABLE = Path(__file__).parents[3] / "docs" / "proxy" / "versions.md"
 LOUD = "seq 1 12900"  # 66 kB, of which clients show the model a part
 
 
+# Qwen Code keeps memories by a fork of the session with few of its tools; in an editor it guesses the next prompt.
+ASIDES = ("Managed memory", "[SUGGESTION MODE: ")
+
+
 class Model:
     """Follows a script; what a client asks besides, without tools, such as a title, takes no reply from it."""
 
@@ -68,8 +72,7 @@ class Model:
         self.requests: list[Request] = []
 
     def __call__(self, request: Request) -> Reply:
-        # Qwen Code's memory is a fork of the session with few of its tools.
-        if not request.tools or request.messages[-1].parts[-1].text.startswith("Managed memory"):
+        if not request.tools or request.messages[-1].parts[-1].text.startswith(ASIDES):
             return Reply("A title")
         self.requests.append(request)
         reply = self.replies.pop(0)

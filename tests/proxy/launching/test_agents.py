@@ -13,12 +13,15 @@ from wane.core.errors import ConfigError
 from wane.proxy.agents.base import GOOGLE, OPENAI, AgentCommand, Start, around_proxies, openai_base
 from wane.proxy.agents.known import (
     ClaudeCode,
+    ClaudeInEditor,
     Cline,
     Codex,
+    CodexInEditor,
     Copilot,
     GeminiCli,
     KimiCode,
     MistralVibe,
+    MistralVibeInEditor,
     OpenCode,
     OtherAgent,
     Pi,
@@ -68,6 +71,9 @@ def started(agent: Any, how: AgentCommand) -> Start:
         ("qwen", QwenCode),
         ("kimi", KimiCode),
         ("vibe", MistralVibe),
+        ("vibe-acp", MistralVibeInEditor),
+        ("claude-agent-acp", ClaudeInEditor),
+        ("codex-acp", CodexInEditor),
         ("cline", Cline),
         ("aider", OtherAgent),
         ("claude-2", OtherAgent),
@@ -155,7 +161,25 @@ def test_claude_elsewhere_than_at_anthropic_cannot_be_run(home: Path) -> None:
         started(ClaudeCode(), command(home, upstream="https://api.anthropic.com"))
 
 
+def test_claude_in_an_editor_has_no_option_that_would_win_over_a_file(home: Path) -> None:
+    assert started(ClaudeInEditor(), command(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
+    write(home / ".claude" / "settings.json", base_url("https://user.test"))
+    with pytest.raises(ConfigError, match="claude-agent-acp cannot be run with a proxy: a settings file sets"):
+        started(ClaudeInEditor(), command(home))
+
+
 # Codex
+
+
+def test_codex_in_an_editor_is_told_by_a_variable_and_by_options(home: Path) -> None:
+    write(home / ".codex" / "auth.json", {"auth_mode": "chatgpt"})
+    start = started(CodexInEditor(), command(home, environ={"CODEX_CONFIG": '{"model": "gpt-5.5"}'}))
+    assert start.before == started(Codex(), command(home)).before
+    assert json.loads(start.environ["CODEX_CONFIG"]) == {
+        "model": "gpt-5.5",
+        "openai_base_url": PROXY,
+        "features.enable_request_compression": False,
+    }
 
 
 def test_codex_is_told_by_an_option(home: Path) -> None:

@@ -85,6 +85,21 @@ class ClaudeCode(Agent):
         return None
 
 
+class ClaudeInEditor(ClaudeCode):
+    """Claude Code as editors run it, over the Agent Client Protocol: the same by the same variable, without options."""
+
+    program = "claude-agent-acp"
+    install = "npm install -g @agentclientprotocol/claude-agent-acp"
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
+        """Return the environment."""
+        start = ClaudeCode.start(self, command, proxy, upstream, private)
+        if start.before:
+            what = f"a settings file sets {_CLAUDE_VARIABLE}, which no option of {self.program} overrides"
+            raise cannot(self.program, f"{what}; write the address of a wane proxy there")
+        return start
+
+
 _CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
 _CODEX_BASE: Final = "openai_base_url"
 
@@ -153,6 +168,29 @@ class Codex(Agent):
         if mode := text(login, "auth_mode"):
             return mode.lower().startswith("chatgpt")
         return not login.get("OPENAI_API_KEY") and bool(login.get("tokens"))
+
+
+_CODEX_VARIABLE: Final = "CODEX_CONFIG"
+
+
+class CodexInEditor(Codex):
+    """Codex as editors run it, over the Agent Client Protocol.
+
+    A variable with settings as JSON points it at the proxy (`@agentclientprotocol/codex-acp` 2.6.0), or options do as
+    for Codex (`@zed-industries/codex-acp` 0.16.0): each takes no notice of the other's.
+    """
+
+    program = "codex-acp"
+    install = "npm install -g @agentclientprotocol/codex-acp"
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
+        """Return both, the settings on top of those that the environment holds."""
+        start = Codex.start(self, command, proxy, upstream, private)
+        settings = parsed(command.environ.get(_CODEX_VARIABLE, ""), json.loads)
+        for setting in start.before[1::2]:
+            name, _, value = setting.partition("=")
+            settings[name] = json.loads(value)
+        return Start(start.before, {_CODEX_VARIABLE: json.dumps(settings)})
 
 
 _GEMINI_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
@@ -590,6 +628,12 @@ class MistralVibe(Agent):
         yield read_toml(command.directory("VIBE_HOME", ".vibe") / "config.toml")
 
 
+class MistralVibeInEditor(MistralVibe):
+    """Mistral Vibe as editors run it, over the Agent Client Protocol."""
+
+    program = "vibe-acp"
+
+
 class Cline(Agent):
     """Cline's CLI, whose settings hold the address of its provider, and nothing overrides them."""
 
@@ -658,7 +702,9 @@ class OtherAgent(Agent):
 
 AGENTS: Final[tuple[Agent, ...]] = (
     ClaudeCode(),
+    ClaudeInEditor(),
     Codex(),
+    CodexInEditor(),
     GeminiCli(),
     OpenCode(),
     Pi(),
@@ -666,6 +712,7 @@ AGENTS: Final[tuple[Agent, ...]] = (
     QwenCode(),
     KimiCode(),
     MistralVibe(),
+    MistralVibeInEditor(),
     Cline(),
 )
 """The agents that Wane knows."""
