@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.lab.browser import Browser, needs_chromium
-from tests.lab.readers.test_recordings import RECORDINGS
+from tests.lab.readers.test_recordings import RECORDINGS, loaded, opencode_database
 from wane.core import Kind, chars
 from wane.core.errors import WaneError
 from wane.core.items import ASSISTANT
@@ -365,6 +365,7 @@ def test_copilot_by_a_count_of_ones_own(path: Path) -> None:
     assert sum(outputs) == sum(answer["outputTokens"] for answer in answers)
     assert {row.model for row in rows} == {answer["model"] for answer in answers}
     assert sums(rows) == (0, 0, 0)
+    assert sum(row.output for row in rows) == sum(outputs)
     assert not any(row.priced for row in rows)
 
 
@@ -580,6 +581,28 @@ class TestCommand:
         nothing = run("report", first, "--days", 30)
         assert "in the sessions named since" in nothing.err
         assert nothing.code == 2
+
+    def test_one_session_of_a_file_or_a_database_can_be_named(self, run: Run, tmp_path: Path) -> None:
+        histories = []
+        for day, words in (("01", "Make it work."), ("02", "What is in README.md?")):
+            start = f"# aider chat started at 2026-09-{day} 10:00:00\n\n> Main model: openai/gpt-5.1  \n"
+            counts = f"> Tokens: 90k sent, 400 received. Cost: $0.1{day[1]} message, $0.1{day[1]} session.  "
+            histories.append(f"{start}\n#### {words}  \n\nDone.\n\n{counts}\n")
+        file = tmp_path / "history.md"
+        file.write_text("\n".join(histories))
+        page = tmp_path / "page.html"
+        assert "2 sessions with 2 calls" in run("report", file, "--afresh", "--output", page).out
+        for choice in ("#2", "#README"):
+            done = run("report", f"{file}{choice}", "--afresh", "--output", page)
+            assert "1 session with 1 call" in done.out, done.err
+            assert "$0.12" in done.out
+        database = opencode_database(tmp_path / "opencode.db", loaded("opencode.json"))
+        (session,) = read_session(database)
+        counted = json.loads(run("report", database / session.id, "--json").out)["total"]["calls"]
+        assert counted == json.loads(run("report", database, "--json").out)["total"]["calls"] > 0
+        refused = run("report", "-")
+        assert refused.code == 2
+        assert "standard input" in refused.err
 
     def test_a_file_that_no_reader_takes_is_refused_by_name(self, run: Run, tmp_path: Path) -> None:
         path = tmp_path / "agent.jsonl"

@@ -21,7 +21,9 @@ from wane.journal import SessionStore, default_root
 from wane.lab.discover import find_sessions
 from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, Sums, days_until, summarise
-from wane.lab.readers import Unread, find_files
+from wane.lab.readers import STDIN, Unread, find_files
+from wane.lab.readers.choice import split_choice
+from wane.lab.readers.databases import is_session
 from wane.lab.replaying.spent import unrecorded_summaries
 from wane.lab.report.overview import NAMES, overview_dict, write_overview
 from wane.lab.verdict import amounts, savings
@@ -89,8 +91,12 @@ def _sources(names: Sequence[str]) -> list[Source]:
             sources.setdefault(str(info.path), Source(str(info.path), info.modified.timestamp(), info.size))
         return list(sources.values())
     for name in names:
+        if name == STDIN:
+            raise UsageError("a report keeps the figures of files, and standard input is none: give a file")
         for path in find_files(located(name)):
-            status = path.stat()
+            # A session may be chosen from a file with several (`FILE#2`), or from a database (`opencode.db/ses_1a2b`).
+            file, _ = split_choice(path)
+            status = (file.parent if is_session(file) else file).stat()
             sources.setdefault(str(path), Source.of(path, status.st_mtime, status.st_size))
     return list(sources.values())
 
@@ -179,7 +185,8 @@ def _agent_rows(overview: Overview) -> Iterator[list[str]]:
 
 def _cells(sums: Sums) -> list[str]:
     cached = share(sums.read / sums.input) if sums.input and sums.cache_known else "-"
-    return [f"{sums.calls:,}", rounded(sums.input), cached, rounded(sums.output)]
+    # An agent may record no input at all, but its output.
+    return [f"{sums.calls:,}", rounded(sums.input) if sums.input else "-", cached, rounded(sums.output)]
 
 
 def _day(overview: Overview, day: date) -> list[str]:

@@ -250,7 +250,9 @@ def with_call(account: Account, call: ModelCall, counted: int, pricing: Pricing)
     usage, prices = call.usage, pricing.prices_for(call)
     if usage is None or not usage.total_input:
         stated = pricing.models is not None
-        return account.plus(None, call.cost if stated else None, assumed=call.assumed if stated else "")
+        # Older versions of Copilot CLI record the output alone.
+        reported = None if usage is None else TokenUsage(0, usage.output or 0)
+        return account.plus(reported, call.cost if stated else None, assumed=call.assumed if stated else "")
     output = counted if usage.output is None else usage.output
     tokens = TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write, usage.cache_write_hour)
     for sampling in call.samplings:

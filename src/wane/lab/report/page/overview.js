@@ -102,7 +102,7 @@ const figures = (heads, rows, caption, name) => h("table", { class: name }, h("c
   h("tbody", {}, rows.map((row) => h("tr", {}, row.map((text, at) => h(at ? "td" : "th", { scope: at ? null : "row", class: heads[at][1] || null }, text))))));
 byId("modelstable").append(figures(
   [["Model"], ["Calls", "n"], ["Input", "n opt"], ["From the cache", "n opt"], ["Output", "n opt"], ["Cost", "n"]],
-  data.models.map((it) => [it.model || "no model recorded", n0(it.calls), `${short(it.input)}`, it.input && it.cache_known ? part(it.read, it.input) : UNKNOWN, short(it.output), bounded(it)]),
+  data.models.map((it) => [it.model || "no model recorded", n0(it.calls), it.input ? short(it.input) : UNKNOWN, it.input && it.cache_known ? part(it.read, it.input) : UNKNOWN, short(it.output), bounded(it)]),
   "Calls, tokens and dollars by model", "sessions"));
 
 const lane = (share, soft) => h("div", { class: `lane ${soft ? "soft" : ""}`, "aria-hidden": "true" }, styled(h("i", {}), { width: `${100 * clamp(share, 0, 1)}%` }));
