@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -47,6 +49,19 @@ def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(served: Serve, rep
     (warned,) = at.of(Warned)
     assert "the MCP server gone does not work: " in warned.text
     assert [entry.tools for entry in at.session.servers.servers] == [("sums_add", "sums_fail", "sums_count"), ()]
+
+
+def test_nothing_is_read_of_the_projects_environment_file(repository: Path, servers: Path) -> None:
+    (repository / ".env").write_text("FASTMCP_LOG_LEVEL=DEBUG\n")
+    code = (
+        "import os; from pathlib import Path; from wane.agent.tools.mcp import Servers\n"
+        f"Servers([Path({str(servers)!r})])\n"
+        "import fastmcp; print(fastmcp.settings.log_level, 'FASTMCP_ENV_FILE' in os.environ)"
+    )
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("FASTMCP_")}
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, cwd=repository, env=environ, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["INFO", "False"]
 
 
 @pytest.mark.full

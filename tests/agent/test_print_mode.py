@@ -202,6 +202,29 @@ def test_the_command_takes_a_pipe_and_ctrl_c_stops_the_turn(repository: Path) ->
     assert "Traceback" not in err
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs programs of POSIX")
+@pytest.mark.parametrize("folder", ["bin", ".", "{}/bin"])
+def test_wane_itself_starts_no_program_of_the_project_and_what_is_allowed_does(repository: Path, folder: str) -> None:
+    """Python asks `uname` for the client's headers, in the process that has the key."""
+    mark, programs = repository.parent / "mark", repository / folder.format(repository)
+    programs.mkdir(exist_ok=True)
+    for name in ("uname", "git", "rg", "bwrap", "lsb_release", "ldconfig", "gcc", "cc", "ps", "stty"):
+        (programs / name).write_text(f"#!/bin/sh\necho {name} >> '{mark}'\n")
+        (programs / name).chmod(0o755)
+    (programs / "own").write_text("#!/bin/sh\necho own-was-started\n")
+    (programs / "own").chmod(0o755)
+    replies = [Reply(calls=(Call("grep", {"pattern": "answer"}), Call("shell", {"command": "own"}))), Reply("done")]
+    with ScriptedServer(replies) as server:
+        environ = {**os.environ, "OPENAI_API_KEY": "scripted", "OPENAI_BASE_URL": f"{server.url}/v1"}
+        environ["PATH"] = f"{folder.format(repository)}{os.pathsep}{environ['PATH']}"
+        flags = ["-m", "openai-chat:gpt-4.1", "-p", "go", "--allow", "own"]
+        command = [sys.executable, "-m", "wane.cli.main", *flags]
+        ran = subprocess.run(command, env=environ, cwd=repository, capture_output=True, text=True, check=True)
+        results = server.requests[-1].results
+        assert any("own-was-started" in text for text in results.values()), (results, ran.stderr)
+    assert not mark.exists() or not mark.read_text()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("flags", "words", "code"),

@@ -18,7 +18,13 @@ from wane.agent.approval.permissions import CANNOT_ASK, Approval, Effect, Permis
 from wane.agent.approval.reading import Surroundings
 from wane.agent.approval.rules import RememberedRules
 from wane.agent.events import Warned
-from wane.agent.repositories import RepositoryGuard, find_repository, quiet_environment
+from wane.agent.repositories import (
+    RepositoryGuard,
+    find_repository,
+    quiet_environment,
+    shield_path,
+    users_environment,
+)
 from wane.agent.secrets import find_hidden
 from wane.cli.chat.questions import question_lines
 from wane.testing import Reply
@@ -158,6 +164,20 @@ def test_a_repository_whose_files_are_elsewhere_is_not_the_sessions(
     with working(serve(DIRECT), repository, [Reply("done")], keep=False, yolo=False) as at:
         at.run("go")
         assert not any("<git-status>" in part.text for part in at.requests[0].parts)
+
+
+def test_the_process_has_no_folder_of_the_project_on_path_and_commands_have_the_users(repository: Path) -> None:
+    own = os.pathsep.join((str(repository / "bin"), "bin", "/usr/bin", ""))
+    environ = {"PATH": own, "A": "1"}
+    for _ in range(2):
+        shield_path(environ, repository)
+        assert environ["PATH"] == "/usr/bin"
+        assert users_environment(environ) == {"PATH": own, "A": "1"}
+    inner = {**environ, "PATH": "/opt/bin"}
+    assert users_environment(inner)["PATH"] == "/opt/bin", "set since, for a Wane within Wane"
+    untouched = {"PATH": "/usr/bin"}
+    shield_path(untouched, repository)
+    assert untouched == users_environment(untouched) == {"PATH": "/usr/bin"}
 
 
 def test_submodules_are_not_entered(repository: Path) -> None:

@@ -178,6 +178,18 @@ def test_instructions_are_read_of_the_projects_own_files_alone(target: str, repo
     assert repo_instructions(repository) == '<context-file path="CLAUDE.md">\nuse tabs\n</context-file>'
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
+def test_a_repository_that_holds_the_home_is_not_the_projects(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(repository))
+    (repository / "credentials").write_text("mark-of-a-secret")
+    unpacked = repository / "unpacked"
+    unpacked.mkdir()
+    (unpacked / "AGENTS.md").symlink_to("../credentials")
+    assert repo_instructions(unpacked) is None
+
+
 def test_instructions_end_somewhere(repository: Path) -> None:
     (repository / "AGENTS.md").write_text("x" * 10_000_000)
     assert len(repo_instructions(repository) or "") < 300_000

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, SandboxMode, Strategy
+from wane.agent.repositories import holds_home
 from wane.agent.secrets import read_of_project
 from wane.budgets import is_auto
 from wane.conversation.context import SETTING_NAMES, ContextSettings
@@ -137,8 +138,12 @@ def repository_of(directory: Path) -> Path | None:
 
 
 def project_of(directory: Path) -> Path:
-    """Return the root of the repository that a directory is in, or the directory if it is in none."""
-    return repository_of(directory) or directory
+    """Return the root of the repository that a directory is in, or the directory if it is in none.
+
+    A repository that holds the user's home does not count: with it every directory there would be of one project.
+    """
+    root = repository_of(directory)
+    return directory if root is None or holds_home(root) else root
 
 
 def _read(path: Path) -> dict[str, Any] | None:

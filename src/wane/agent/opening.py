@@ -16,7 +16,7 @@ from wane.agent.config import Settings, project_of, user_file
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
 from wane.agent.recorder import Recorder
-from wane.agent.repositories import RepositoryGuard, quiet_environment
+from wane.agent.repositories import RepositoryGuard, quiet_environment, shield_path, users_environment
 from wane.agent.sandbox.own_git import OwnGit
 from wane.agent.sandbox.wall import Kind, Sandbox, find_sandbox
 from wane.agent.tools import mcp
@@ -84,7 +84,8 @@ class SessionParts:
 
 def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
     """Prepare a new session, or the one at a path. Raises as `AgentSession.create` and `resume` do."""
-    environ = quiet_environment(os.environ)
+    shield_path(os.environ, config.cwd)
+    environ = quiet_environment(users_environment(os.environ))
     sandbox = _sandbox(config)
     guard = RepositoryGuard(config.cwd, environ, ask=OwnGit(sandbox, environ).ask)
     permissions = Permissions(

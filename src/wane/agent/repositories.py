@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -69,6 +69,10 @@ GIT: Final = (
     *(word for name, value in _INERT.items() for word in ("-c", f"{name}={value}")),
 )
 """Git as Wane itself starts it: inert, and without locks, so that it does not disturb the user's own commands."""
+
+
+USERS_PATH: Final = "WANE_USER_PATH"
+"""The variable that keeps the user's PATH, behind the one that this process has instead."""
 
 
 def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -274,6 +278,35 @@ def remove_project(search_path: str, directory: Path) -> str:
     project = find_project(directory)
     kept = [entry for entry in search_path.split(os.pathsep) if not is_of_project(entry, project)]
     return os.pathsep.join(kept) or os.defpath
+
+
+def shield_path(environ: MutableMapping[str, str], directory: Path) -> None:
+    """Take the project's folders out of the PATH of this process, and keep the user's for `users_environment`.
+
+    This process has the provider's key, and libraries start programs by their names: Python's own `platform` asks
+    `uname`, and the harness starts `rg`.
+    """
+    path = environ.get("PATH")
+    if path is not None and (cleaned := remove_project(path, directory)) != path:
+        replace_path(environ, cleaned)
+
+
+def replace_path(environ: MutableMapping[str, str], path: str) -> None:
+    """Give this process another PATH, and keep the user's."""
+    users = users_environment(environ).get("PATH")
+    environ["PATH"] = path
+    if users is not None:
+        environ[USERS_PATH] = f"{path}\n{users}"
+
+
+def users_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment with the user's own PATH, for the commands that the user or the agent runs."""
+    restored = dict(environ)
+    replaced, _, users = restored.pop(USERS_PATH, "").partition("\n")
+    # Another one was set since, such as by the user for a Wane within Wane.
+    if users and restored.get("PATH") == replaced:
+        restored["PATH"] = users
+    return restored
 
 
 @dataclass(slots=True)

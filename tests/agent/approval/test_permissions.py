@@ -211,11 +211,13 @@ def test_a_damaged_file_is_told_by_name(tmp_path: Path, content: str) -> None:
         RememberedRules(file, tmp_path)
 
 
-def test_the_project_is_the_repository(tmp_path: Path) -> None:
+def test_the_project_is_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a" / ".git").mkdir(parents=True)
     (tmp_path / "a" / "b").mkdir()
     assert project_of(tmp_path / "a" / "b") == tmp_path / "a"
     assert project_of(tmp_path) == tmp_path
+    monkeypatch.setenv("HOME", str(tmp_path / "a" / "home"))
+    assert project_of(tmp_path / "a" / "b") == tmp_path / "a" / "b", "a repository that holds the home is no project"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ PROJECT_FILE: Final = ".mcp.json"
 START_TIMEOUT: Final = 30.0
 """Seconds that a server may take to start. Some are downloaded first; Pydantic AI would wait for 5."""
 
+_ENV_FILE: Final = "FASTMCP_ENV_FILE"
 _TAIL: Final = 4_000  # bytes of a log that are read for its last line
 
 
@@ -133,11 +134,17 @@ def _last_words(log: Path | None, start: int) -> str:
 
 
 def _read(file: Path) -> list[Server]:
+    # When it is loaded, fastmcp takes settings from the `.env` of the directory, which may hold secrets.
+    users = os.environ.get(_ENV_FILE)
+    os.environ[_ENV_FILE] = users or os.devnull
     try:
         from fastmcp.client.transports import StdioTransport
         from pydantic_ai.mcp import MCPToolset, load_mcp_toolsets
     except ImportError as error:
         raise MissingExtraError(f"the MCP servers in {file}", "mcp") from error
+    finally:
+        if users is None:
+            del os.environ[_ENV_FILE]
     try:
         toolsets = load_mcp_toolsets(file)
     except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from wane.agent.repositories import find_project, is_of_project
+from wane.agent.repositories import find_project, is_of_project, replace_path, users_environment
 
 MISSING: Final = (
     "ripgrep (rg) was not found, so searches are slower and ignore .gitignore. "
@@ -50,7 +50,7 @@ def enable(
         scripts = next((path for path in directories if shutil.which("rg", path=path)), None)
         if scripts is None:
             return False
-        environ["PATH"] = os.pathsep.join(filter(None, (environ.get("PATH", os.defpath), scripts)))
+        replace_path(environ, os.pathsep.join(filter(None, (environ.get("PATH", os.defpath), scripts))))
     if environ.get(_CONFIG_VARIABLE) != str(_CONFIG):
         if users := environ.get(_CONFIG_VARIABLE):
             environ[_USERS_CONFIG] = users
@@ -76,14 +76,11 @@ def may_be_of_project(environ: Mapping[str, str], project: Path) -> bool:
 
 def undone(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment as it was before `enable`, for the commands that the agent runs."""
-    restored = dict(environ)
+    restored = users_environment(environ)
     if restored.get(_CONFIG_VARIABLE) == str(_CONFIG):
         del restored[_CONFIG_VARIABLE]
         if users := restored.pop(_USERS_CONFIG, None):
             restored[_CONFIG_VARIABLE] = users
-    head, _, last = restored.get("PATH", "").rpartition(os.pathsep)
-    if head and last in _script_directories():
-        restored["PATH"] = head
     return restored
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from wane.agent.config import Settings, load_settings
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, CHOOSE
+from wane.agent.repositories import shield_path
 from wane.cli.failure import UsageError
 from wane.cli.terminal.text import plain_console
 from wane.core.errors import WaneError
@@ -54,6 +55,7 @@ def choose_session(options: AgentOptions) -> AgentOptions:
 
 def check_options(options: AgentOptions) -> tuple[Settings, Path | None]:
     """Return the settings of a start and the session to resume, after what can be checked without loading the agent."""
+    shield_path(os.environ, options.cwd)
     settings = load_settings(options, os.environ)
     path: Path | None = None
     if options.continue_last:
