@@ -29,7 +29,7 @@ from wane.journal import (
 from wane.journal.lines import (
     MESSAGE_PREFIX,
     checksum_of,
-    is_whole,
+    follow,
     read_header,
     read_record,
     write_line,
@@ -55,8 +55,8 @@ def sealed(data: object, after: int = 0) -> bytes:
 def test_a_record_comes_back_as_it_was(record: Record) -> None:
     line = write_line(record, 7)
     assert read_record(line, 7) == record
-    assert is_whole(line, 7)
-    assert not is_whole(line, 8)
+    assert follow(line, 7) == checksum_of(line)
+    assert follow(line, 8) is None
     assert line.isascii()
     assert line.count(b"\n") == 1
     assert json.loads(line)["kind"] == record.kind
@@ -119,7 +119,7 @@ def test_no_single_damaged_byte_goes_unnoticed(record: Record, data: st.DataObje
     line = bytearray(write_line(record))
     place = data.draw(st.integers(0, len(line) - 1))
     line[place] ^= data.draw(st.integers(1, 255))
-    assert not is_whole(bytes(line), 0)
+    assert follow(bytes(line), 0) is None
     with pytest.raises((CorruptJournalError, JournalVersionError)):
         read_record(bytes(line), 0)
 

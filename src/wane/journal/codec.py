@@ -86,10 +86,18 @@ def _fields(cls: type[Any]) -> dict[str, tuple[Any, bool]]:
     }
 
 
+@cache
+def generic_parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the origin and the arguments of a type, which `typing` finds anew each time."""
+    return get_origin(hint), get_args(hint)
+
+
 def _decode_value(hint: Any, value: object) -> Any:
-    origin = get_origin(hint)
+    if type(value) is hint:
+        return value
+    origin, arguments = generic_parts(hint)
     if origin is not None:
-        return _GENERIC[origin](get_args(hint), value)
+        return _GENERIC[origin](arguments, value)
     if hint is Any:
         return value
     plain: type[Any] = hint

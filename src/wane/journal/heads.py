@@ -10,13 +10,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import JournalError
-from wane.journal.lines import MESSAGE_PREFIX, begins_whole, checksum_of, is_whole, read_record, wane_version
+from wane.journal.lines import MESSAGE_PREFIX, begins_whole, follow, read_record, wane_version
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import VERSION, MessageRecord
 
@@ -117,27 +117,29 @@ def describe(path: Path, status: os.stat_result, *, titled: bool = True) -> Sess
 
     Lines are checked by checksum, not decoded. A file that cannot be read has a `problem`.
     """
-    info = SessionInfo(id_of(path), path, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
+    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+    info: dict[str, Any] = {"id": id_of(path), "path": path, "modified": modified, "size": status.st_size}
+    messages, title = 0, None
     try:
         with open_session(path) as stream:
             header, checksum = read_header_of(stream, path)
-            cwd, parent = Path(header.cwd), header.parent
-            info = replace(info, id=header.id, cwd=cwd, created=header.created, format=header.format, parent=parent)
-            messages, title = 0, None
+            info |= {"id": header.id, "cwd": Path(header.cwd), "created": header.created}
+            info |= {"format": header.format, "parent": header.parent}
             for number, line in enumerate(stream, start=2):
-                if not is_whole(line, checksum):
+                following = follow(line, checksum)
+                if following is None:
                     # A last line that was cut short is not a problem: opening repairs it.
-                    whole = not stream.read(1) and not begins_whole(line, checksum)
-                    problem = None if whole else f"{path}, line {number} is damaged"
-                    return replace(info, messages=messages, title=title, problem=problem)
+                    if stream.read(1) or begins_whole(line, checksum):
+                        info["problem"] = f"{path}, line {number} is damaged"
+                    break
                 if line.startswith(MESSAGE_PREFIX):
                     messages += 1
                     if titled and not title:
                         title = _title(line, checksum)
-                checksum = checksum_of(line)
+                checksum = following
     except JournalError as error:
-        return replace(info, problem=str(error))
-    return replace(info, messages=messages, title=title)
+        return SessionInfo(**info, problem=str(error))
+    return SessionInfo(**info, messages=messages, title=title)
 
 
 def id_of(path: Path) -> str:

@@ -174,10 +174,16 @@ def read_lines(lines: Sequence[bytes], after: int, *, first: int, name: str) -> 
     return records
 
 
-def is_whole(line: bytes, after: int) -> bool:
-    """Whether a line is as it was written, given the checksum of the line before; its content is not decoded."""
+def follow(line: bytes, after: int) -> int | None:
+    """Return the checksum of a line, given that of the line before; None if the line is not as it was written.
+
+    Its content is not decoded.
+    """
     start = len(line) - _CRC_SIZE
-    return start > 0 and line[start:] == b'%b%08x"}\n' % (_CRC_KEY, crc32(memoryview(line)[:start], after))
+    if start <= 0:
+        return None
+    checksum = crc32(memoryview(line)[:start], after)
+    return checksum if line[start:] == b'%b%08x"}\n' % (_CRC_KEY, checksum) else None
 
 
 def begins_whole(line: bytes, after: int) -> bool:
@@ -235,7 +241,7 @@ def decoded(cls: type[T], data: dict[str, Any]) -> T:
 
 
 def _check(line: bytes, after: int, name: str) -> None:
-    if not is_whole(line, after):
+    if follow(line, after) is None:
         raise _damaged(name, "its checksum is wrong: it, or a line before it, was changed or is missing")
 
 

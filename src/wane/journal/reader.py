@@ -66,7 +66,7 @@ def open_session(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         # A pipe or a device could block for ever.
-        if path.exists() and not path.is_file():
+        if not path.is_file() and path.exists():
             raise JournalError(f"cannot read the session {path}: it is not a file")
         with path.open("rb") as stream:
             yield stream
