@@ -78,7 +78,17 @@ FLOORS: dict[str, set[str]] = {
     # Finds the other distribution by its name; see below.
     "research": {"core"},
     "recall": {"core", "formats", "search"},
-    "integrations": {"caches", "conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
+    "integrations": {
+        "budgets",
+        "caches",
+        "conversation",
+        "core",
+        "counters",
+        "formats",
+        "inference",
+        "strategies",
+        "recall",
+    },
     "agent": {
         "budgets",
         "tuned",

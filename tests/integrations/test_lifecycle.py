@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,27 @@ from wane import ConfigError, Conversation
 from wane.conversation import Adapter
 from wane.core import exact_budget
 from wane.formats.openai import OpenAIFormat
-from wane.integrations.lifecycle import Warner, after_answer, insert_passing, maker, resume, split_passing
+from wane.integrations import lifecycle
+from wane.integrations.lifecycle import (
+    LifecycleSettings,
+    Warner,
+    after_answer,
+    insert_passing,
+    maker,
+    resume,
+    split_passing,
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("mini_swe_agent", "ContextLifecycleConfig"), ("openhands", "ContextLifecycle")]
+)
+def test_classes_that_spell_the_settings_out_have_them_all(module: str, name: str) -> None:
+    """Each reads all of them by name. The frameworks need environments of their own, so the source has to do here."""
+    source = Path(lifecycle.__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    (defined,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name]
+    fields = {ast.unparse(node.target) for node in defined.body if isinstance(node, ast.AnnAssign)}
+    assert fields >= {"budget", *LifecycleSettings.__annotations__}
 
 
 def said(role: str, text: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from wane.budgets import TunedBudget
 from wane.caches import rules_for
 from wane.conversation import Adapter, Conversation, Conversations, calls_of
 from wane.conversation.context import REMIND_AT
@@ -56,6 +57,7 @@ class ContextLifecycleConfig(LitellmModelConfig):
     remind_at: float | None = REMIND_AT
     tool_classes: dict[str, ToolClass | str] | None = None
     window: int | str | None = None
+    tuned: TunedBudget | None = None
     counter: str = "chars"
     on_event: ImportString[Any] | None = None
 

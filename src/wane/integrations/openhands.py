@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
+from wane.budgets import TunedBudget
 from wane.conversation import Adapter, Call, Conversation
 from wane.conversation.context import REMIND_AT
 from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, TASKS_TOOL
@@ -155,6 +156,7 @@ class ContextLifecycle(CondenserBase):
     remind_at: float | None = REMIND_AT
     tool_classes: Mapping[str, str] | None = None
     window: int | str | None = None
+    tuned: TunedBudget | None = None
     counter: Annotated[Any, PlainSerializer(lambda value: value if isinstance(value, str) else "chars")] = "chars"
     on_event: Any = Field(default=None, exclude=True)
 
