@@ -113,11 +113,11 @@ _DURABLE = """edit write write_file edit_file apply_patch multiedit
     toolsearch tool_search"""
 
 # Claude Code and Kimi Code; Gemini CLI, Copilot CLI and VS Code; Qwen Code and Mistral Vibe; Codex; OpenCode; Cline
-# before 3 and Roo Code; Cline; Strands; Google ADK; smolagents.
+# before 3 and Roo Code; Cline; Strands; Google ADK; smolagents; Agno.
 _PERSON = """askuserquestion
     ask_user askuser ask_questions ask_user_question request_user_input request_user_input_async question
     ask_followup_question ask_question handoff_to_user adk_request_input request_input adk_request_confirmation
-    ask_human human_input user_input"""
+    ask_human human_input user_input get_user_input"""
 
 DEFAULT_TOOL_CLASSES: Final[Mapping[str, ToolClass]] = {
     **dict.fromkeys(_BULK.split(), ToolClass.BULK),

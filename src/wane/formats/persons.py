@@ -34,6 +34,7 @@ REJECTIONS: Final = (
     Rejection("Plan rejected. User feedback:", "the program of Gemini CLI 0.61.0"),
     Rejection("The user denied this operation and provided the following feedback:", "the source of Cline 3"),
     Rejection("User rejected the tool call for `", "the source of LangChain 1.5.2, `human_in_the_loop.py`"),
+    Rejection(" was rejected by the user. With user feedback: ", "the source of Haystack 3.4.1", inside=True),
     Rejection(": the user refused it and says: ", "Wane's chat", inside=True),
 )
 """Rejections with a person's words, by client."""

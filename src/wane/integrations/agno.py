@@ -199,6 +199,10 @@ class _Windows:
         system = [m for m in messages if m.role == "system"]
         conversation.keep_opening = has_budget(settings.get("thinking"))
         prompts = [message.get_content_string() for message in system]
+        for tool in getattr(run, "tools", None) or ():
+            # The reason of a person is the result of the call that he rejected, and has no other mark (R21).
+            if tool.confirmed is False and tool.confirmation_note:
+                conversation.host.persons.add(tool.tool_call_id)
         fixed = json.dumps([prompts, self._instructions, list(map(_definition, tools))], default=str)
         try:
             set_overhead(conversation, fixed, [message for _, message in passing])

@@ -313,8 +313,15 @@ class LangChainFormat(NativeFormat[BaseMessage]):
         if not isinstance(message, BaseMessage):
             raise FormatError(f"a message must be a LangChain message, found {type(message).__name__}")
         text, extra = _text_of(message.content)
+        source = message.additional_kwargs.get("lc_source")
         if isinstance(message, ToolMessage):
-            return [(_WHOLE, Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra))]
+            # `HumanInTheLoopMiddleware` says so of an answer in a tool's place, which has no other mark (R21).
+            person = source == "hitl_interrupt_decision"
+            part = Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra, person=person)
+            return [(_WHOLE, part)]
+        if isinstance(message, HumanMessage) and source is not None:
+            # A summary, a skill, a revision: a middleware's words in the user's place (R15).
+            return [(_WHOLE, Part(Kind.NOTICE, text, extra_tokens=extra))]
         if isinstance(message, SystemMessage | HumanMessage):
             return [(_WHOLE, turn_part(text, extra, system=isinstance(message, SystemMessage)))]
         raise FormatError(f"a message of the type {message.type!r} cannot be part of a conversation")

@@ -64,6 +64,7 @@ try:
         LLMConvertibleEvent,
         MessageEvent,
         SystemPromptEvent,
+        UserRejectObservation,
     )
     from openhands.sdk.event.llm_convertible import ObservationBaseEvent
     from openhands.sdk.tool import ToolAnnotations, ToolExecutor
@@ -323,7 +324,9 @@ class OpenHandsFormat(NativeFormat[Message]):
         text = "\n".join(entry.text for entry in content if isinstance(entry, TextContent))
         extra = NON_TEXT_TOKENS * sum(len(entry.image_urls) for entry in content if isinstance(entry, ImageContent))
         if isinstance(first, ObservationBaseEvent):
-            return [(0, Part(Kind.RESULT, text, call_id=first.tool_call_id, extra_tokens=extra))]
+            # A person's reason (R21); a hook rejects calls, too.
+            person = isinstance(first, UserRejectObservation) and first.rejection_source == "user"
+            return [(0, Part(Kind.RESULT, text, call_id=first.tool_call_id, extra_tokens=extra, person=person))]
         if isinstance(first, SystemPromptEvent):
             return [(0, Part(Kind.SYSTEM, text))]
         if first.source != "user" and not isinstance(first, CondensationSummaryEvent):

@@ -16,10 +16,12 @@ import pytest
 pytest.importorskip("agno", reason="Agno is not installed")
 
 from agno.agent import Agent
+from agno.db.in_memory import InMemoryDb
 from agno.db.json import JsonDb
 from agno.models.anthropic import Claude
 from agno.models.message import Message
 from agno.models.openai import OpenAIChat, OpenAIResponses
+from agno.tools import tool
 
 from tests.integrations.adapters.support import needs, told
 from wane.core import Kind
@@ -27,7 +29,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.agno import AgnoFormat, ContextLifecycle
-from wane.testing import Reply, ScriptedServer, adapters
+from wane.testing import Call, Reply, ScriptedServer, adapters
 from wane.testing.rules import Rule
 
 read, grep = adapters.read, adapters.grep
@@ -230,6 +232,28 @@ def test_what_agno_asks_the_model_besides_is_sent_as_it_is() -> None:
     (request,) = server.requests
     assert request.tools == ()
     assert request.system == ""
+
+
+WORDS = "never drop the orders table"
+
+
+def test_a_persons_reason_for_a_rejection_stays() -> None:
+    @tool(requires_confirmation=True)
+    def drop(table: str) -> str:
+        """Drop a table."""
+        raise AssertionError(table)
+
+    drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
+    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
+    with Provider(iter([drops, *reads, Reply("Done.")])) as server:
+        agent = equipped(server, ContextLifecycle(4_000, annotate="infer"), tools=[read, drop], db=InMemoryDb())
+        asked = agent.run("Clean up.")
+        (requirement,) = asked.active_requirements
+        requirement.reject(note=WORDS)
+        agent.continue_run(run_id=asked.run_id, session_id=asked.session_id, requirements=asked.requirements)
+    last = server.requests[-1].results
+    assert "r0" not in last
+    assert last["d1"] == WORDS
 
 
 # The messages, field by field

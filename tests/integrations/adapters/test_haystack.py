@@ -16,6 +16,13 @@ from haystack.components.agents.state import State
 from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.dataclasses import ChatMessage, ImageContent, ReasoningContent, ToolCall
 from haystack.hooks import hook
+from haystack.hooks.human_in_the_loop import (
+    AlwaysAskPolicy,
+    BlockingConfirmationStrategy,
+    ConfirmationHook,
+    ConfirmationUIResult,
+)
+from haystack.hooks.human_in_the_loop.types import ConfirmationUI
 from haystack.tools import Tool
 from haystack.utils import Secret
 
@@ -25,7 +32,7 @@ from wane.core.errors import ConfigError, FormatError
 from wane.formats.base import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.haystack import ContextLifecycle, HaystackFormat
-from wane.testing import ScriptedServer, adapters
+from wane.testing import Call, Reply, ScriptedServer, adapters
 
 FORMAT = HaystackFormat()
 
@@ -149,6 +156,39 @@ def test_an_agent_that_is_stored_is_attached_when_it_is_loaded() -> None:
     agent = ContextLifecycle().attach(Agent(chat_generator=generator))
     with pytest.raises(ConfigError, match="store it before you attach it"):
         agent.to_dict()
+
+
+WORDS = "never drop the orders table"
+
+
+class Rejecting(ConfirmationUI):
+    """A person who rejects a call, and says why."""
+
+    def get_user_confirmation(self, tool_name: str, tool_description: str, tool_params: dict[str, Any]) -> Any:
+        return ConfirmationUIResult(action="reject", feedback=WORDS)
+
+
+def test_a_persons_reason_for_a_rejection_stays() -> None:
+    def drop(table: str) -> str:
+        """Drop a table."""
+        raise AssertionError(table)
+
+    drops = Reply(calls=(Call("drop", {"table": "orders"}, "d1"),))
+    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
+    strategy = BlockingConfirmationStrategy(confirmation_policy=AlwaysAskPolicy(), confirmation_ui=Rejecting())
+    with ScriptedServer([drops, *reads, Reply("Done.")]) as server:
+        agent = ContextLifecycle(4_000, annotate="infer").attach(
+            Agent(
+                chat_generator=TestChat().generator(server.url)(),
+                tools=[READ, tool(drop, "table")],
+                hooks={"before_tool": [ConfirmationHook(confirmation_strategies={"drop": strategy})]},
+                max_agent_steps=50,
+            )
+        )
+        agent.run(messages=[ChatMessage.from_user("Clean up.")])
+    last = server.requests[-1].results
+    assert "r0" not in last
+    assert WORDS in last["d1"]
 
 
 # The messages, part by part

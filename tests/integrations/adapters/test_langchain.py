@@ -12,6 +12,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ExtendedModelResponse,
+    HumanInTheLoopMiddleware,
     ModelRequest,
     ModelResponse,
     SummarizationMiddleware,
@@ -24,10 +25,11 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.types import Command
 
 from tests.integrations.adapters.support import LOOK, breaks, mark
 from wane.conversation.events import MessageTaken, PassRan, UsageObserved
-from wane.core import chars
+from wane.core import Kind, chars
 from wane.formats.base import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.integrations.langchain import ContextLifecycle, LangChainFormat, LifecycleState
@@ -226,6 +228,43 @@ def test_a_thread_that_was_summarised_beside_it_is_said() -> None:
         agent.invoke({"messages": [("user", "Go.")]}, config)
         with pytest.warns(UserWarning, match="SummarizationMiddleware"):
             agent.invoke({"messages": [("user", "And on.")]}, config)
+
+
+WORDS = "there are twelve orders, of which none may go"
+
+
+def test_what_a_person_answers_in_a_tools_place_stays() -> None:
+    """A middleware makes it the result of a call that never ran, and says in a field alone that it is a person's."""
+
+    @tool
+    def count(table: str) -> str:
+        """Count rows."""
+        raise AssertionError(table)
+
+    counts = Reply(calls=(Call("count", {"table": "orders"}, "d1"),))
+    reads = [Reply("I look.", calls=(Call("read", {"path": f"f{n}"}, f"r{n}"),)) for n in range(12)]
+    with ScriptedServer([counts, *reads, Reply("Done.")]) as server:
+        asks = HumanInTheLoopMiddleware({"count": {"allowed_decisions": ["respond"]}})
+        agent: Any = create_agent(
+            TestChat().model(server.url),
+            [read, count],
+            middleware=[asks, ContextLifecycle(4_000, annotate="infer")],
+            checkpointer=InMemorySaver(),
+        )
+        agent.invoke({"messages": [("user", "Count them.")]}, THREAD)
+        decisions = {"decisions": [{"type": "respond", "message": WORDS}]}
+        agent.invoke(Command(resume=decisions), THREAD)
+    last = server.requests[-1].results
+    assert "r0" not in last
+    assert last["d1"] == WORDS
+
+
+def test_what_a_middleware_says_in_the_users_place_is_a_notice() -> None:
+    summary = HumanMessage("Here is a summary.", additional_kwargs={"lc_source": "summarization"})
+    assert [part.kind for message in (summary, HumanMessage("Go.")) for part in FORMAT.parts(message)] == [
+        Kind.NOTICE,
+        Kind.USER,
+    ]
 
 
 def test_an_answer_waits_until_another_thread_is_done_with_the_conversations() -> None:

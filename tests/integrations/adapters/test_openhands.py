@@ -388,6 +388,8 @@ def test_what_events_become() -> None:
         [(Kind.TEXT, "Done.")],
         [(Kind.USER, "Look at it.")],
     ]
+    of_hook = UserRejectObservation(tool_name="read", tool_call_id="c2", action_id="x", rejection_source="hook")
+    assert [FORMAT.parts((event,))[0].person for event in (events[-3], of_hook)] == [True, False]
     assert FORMAT.parts((events[-1],))[0].extra_tokens > FORMAT.parts((message("", images=1),))[0].extra_tokens > 0
 
 
