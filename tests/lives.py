@@ -18,6 +18,7 @@ from tests.oracle import (
     eligible,
     exempt,
     innermost,
+    kept,
     read,
     run_pass,
     settled,
@@ -163,6 +164,8 @@ def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     if state.removed(owner):
         described = owner.type != "act" and index in owner.closing and owner.number not in state.dropped
         return "descriptions" if described else "needed"
+    if kept(rules, owner):
+        return "kept"
     return "evictable" if eligible(reading, state, rules, owner) else "needed"
 
 

@@ -1,4 +1,4 @@
-"""A naive model of the rules R1 to R18, R21 and R22, written apart from the core, to hold it against.
+"""A naive model of the rules R1 to R18 and R21 to R23, written apart from the core, to hold it against.
 
 It is slow on purpose: every question is answered by reading the whole history again. Nothing is
 kept but what a pass decided (`State`), there is no heap, no running total and no incremental
@@ -454,10 +454,21 @@ def exempt(episode: Ep, rules: Rules) -> bool:
     return episode.prologue and rules.prologue == "whole"
 
 
+def kept(rules: Rules, episode: Ep) -> bool:
+    """R23: whether a person keeps it."""
+    return rules.choices.get(episode.number) == "keep"
+
+
 def eligible(reading: Reading, state: State, rules: Rules, episode: Ep) -> bool:
-    """R7."""
+    """R7, R23."""
     free = episode.type != "task" and not state.removed(episode) and not needed(reading, state, episode)
-    return free and settled(reading, episode) and not exempt(episode, rules)
+    return free and settled(reading, episode) and not exempt(episode, rules) and not kept(rules, episode)
+
+
+def let_go(reading: Reading, state: State, rules: Rules) -> list[Ep]:
+    """R23: what a person lets go and may leave, in order of start."""
+    dropped = [episode for episode in reading.episodes if rules.choices.get(episode.number) == "drop"]
+    return [episode for episode in dropped if eligible(reading, state, rules, episode)]
 
 
 def last_use(reading: Reading, episode: Ep) -> int:
@@ -665,6 +676,7 @@ class Rules:
     index_share: float = 0.0
     min_room: float = 0.0
     window: int | None = None
+    choices: Mapping[int, str] = field(default_factory=dict)  # of a person, by the number of the episode (R23)
 
 
 @dataclass(frozen=True)
@@ -776,9 +788,10 @@ class Pass:
         ]
         return sorted(keeping, key=lambda one: (one.type == "task", -len(around(one)) if one.type == "task" else 0))
 
-    def close_tasks(self) -> None:
+    def close_tasks(self, among: Sequence[Ep] | None = None) -> None:
         """R17 (b): of a task whose episodes are removed, only its own closing pair stays."""
-        while emptied := [episode for episode in self.reading.episodes if self.is_empty(episode)]:
+        among = self.reading.episodes if among is None else among
+        while emptied := [episode for episode in among if self.is_empty(episode)]:
             task = emptied[0]
             self.strip(task, "remove")
             described = [one for one in self.described() if self.heir(one) is task]
@@ -829,8 +842,12 @@ class Pass:
                     line = Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone)))
                     self.steps.append(line)
 
-    def run(self) -> None:
-        """R10."""
+    def run(self, *, due: bool) -> None:
+        """R10; R23: what a person lets go leaves ahead of all others, and alone where no pass is due."""
+        while leaving := let_go(self.reading, self.state, self.rules):
+            self.remove(leaving[0])
+        if not due:
+            return
         self.take_overdue()
         self.close_tasks()
         self.evict_until(self.at_target, self.spared)
@@ -839,10 +856,21 @@ class Pass:
         if self.rules.overflow == "strip" and not self.within_budget():
             self.overflow()
 
+    def remove(self, episode: Ep) -> None:
+        """R23: all of an episode, level by level, whatever the target is."""
+        released = [episode, *(one for one in self.reading.episodes if one.name in episode.dependencies)]
+        tasks = [task for one in released for task in around(one)]
+        levels, reached = LEVELS[episode.type], self.state.reached.get(episode.number)
+        for level in levels[levels.index(reached) + 1 if reached else 0 :]:
+            self.strip(episode, level)
+        self.close_tasks(tasks)
+        self.drop_while(self.too_much_described)
+
     def overflow(self) -> None:
         """R16."""
         reading, state = self.reading, self.state
         alive = [one for one in reading.episodes if not state.removed(one) and one.type != "task"]
+        alive = [one for one in alive if not kept(self.rules, one)]
         wanted = [e for e in alive if settled(reading, e) and needed(reading, state, e)]
         unfinished = [e for e in alive if not settled(reading, e) and not exempt(e, self.rules)]
         for episode in wanted:
@@ -905,11 +933,12 @@ def run_pass(
     work = Pass(items, state, rules, meter or Meter(), marks)
     budget, before = work.rules.budget, work.total(index)
     due_now = before > budget or (cold and rules.evict_when_cold and before > budget * rules.low_water)
-    if due_now:
-        work.run()
+    ran = due_now or bool(let_go(work.reading, state, work.rules))
+    if ran:
+        work.run(due=due_now)
         index = work.index_after(index, write_index)
     after, steps = work.total(index), tuple(work.steps)
-    return Outcome(due_now, after <= budget, before, after, steps, work.state, budget, work.fixed, index)
+    return Outcome(ran, after <= budget, before, after, steps, work.state, budget, work.fixed, index)
 
 
 def visible(items: Sequence[Item], state: State) -> list[int]:

@@ -12,6 +12,7 @@ from tests.lives import Life, assert_agree, assert_same_pass, revive, rules_of, 
 from tests.oracle import BULK, DURABLE
 from tests.strategies import TOOLS, Scenario, scenarios, times
 from wane.core import DEFAULT_TOOL_CLASSES, ContextWindow, EvictedIndex, Item, Kind, Policy, Step
+from wane.core.episodes import Choice
 from wane.core.room import share_of
 
 
@@ -142,6 +143,11 @@ class Act:
         elif self.kind == "window":
             window.window = self.number + 1 if self.number % 4 else None
             life.rules = replace(rules, window=window.window)
+        elif self.kind == "choose":
+            if shown := [episode.number for episode in window.episodes if not episode.is_task]:
+                number, choice = shown[self.number % len(shown)], CHOICES[self.number % len(CHOICES)]
+                window.choose(number, choice)
+                life.rules = replace(rules, choices={**rules.choices, number: choice})
         elif self.kind == "restart":
             before = summary(window)
             window = revive(window)
@@ -149,7 +155,11 @@ class Act:
         return window
 
 
-ACTS = ("nothing", "fit", "fit", "fit", "cold", "observe", "budget", "overhead", "policy", "window", "restart")
+ACTS = (
+    *("nothing", "fit", "fit", "fit", "cold", "observe", "budget", "overhead", "policy", "window", "restart"),
+    *("choose", "choose"),
+)
+CHOICES: Sequence[Choice] = ("keep", "drop", "", "drop", "keep")
 
 
 # To a provider that counts far less, the system prompt is less than nothing; what the user said is fixed all the same.
@@ -168,7 +178,7 @@ REPORTED_LOW = Scenario(
 )
 @example(REPORTED_LOW, [Act("nothing", 0), Act("nothing", 0), Act("fit", 0), Act("observe", 1)], 0.0)
 def test_whatever_the_caller_does(scenario: Scenario, acts: list[Act], share: float) -> None:
-    """R10 to R14, R20: anchors, cold caches, restarts, changed settings and an index in any order."""
+    """R10 to R14, R20, R23: anchors, cold caches, restarts, changed settings, choices and an index in any order."""
     window, life = pair(indexed(scenario, share))
     assert_same_pass(window.fit(), life.fit())
     for place, turn in enumerate(turns_of(scenario.items)):

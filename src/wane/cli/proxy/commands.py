@@ -410,7 +410,47 @@ class StatuslineOptions:
     ] = None
 
 
-_DAILY: Final = ("--budget", "--recall", "--shadow", "--max-cost")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChooseOptions:
+    """Keep an episode of a running session in view, or let it go now.
+
+    Without arguments it lists the episodes in view. Within wane run, as in a terminal of the agent's, it finds the
+    proxy by itself; elsewhere give the address of the proxy's page.
+
+    Examples:
+      wane choose
+      wane choose keep 3
+      wane choose drop read-old-log
+      wane choose release 3
+      wane choose --url 'http://127.0.0.1:8484/wane/#key=KEY' keep 3
+    """
+
+    choice: Annotated[str | None, Flag("CHOICE", "keep, drop, or release, which takes either back.", "[CHOICE]")] = None
+    episode: Annotated[Sequence[str], Flag("EPISODE", "The episode's number or name.", "[EPISODE]")] = ()
+    session: Annotated[
+        str | None, Flag("--session", "The agent's own id of its session. The default is the one served last.", "ID")
+    ] = None
+    url: Annotated[
+        str | None,
+        Flag("--url", "The address of the proxy's page, with its key. The default is that of wane run.", "URL"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginOptions:
+    """Give an agent commands for what wane choose does, or take them away.
+
+    For Claude Code: /wane:episodes, /wane:keep NUMBER, /wane:drop NUMBER and /wane:release NUMBER, in sessions that
+    wane run started. Only a person can call them, not the model.
+
+    Examples:
+      wane plugin install claude
+      wane plugin uninstall claude
+    """
+
+    action: Annotated[str, Flag("ACTION", "install or uninstall.", "ACTION")]
+    agent: Annotated[str, Flag("AGENT", "The agent: claude.", "AGENT")]
+
 
 PROXY_COMMANDS: Final = (
     Command("proxy", ProxyCommandOptions, "wane.cli.proxy.command:run_proxy"),
@@ -419,6 +459,8 @@ PROXY_COMMANDS: Final = (
         "run", RunOptions, "wane.cli.proxy.run:run_agent", daily=("--budget", "--recall", "--shadow", "--max-cost")
     ),
     Command("statusline", StatuslineOptions, "wane.cli.proxy.statusline:print_statusline"),
+    Command("choose", ChooseOptions, "wane.cli.proxy.choosing:choose_episode"),
+    Command("plugin", PluginOptions, "wane.cli.proxy.choosing:manage_plugin"),
 )
 """All of them, in the order of help."""
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
 """Environment variable with the token that clients must send."""
 
+KEY_VARIABLE: Final = "WANE_PAGE_KEY"
+"""Environment variable in which `wane run` tells the agent's commands the key of its page."""
+
 FALLBACK_KEY_VARIABLE: Final = "WANE_PROXY_FALLBACK_KEY"
 """Environment variable with the key for the second upstream."""
 

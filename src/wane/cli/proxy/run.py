@@ -15,7 +15,7 @@ from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions
 from wane.cli.proxy.log import RunLog
-from wane.cli.proxy.options import TOKEN_VARIABLE, key_in_address, proxy_options
+from wane.cli.proxy.options import KEY_VARIABLE, TOKEN_VARIABLE, key_in_address, proxy_options
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import STORE_VARIABLE
 from wane.cli.terminal.signals import run_child
@@ -91,6 +91,8 @@ def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, 
             say(f"this run's page, until {agent.program} ends: {proxy.url}/wane/{key_in_address(options)}")
         environ = {**command.environ, **around_proxies(command.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
         environ.pop(TOKEN_VARIABLE, None)
+        if options.pages is not None:
+            environ[KEY_VARIABLE] = options.pages.key
         code = run_child((path, *start.before, *command.arguments), environ)
         proxy.finish()
         # When the proxy ends, its sessions leave memory.

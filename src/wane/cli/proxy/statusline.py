@@ -11,14 +11,14 @@ from socket import inet_aton, inet_ntoa
 from typing import Any, Final
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import OpenerDirector, ProxyHandler, build_opener
 
 from wane.cli import failure
 from wane.cli.proxy.commands import StatuslineOptions
 from wane.cli.terminal.text import counted, printable, short
 from wane.proxy.head import is_loopback
 
-_TIMEOUT: Final = 1.0
+TIMEOUT: Final = 1.0
 """Seconds; the agent asks again soon."""
 
 
@@ -56,6 +56,17 @@ def proxy_status(base: str) -> dict[str, Any]:
         ValueError: if this is no such URL, or the answer is not JSON.
         OSError: if it does not answer.
     """
+    with opener_for(base).open(f"{base.rstrip('/')}/wane/status", timeout=TIMEOUT) as answer:
+        status: dict[str, Any] = json.load(answer)
+    return status
+
+
+def opener_for(base: str) -> OpenerDirector:
+    """Return what asks a proxy.
+
+    Raises:
+        ValueError: if this is no HTTP URL.
+    """
     if not base.startswith(("http://", "https://")):
         raise ValueError("not an HTTP URL")
     # The URL may hold a token. One for a proxy on this machine must not go through an HTTP proxy of the environment.
@@ -63,10 +74,7 @@ def proxy_status(base: str) -> dict[str, Any]:
     with suppress(OSError):
         host = inet_ntoa(inet_aton(host))  # in any spelling that the system takes, such as `127.1`
     direct = is_loopback(host) or host in ("0.0.0.0", "::")  # noqa: S104 - where to connect, not where to listen
-    opener = build_opener(ProxyHandler({} if direct else None))
-    with opener.open(f"{base.rstrip('/')}/wane/status", timeout=_TIMEOUT) as answer:
-        status: dict[str, Any] = json.load(answer)
-    return status
+    return build_opener(ProxyHandler({} if direct else None))
 
 
 def line_of(session: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A proxy's status: a live page, its data as JSON, and metrics.
 
-All of it is read-only. It has names and sizes of sessions, and none of their content except the beginning of the user's
-first message as a title.
+It has names and sizes of sessions, and none of their content except the beginning of the user's first message as a
+title. All of it is read-only, but for a person's choice to keep an episode in view, or to let it go (R23).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hmac import compare_digest
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import GaugeMetricFamily
@@ -25,7 +25,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import wane
-from wane.core.errors import WaneError
+from wane.core.episodes import Choice
+from wane.core.errors import SessionNotFoundError, WaneError
 from wane.journal import Header, Record
 from wane.pages import KIT, LOOK, Dress
 from wane.proxy import jsons
@@ -48,6 +49,12 @@ from wane.rewrites import Cause
 
 MOST_SESSIONS: Final = 500
 """The most sessions in the JSON and on the page, which are the most recently used ones; the total is there too."""
+
+KEY_HEADER: Final = "x-wane-key"
+"""Has the key of `SessionPages` where a person chooses for an episode."""
+
+_LONGEST_CHOICE: Final = 1_000
+"""Bytes."""
 
 _USED: Final = ("input", "output", "cache_read", "cache_write", "cache_write_hour")
 _HEADERS: Final = {
@@ -93,9 +100,9 @@ def status_app(
     pages: SessionPages | None = None,
     agent: str = "",
 ) -> ASGIApp:
-    """Return the app with `/`, `/status`, `/metrics` and `/session/ID`, to be mounted at `/wane`.
+    """Return the app with `/`, `/status`, `/metrics`, `/session/ID` and `/session/ID/choice`, to be mounted at `/wane`.
 
-    It does not authenticate, except that a session's contents need a key; see `SessionPages`.
+    It does not authenticate, except that a session's contents and choices need a key; see `SessionPages`.
 
     The state of a request's scope names the member of a team who sent it: they see their own sessions, and no metrics.
     This adds metrics of the sessions in memory and of the process to those of `traffic`. With `predict`, the proxy only
@@ -156,13 +163,39 @@ def status_app(
             lines = await asyncio.to_thread(predict, ids)
         return Response(jsons.dumps({"lines": lines}), media_type="application/json", headers=_HEADERS)
 
+    def may_open(member: str, key: str) -> bool:
+        return pages is not None and (bool(member) or compare_digest(key.encode(), pages.key.encode()))
+
+    async def choose(request: Request) -> Response:
+        # The key is in a header, which no page of another site can send. What is wrong with a key is not told.
+        unknown = Response("no such session, or its key is missing\n", 404, headers=_HEADERS)
+        member = _member(request)
+        if not may_open(member, request.headers.get(KEY_HEADER, "")):
+            return unknown
+        sent = b""
+        async for piece in request.stream():
+            if len(sent) <= _LONGEST_CHOICE:
+                sent += piece
+        try:
+            asked = jsons.loads(sent[:_LONGEST_CHOICE])
+            number, choice = int(asked["episode"]), str(asked["choice"])
+        except (ValueError, LookupError, TypeError):
+            return Response('send {"episode": 3, "choice": "keep"}\n', 400, headers=_HEADERS)
+        try:
+            await sessions.choose(request.path_params["session"], number, cast(Choice, choice), member)
+        except SessionNotFoundError:
+            return unknown
+        except WaneError as error:
+            return Response(f"{error}\n", 409, headers=_HEADERS)
+        return Response(status_code=204, headers=_HEADERS)
+
     rendering = asyncio.Lock()
 
     async def session_page(request: Request) -> Response:
         # Whatever is wrong, the answer is the same: it does not tell which sessions there are.
         unknown = Response("no such session, or its key is missing\n", 404, headers=_HEADERS)
         member, key = _member(request), request.query_params.get("key", "")
-        if pages is None or not (member or compare_digest(key.encode(), pages.key.encode())):
+        if pages is None or not may_open(member, key):
             return unknown
         session = request.path_params["session"]
         try:
@@ -185,6 +218,7 @@ def status_app(
 
     routes = [Route("/", page), Route("/status", status), Route("/shadow", shadow), Route("/metrics", metrics)]
     routes.append(Route("/session/{session}", session_page))
+    routes.append(Route("/session/{session}/choice", choose, methods=["POST"]))
     app = Starlette(routes=routes)
 
     async def slashed(scope: Scope, receive: Receive, send: Send) -> None:

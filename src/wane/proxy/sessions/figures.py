@@ -9,6 +9,7 @@ from typing import Any
 
 from wane.conversation.thrashing import Thrashing
 from wane.core import Room
+from wane.core.episodes import Choice
 from wane.prices import NO_USAGE, TokenUsage
 from wane.savings import Money
 
@@ -90,6 +91,8 @@ class EpisodeStatus:
         notices: how many of them are notices of the harness.
         task: name of the task that it belongs to; None if it is in none.
         abandoned: whether it is a task that was abandoned, or is in such a task.
+        number: by which a person chooses for it; see `SessionIndex.choose`.
+        choice: what a person has chosen for it (R23); empty for nothing.
     """
 
     name: str | None
@@ -99,6 +102,8 @@ class EpisodeStatus:
     notices: int = 0
     task: str | None = None
     abandoned: bool = False
+    number: int = 0
+    choice: Choice = ""
 
 
 @dataclass(frozen=True, slots=True)

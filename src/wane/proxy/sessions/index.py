@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 from wane.conversation.context import ContextSettings
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, TASKS_TOOL, Tool
 from wane.core import DELIMITER, RECALL
-from wane.core.errors import ConfigError
+from wane.core.episodes import Choice
+from wane.core.errors import ConfigError, SessionNotFoundError
 from wane.core.guidance import guidance
 from wane.journal import RecentRequests
 from wane.proxy.sessions.figures import SessionStatus
@@ -112,6 +113,29 @@ class SessionIndex:
                 if status is not None:
                     statuses.append(status)
         return sorted(statuses, key=lambda status: status.last, reverse=True)
+
+    async def choose(self, session_id: str, number: int, choice: Choice, owner: str = "") -> None:
+        """Put a person's choice for an episode of a session in memory in force (R23), from its next request on.
+
+        Args:
+            session_id: the session's id.
+            number: the episode's number.
+            choice: to keep it in view, to let it go, or neither any more.
+            owner: the member of a team who asks, for sessions of their own alone; empty for all sessions.
+
+        Raises:
+            SessionNotFoundError: if there is no such session in the memory of this process.
+            ConfigError: if nothing can be chosen: for a task, another choice, or a strategy without episodes.
+            UnknownEpisodeError: for an episode that is not in view.
+            WaneError: if the session cannot be brought up to date or stored.
+        """
+        finders = [finder for name, finder in self._finders.items() if owner in ("", name)]
+        cached = next(filter(None, (finder.memory.get(session_id) for finder in finders)), None)
+        if cached is None or cached.log is None:
+            raise SessionNotFoundError(f"session {session_id} is not in the memory of this process")
+        async with cached.held():
+            await cached.append(cached.session.choose(number, choice))
+        await cached.sync()
 
     async def sweep(self) -> None:
         """Drop idle stored sessions from memory, and the oldest ones of an owner who has more than a thousand."""

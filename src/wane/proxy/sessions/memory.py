@@ -336,4 +336,6 @@ def _status_of(episode: Episode, notices: Mapping[int, int]) -> EpisodeStatus:
         notices.get(episode.number, 0),
         episode.task.name if episode.task else None,
         episode.abandoned,
+        episode.number,
+        episode.choice,
     )

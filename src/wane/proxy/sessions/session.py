@@ -19,6 +19,7 @@ from wane.conversation.engine import Engine
 from wane.conversation.history import History
 from wane.conversation.views import visible_items
 from wane.core import FitReport, Room, chars
+from wane.core.episodes import Choice
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part, is_answer
 from wane.journal import (
@@ -207,6 +208,16 @@ class Session:
         settings = self.history.settings
         self.history.configure(replace(settings, budget=min(settings.budget, budget), window=budget))
         return [NoteRecord(_FITTING, {"budget": budget}), *self.history.drain()]
+
+    def choose(self, number: int, choice: Choice) -> list[Record]:
+        """Put a person's choice for an episode in force (R23); return the record of it.
+
+        Raises:
+            ConfigError: see `History.choose`.
+            UnknownEpisodeError: likewise.
+        """
+        self.history.choose(number, choice)
+        return self.history.drain()
 
     def take(self, arrival: Arrival) -> tuple[Entry, list[Record]]:
         """Take in the next message of a request; return its entry for `client_note`, and its records.

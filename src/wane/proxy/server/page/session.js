@@ -91,10 +91,14 @@ function drawSession(card, session, now) {
   drawEpisodes(card);
 }
 
-// Opens the session where its contents may be seen: with the key that the terminal told; see `SessionPages`.
+// The key that the terminal told; see `SessionPages`.
+const pageKey = () => new URLSearchParams(location.hash.slice(1)).get("key") || "";
+const mayOpen = () => Boolean(pageKey() || page.data.opens);
+
+// Opens the session where its contents may be seen.
 function drawLink(card, session) {
-  const key = new URLSearchParams(location.hash.slice(1)).get("key");
-  if (key || page.data.opens) {
+  const key = pageKey();
+  if (mayOpen()) {
     const address = `session/${encodeURIComponent(session.id)}${key ? `?key=${encodeURIComponent(key)}` : ""}`;
     card.link.replaceChildren(h("a", { href: address, target: "_blank", rel: "noopener" }, "Open this session", h("span", { class: "away" }, `: ${card.title.textContent}, in a new tab`)));
   } else if (page.data.stored) card.link.replaceChildren(h("span", { class: "small" }, "To open it: "), h("code", {}, `wane view ${session.id.slice(-12)}`));
@@ -202,6 +206,27 @@ function drawSaid({ said, note }, session) {
   note.hidden = !note.textContent;
 }
 
+// A person may keep a piece of work in view, or let it go now.
+function choiceButtons(card, it) {
+  const name = it.name === null ? "work outside pieces" : it.name;
+  const button = (label, choice, said) => h("button", { type: "button", class: "pill", "aria-label": `${label}: ${name}`, onclick: async () => {
+    byId("said").textContent = (await choose(card.session.id, it.number, choice)) || `${name} ${said}`;
+    tick();
+  } }, label);
+  if (it.choice) return [h("span", { class: "small" }, it.choice === "keep" ? "kept by you " : "let go by you "), button("Undo", "", "goes by the rules again")];
+  return [button("Keep", "keep", "stays in view"), " ", button("Let go", "drop", "leaves with the next request")];
+}
+
+// Returns why it failed, or nothing.
+async function choose(session, episode, choice) {
+  try {
+    const answer = await fetch(`session/${encodeURIComponent(session)}/choice`, { method: "POST", headers: { "x-wane-key": pageKey() }, body: JSON.stringify({ episode, choice }) });
+    return answer.ok ? "" : await answer.text();
+  } catch {
+    return "The proxy does not answer.";
+  }
+}
+
 // The rows are made when somebody looks.
 function drawEpisodes(card) {
   const { session, details } = card;
@@ -213,10 +238,11 @@ function drawEpisodes(card) {
   }
   const colours = new Map(card.bar.parts.map((part) => [part.kind, part.colour]));
   card.barKey.replaceChildren(...KINDS.filter(([kind]) => colours.has(kind)).map(([kind, text]) => h("li", {}, styled(h("i", { class: "dot" }), { background: KIND_COLOURS[kind] }), text)));
-  const row = (label, kind, state, tokens, colour) => h("tr", {},
-    h("th", { scope: "row" }, styled(h("i", { class: "dot" }), { background: colour }), h("bdi", {}, label)), h("td", {}, kind), h("td", {}, state), h("td", { class: "n" }, n0(tokens)));
+  const chooses = mayOpen() && session.episodes.length > 0;
+  const row = (label, kind, state, tokens, colour, buttons) => h("tr", {},
+    h("th", { scope: "row" }, styled(h("i", { class: "dot" }), { background: colour }), h("bdi", {}, label)), h("td", {}, kind), h("td", {}, state), h("td", { class: "n" }, n0(tokens)), chooses && h("td", { class: "choices" }, buttons));
   const fixed = card.bar.parts.filter((part) => part.fixed).map((part) => row(part.label, "", "always stays", part.tokens, part.colour));
-  const rows = session.episodes.map((it) => row(it.name === null ? "outside pieces of work" : it.name, it.name === null ? "" : WORDS.types[it.type] || it.type, stateOf(it), it.tokens, colourOf(it)));
-  const heads = ["Piece of work", "Kind", "What is left of it", "Tokens"].map((text, at) => h("th", { scope: "col", class: at === 3 ? "n" : null }, text));
+  const rows = session.episodes.map((it) => row(it.name === null ? "outside pieces of work" : it.name, it.name === null ? "" : WORDS.types[it.type] || it.type, stateOf(it), it.tokens, colourOf(it), it.type === "task" ? null : choiceButtons(card, it)));
+  const heads = ["Piece of work", "Kind", "What is left of it", "Tokens", ...(chooses ? ["For the next request"] : [])].map((text, at) => h("th", { scope: "col", class: ["", "", "", "n", "choices"][at] || null }, text));
   card.episodes.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, fixed, rows)));
 }
