@@ -1,4 +1,4 @@
-"""Which recorded sessions thrash, by budget, and how often passes run in them and in the others: docs/lab/thrashing.md.
+"""Which recorded sessions thrash, by budget, and how often passes run in them and in the others: docs/lab/warnings.md.
 
     python research/benchmarks/thrashing.py SESSIONS…
 

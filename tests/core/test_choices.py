@@ -56,6 +56,18 @@ def test_unfinished_work_that_a_person_keeps_is_not_stripped_in_overflow() -> No
     assert [step.level for step in given.fit().trace if step.removed] == [Level.OVERFLOW]
 
 
+def test_what_a_kept_act_needs_is_stripped_in_overflow_and_counted_as_needed() -> None:
+    given = window()
+    given.choose(number(given, "fix"), "keep")
+    before = in_view(given)["b"]
+    assert given.pinned.needed == given.accounting.scale(before)
+    given.budget = 300
+    report = given.fit()
+    assert 0 < in_view(given)["b"] < before, "its end stays"
+    assert report.pinned is not None
+    assert report.pinned.total == report.tokens_after
+
+
 def test_what_a_person_lets_go_leaves_whole_although_no_pass_is_due_and_nothing_else_does() -> None:
     given = window()
     before = given.visible

@@ -374,9 +374,13 @@ class EpisodeGraph:
         self.waiting.clear()
 
     def find_needed(self) -> dict[int, Episode]:
-        """Return the settled explorations that an unsettled act declares and that are not removed, by number."""
+        """Return the settled explorations that an act declares which stays, and that are not removed, by number.
+
+        An act stays as long as it is unsettled, and where a person keeps it (R23).
+        """
         needed: dict[int, Episode] = {}
-        for episode in self.unsettled.values():
+        kept = [one for one in self.live.values() if one.choice == "keep" and one.settled and not one.removed]
+        for episode in (*self.unsettled.values(), *kept):
             for target in self.declared_by(episode):
                 if target.settled and not target.removed and target.choice != "keep":
                     needed[target.number] = target
