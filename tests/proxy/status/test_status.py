@@ -97,6 +97,8 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
                     "notices": it.notices,
                     "task": None,
                     "abandoned": False,
+                    "number": 0,
+                    "choice": "",
                 }
                 for it in told.episodes
             ],
