@@ -33,6 +33,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
 from wane.core.errors import FormatError
@@ -86,11 +87,11 @@ class ReadBody:
         messages = wire.messages(body)
         if not messages:
             raise FormatError("the request has no messages")
-        arrivals: list[Arrival] = []
-        for message, arrival in zip(messages, self.arrivals, strict=False):
-            if len(wire.entries(message)) != len(wire.entries(arrival.message)):
-                break  # new items continue the last known message
-            arrivals.append(arrival)
+        arrivals = [*self.arrivals]
+        if wire.groups and arrivals:
+            number = len(arrivals) - 1
+            if len(wire.entries(messages[number])) != len(wire.entries(arrivals[number].message)):
+                del arrivals[number]  # new entries continue the last known message
         arrivals += [Arrival(wire, message) for message in messages[len(arrivals) :]]
         self.arrivals = arrivals
         return arrivals
@@ -126,13 +127,11 @@ class ReadBody:
             return None
         entries = [*self.entries[:count], *history[1:]]
         content[wire.history] = entries
-        arrivals: list[Arrival] = []
-        end = 0
-        for arrival in self.arrivals:
-            end += len(wire.entries(arrival.message))
-            if end > count:
-                break
-            arrivals.append(arrival)
+        last = count
+        if wire.groups:
+            ends = accumulate(len(wire.entries(arrival.message)) for arrival in self.arrivals)
+            last = sum(end <= count for end in ends)
+        arrivals = self.arrivals[:last]
         body = ReadBody(content, raw, start, entries, self.stops[:count], arrivals)
         body.stops += _stops(raw, start, body.stops[-1], history[1:])
         return body

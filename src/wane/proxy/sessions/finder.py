@@ -46,6 +46,7 @@ from wane.proxy.wire.base import Body, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _DRIFT: Final = 0.05  # share of the budget that edits may change before the session is begun anew
+_LATEST: Final = 32  # messages by which the session of most requests is found
 _CANDIDATES: Final = 8  # sessions to compare with a request, the most likely first
 
 
@@ -130,7 +131,7 @@ class SessionFinder:
         aligned: list[tuple[CachedSession, Alignment]] = []
         unread = ""
         arrivals = request.arrivals
-        for candidate, _ in self.alike(request.root, arrivals)[:_CANDIDATES]:
+        for candidate in self.likely(request.root, arrivals):
             aligned += await self._current([candidate], arrivals, holds)
             if aligned and _knows(*aligned[-1], arrivals):
                 break
@@ -154,6 +155,19 @@ class SessionFinder:
             raise StoreError(unread)
         return decision
 
+    def likely(self, root: str, arrivals: Sequence[Arrival]) -> Iterator[CachedSession]:
+        """Yield the sessions in memory that are compared with a request, the most likely first.
+
+        Most requests have the last messages of the session that they continue, so those are looked up first.
+        """
+        latest = self.alike(root, arrivals, latest=_LATEST)[:1]
+        first = latest[0][0] if latest and _knows(*latest[0], arrivals) else None
+        if first is not None:
+            yield first
+        for candidate, _ in self.alike(root, arrivals)[:_CANDIDATES]:
+            if candidate is not first:
+                yield candidate
+
     async def begin(self, decision: Fork | Retake | Fresh, request: IncomingRequest) -> CachedSession:
         """Begin the session that a decision asks for. It is not held yet."""
         match decision:
@@ -173,9 +187,18 @@ class SessionFinder:
                 cached.remark = unread if _has_answers(request.arrivals) else ""
                 return cached
 
-    def alike(self, root: str, arrivals: Sequence[Arrival]) -> list[tuple[CachedSession, Alignment]]:
-        """Return the sessions in memory with this root that the request may continue, the most likely first."""
-        alike = [cached for cached in self.memory.sharing(arrivals) if cached.id.startswith(root)]
+    def alike(
+        self, root: str, arrivals: Sequence[Arrival], latest: int | None = None
+    ) -> list[tuple[CachedSession, Alignment]]:
+        """Return the sessions in memory with this root that the request may continue, the most likely first.
+
+        Args:
+            root: the root.
+            arrivals: the messages of the request.
+            latest: how many of the last ones to look up; None for all.
+        """
+        sought = arrivals if latest is None else arrivals[-latest:]
+        alike = [cached for cached in self.memory.sharing(sought) if cached.id.startswith(root)]
         alike += self.memory.opening(root)
         alike.sort(key=lambda cached: cached.last, reverse=True)
         aligned = [(cached, cached.session.align(arrivals)) for cached in alike]

@@ -73,7 +73,7 @@ class Arrival:
     @cached_property
     def shape(self) -> bytes:
         """See `shape_of`."""
-        return shape_of(self._wire.shaped(self.message))
+        return shape_of(self._wire.shaped(self.message, self.parts))
 
 
 def digest_of(wire: Wire, message: Message) -> bytes:
@@ -86,16 +86,16 @@ def sent_messages(wire: Wire, messages: Sequence[Message], arrivals: Sequence[Ar
 
     Those that it has from the client's request unchanged, which are the same objects, are known.
     """
-    unchanged = {id(wire.entries(arrival.message)[0]): arrival for arrival in arrivals}
+    groups = wire.groups
+    unchanged = {id(wire.entries(arrival.message)[0] if groups else arrival.message): arrival for arrival in arrivals}
     sent: list[SentMessage] = []
     for message in messages:
-        entries = wire.entries(message)
-        arrival = unchanged.get(id(entries[0]))
-        own = [] if arrival is None else wire.entries(arrival.message)
-        if arrival is not None and len(own) == len(entries) and all(map(is_, own, entries)):
-            sent.append(arrival.sent)
-        else:
-            sent.append(SentMessage.of(message, digest_of(wire, message)))
+        arrival = unchanged.get(id(wire.entries(message)[0] if groups else message))
+        if arrival is not None and groups:
+            entries, own = wire.entries(message), wire.entries(arrival.message)
+            if len(own) != len(entries) or not all(map(is_, own, entries)):
+                arrival = None
+        sent.append(SentMessage.of(message, digest_of(wire, message)) if arrival is None else arrival.sent)
     return sent
 
 

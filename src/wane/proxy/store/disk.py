@@ -322,4 +322,4 @@ def _exact(data: Any) -> bytes:
     from wane.proxy import jsons
 
     fast = jsons.dumps(data)
-    return dumped(data) if b"null" in fast else fast
+    return dumped(data) if b"null" in fast and jsons.loads(fast) != data else fast

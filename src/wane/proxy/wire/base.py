@@ -281,11 +281,13 @@ class Wire(ABC):
     Attributes:
         name: name of its format: `anthropic`, `openai`, `openai_responses` or `gemini`.
         history: the field of a body that has the history.
+        groups: whether a message stands for several entries of that field.
         format: the format, which reads and writes its messages.
     """
 
     name: str
     history = "messages"
+    groups = False
     format: WritingFormat[Message]
 
     def received(self, body: Body, path: str, query: bytes) -> Body:  # noqa: ARG002 - most bodies say all themselves
@@ -322,12 +324,12 @@ class Wire(ABC):
             FormatError: if it violates the protocol.
         """
         messages = body.get("messages")
-        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        if not isinstance(messages, list) or not {dict}.issuperset(map(type, messages)):
             raise FormatError("messages must be a list of objects, each with a role and a content")
         return messages
 
     def entries(self, message: Message) -> list[Any]:
-        """Return the entries of a body's history that a message stands for: usually itself."""
+        """Return the entries of a body's history that a message stands for: itself, unless the protocol `groups`."""
         return [message]
 
     @abstractmethod
@@ -338,13 +340,17 @@ class Wire(ABC):
     def canonical(self, message: Message) -> object:
         """Return JSON data that is equal for equal messages: without `cache_control`, which clients move."""
 
-    def shaped(self, message: Message) -> list[Part]:
+    def shaped(self, message: Message, parts: list[Part] | None = None) -> list[Part]:
         """Return the parts of a message by which it is recognised, whatever a client edits in it.
+
+        Args:
+            message: the message.
+            parts: its parts, if they are at hand.
 
         Raises:
             FormatError: if it is not in the format.
         """
-        return self.format.parts(message)
+        return self.format.parts(message) if parts is None else parts
 
     def spoken(self, message: Message) -> list[str]:
         """Return the texts of a message that are a person's, without notices beside them."""

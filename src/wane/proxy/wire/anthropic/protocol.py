@@ -311,7 +311,8 @@ def _seated(view: Sequence[ViewMessage]) -> Sequence[ViewMessage]:
     Its neighbours may have left the view. It then moves as little as possible: after the user's messages of the same
     stretch or, if there are none, of the stretch before.
     """
-    if all(_sits(view, place) for place, shown in enumerate(view) if shown.message.get("role") == "system"):
+    systems = [place for place, shown in enumerate(view) if shown.message.get("role") == "system"]
+    if all(_sits(view, place) for place in systems):
         return view
     seated: list[ViewMessage] = []
     behind = 0  # where the last stretch with a user's message ends
@@ -355,9 +356,8 @@ def _rescued(view: Sequence[ViewMessage], history: Sequence[Message]) -> Sequenc
     Their number does not grow, and their order stays, which matters if their lifetimes differ.
     """
     messages = [shown.message for shown in view]
-    whole = {shown.number for shown in view if shown.positions is None}
-    marked = (n for n, message in enumerate(history) if any(map(_breakpoint, _listed(message))))
-    if all(number in whole for number in marked):
+    marked = [number for number, message in enumerate(history) if _is_marked(message)]
+    if not marked or {shown.number for shown in view if shown.positions is None}.issuperset(marked):
         return messages
     locations = {
         (shown.number, block): (place, position)
@@ -389,6 +389,18 @@ def _blocks_of(shown: ViewMessage, message: Message) -> Iterable[int]:
 def _listed(message: Message) -> list[Block]:
     content = message.get("content")
     return content if isinstance(content, list) else []
+
+
+def _is_marked(message: Message) -> bool:
+    """Whether a block of a message has a breakpoint; it is asked of all messages of all requests."""
+    content = message.get("content")
+    if isinstance(content, list):
+        for block in content:
+            if block.get("cache_control") is not None:
+                return True
+            if block.get("type") == "tool_result" and _breakpoint(block) is not None:
+                return True
+    return False
 
 
 def _breakpoint(block: Block) -> object:

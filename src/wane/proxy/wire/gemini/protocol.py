@@ -129,10 +129,10 @@ class GeminiWire(Wire):
             return message
         return {**message, "parts": [without_signature(part) if isinstance(part, dict) else part for part in parts]}
 
-    def shaped(self, message: Message) -> list[Part]:
+    def shaped(self, message: Message, parts: list[Part] | None = None) -> list[Part]:  # noqa: ARG002 - those have ids
         """Return the parts of a content, without ids of calls, because clients give ids to calls that have none."""
-        parts = [_nameless(part) for part in listed(message)]
-        return self.format.parts({**message, "parts": parts})
+        nameless = [_nameless(part) for part in listed(message)]
+        return self.format.parts({**message, "parts": nameless})
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Equipped:
         """Return a body with own functions behind the client's, and the guidance as the last part of the instruction.

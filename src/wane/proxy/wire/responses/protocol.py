@@ -42,6 +42,7 @@ class OpenAIResponsesWire(OpenAIWire):
     name = "openai_responses"
     format: WritingFormat[Message] = OpenAIResponsesFormat()
     history = "input"
+    groups = True
 
     def unmanaged(self, body: Body) -> str | None:
         tools = _offered(body)
