@@ -215,7 +215,7 @@ class FailingIndex(SessionIndex):
     def finder_of(self, owner: str) -> SessionFinder:
         finder = super().finder_of(owner)
         if self.where == "preview":
-            finder.alike = _fail  # type: ignore[method-assign]
+            finder.memory.has_root = _fail  # type: ignore[method-assign]
         return finder
 
     def sync_later(self, cached: CachedSession) -> None:

@@ -276,8 +276,8 @@ def test_a_request_in_an_error_shows_no_key() -> None:
     head = RequestHead("POST", "/v1/messages", b"/v1/messages", b"", [(b"x-api-key", KEY.encode())])
     client = Client(nothing, nothing, nothing, head, nothing)
     parts = (client, nothing, nothing, nothing, KEY.encode(), ())
-    assert KEY not in repr(ManagedRequest(*parts, nothing, {"metadata": KEY}, False, False))
-    assert KEY not in repr(WatchedRequest(*parts, 1, nothing))
+    assert KEY not in repr(ManagedRequest(*parts, nothing, nothing, {"metadata": KEY}, False, False))
+    assert KEY not in repr(WatchedRequest(*parts, nothing, 1, nothing))
 
 
 async def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None:

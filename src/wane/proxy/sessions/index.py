@@ -28,6 +28,8 @@ from wane.strategies.registry import traits
 IDLE: Final = 900.0
 """Seconds without a request after which a stored session leaves memory by default."""
 
+_UNSYNCED: Final = 0.2  # seconds for which records may wait to be synced
+
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
 
@@ -85,6 +87,8 @@ class SessionIndex:
             frozenset({RECALL}): RECALL_ALONE,
         }
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._unsynced: dict[str, CachedSession] = {}  # by id
+        self._timer: asyncio.TimerHandle | None = None  # until these are synced
         self._syncing: set[asyncio.Task[None]] = set()
         self._finders: dict[str, SessionFinder] = {}  # by owner
 
@@ -165,16 +169,29 @@ class SessionIndex:
             await self._empty(self._finders.pop(owner))
 
     async def _empty(self, finder: SessionFinder) -> None:
+        self.sync_now()
         await asyncio.gather(*self._syncing)
         for cached in finder.memory:
             await finder.forget(cached)
 
     def sync_later(self, cached: CachedSession) -> None:
-        """Sync a session's records in the background, once its client has the reply."""
+        """Sync a session's records in the background a moment later, together with those of its next requests."""
         cached.last = datetime.now(UTC)
-        task = asyncio.create_task(cached.sync())
-        self._syncing.add(task)
-        task.add_done_callback(self._syncing.discard)
+        self._unsynced[cached.id] = cached
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_UNSYNCED, self.sync_now)
+
+    def sync_now(self) -> None:
+        """Begin to sync the records that have not been."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for cached in self._unsynced.values():
+            if cached.memory.get(cached.id) is cached:  # else it was synced when it was dropped
+                task = asyncio.create_task(cached.sync())
+                self._syncing.add(task)
+                task.add_done_callback(self._syncing.discard)
+        self._unsynced.clear()
 
     async def _note_begun(self, owner: str, session_id: str) -> None:
         if self.began is not None:

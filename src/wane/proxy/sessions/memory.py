@@ -275,7 +275,8 @@ class CachedSession:
                 _LOGGER.warning("%s", error)
 
     async def close(self) -> None:
-        """Close the log."""
+        """Close the log; what is appended is synced before."""
+        await self.sync()
         if self.log is not None:
             try:
                 await self.log.close()

@@ -86,12 +86,15 @@ def sent_messages(wire: Wire, messages: Sequence[Message], arrivals: Sequence[Ar
 
     Those that it has from the client's request unchanged, which are the same objects, are known.
     """
-    groups = wire.groups
-    unchanged = {id(wire.entries(arrival.message)[0] if groups else arrival.message): arrival for arrival in arrivals}
+
+    def key_of(message: Message) -> int:
+        return id(wire.entries(message)[0]) if wire.groups else id(message)
+
+    unchanged = {key_of(arrival.message): arrival for arrival in arrivals}
     sent: list[SentMessage] = []
     for message in messages:
-        arrival = unchanged.get(id(wire.entries(message)[0] if groups else message))
-        if arrival is not None and groups:
+        arrival = unchanged.get(key_of(message))
+        if arrival is not None and wire.groups:
             entries, own = wire.entries(message), wire.entries(arrival.message)
             if len(own) != len(entries) or not all(map(is_, own, entries)):
                 arrival = None

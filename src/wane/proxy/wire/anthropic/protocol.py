@@ -356,7 +356,13 @@ def _rescued(view: Sequence[ViewMessage], history: Sequence[Message]) -> Sequenc
     Their number does not grow, and their order stays, which matters if their lifetimes differ.
     """
     messages = [shown.message for shown in view]
-    marked = [number for number, message in enumerate(history) if _is_marked(message)]
+    marked: list[int] = []
+    for number, message in enumerate(history):
+        for block in _listed(message):
+            may_be_marked = "cache_control" in block or block.get("type") == "tool_result"
+            if may_be_marked and _breakpoint(block) is not None:
+                marked.append(number)
+                break
     if not marked or {shown.number for shown in view if shown.positions is None}.issuperset(marked):
         return messages
     locations = {
@@ -389,18 +395,6 @@ def _blocks_of(shown: ViewMessage, message: Message) -> Iterable[int]:
 def _listed(message: Message) -> list[Block]:
     content = message.get("content")
     return content if isinstance(content, list) else []
-
-
-def _is_marked(message: Message) -> bool:
-    """Whether a block of a message has a breakpoint; it is asked of all messages of all requests."""
-    content = message.get("content")
-    if isinstance(content, list):
-        for block in content:
-            if block.get("cache_control") is not None:
-                return True
-            if block.get("type") == "tool_result" and _breakpoint(block) is not None:
-                return True
-    return False
 
 
 def _breakpoint(block: Block) -> object:
