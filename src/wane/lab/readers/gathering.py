@@ -206,13 +206,15 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path], list[str
     mentions: Counter[Path] = Counter()
     for path in paths:
         matches = find_files(path)
-        mentions.update(file.resolve() for file in matches)
+        resolved = [file.resolve() for file in matches]
+        mentions.update(resolved)
         if matches == [Path(path)]:
             file = matches[0]
-            named.add(files.setdefault(file.resolve(), file))
+            named.add(files.setdefault(resolved[0], file))
             matches = descendants(file) if file.is_file() else []
-        for file in matches:
-            files.setdefault(file.resolve(), file)
+            resolved = [child.resolve() for child in matches]
+        for target, file in zip(resolved, matches, strict=True):
+            files.setdefault(target, file)
     if not files:
         raise SessionNotFoundError("no session was given; give a file, a folder, a pattern, or - for standard input")
     repeated = [str(file) for resolved, file in files.items() if mentions[resolved] > 1]

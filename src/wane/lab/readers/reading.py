@@ -34,6 +34,8 @@ _PROVIDERS: Final = ("openai", "anthropic", "openai_responses", "gemini", "auto"
 """Formats of providers' messages, which have one reader."""
 _BEGINNING: Final = 256
 """Bytes at the start of a file that tell whether it is aider's history."""
+_FIRST: Final = 4
+"""Lines to look at first."""
 _SHORT: Final = 1 << 20
 """Bytes of a first line; a file with a longer one is read as a document, so that it is not parsed twice."""
 
@@ -183,9 +185,12 @@ def _read_any(path: Path) -> list[RecordedSession]:
     with unpacked(path) as file:
         short_lines = len(file.readline(_SHORT)) < _SHORT
     if short_lines:
-        beginning = head(path)
-        if reader := line_reader_of(beginning):
-            return reader.read(path)
+        beginning: list[object] = []
+        # Nearly always the first lines tell the format, and the reader decodes them again.
+        for count in (_FIRST, LOOKED_AT):
+            beginning = head(path, count)
+            if reader := line_reader_of(beginning):
+                return reader.read(path)
         refuse_unread(beginning)
     problems = Problems()
     try:

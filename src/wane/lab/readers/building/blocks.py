@@ -27,6 +27,12 @@ _DOCUMENTS: Final = frozenset({"document", "input_file", "file"})
 _TEXTS: Final = ("text", "refusal", "tool_name")
 
 
+# Python 3.11 takes five times as long to look up a member of an enumeration as a name.
+_CALL: Final = Kind.CALL
+_REASONING: Final = Kind.REASONING
+_RESULT: Final = Kind.RESULT
+_TEXT: Final = Kind.TEXT
+
 _FIGURES_ALONE: ContextVar[bool] = ContextVar("_FIGURES_ALONE", default=False)
 
 
@@ -71,7 +77,7 @@ class Content(NamedTuple):
 
     def part(self, kind: Kind, *, call_id: str | None = None, system: bool = False) -> Part:
         """Return the part with this content; see `Part`."""
-        if kind is Kind.RESULT and _FIGURES_ALONE.get():
+        if kind is _RESULT and _FIGURES_ALONE.get():
             # Now, so that results are not held until the file is read.
             return Part(kind, call_id=call_id, extra_tokens=self.extra_tokens + chars(sound(self.text)))
         return Part(kind, self.text, call_id=call_id, extra_tokens=self.extra_tokens, system=system)
@@ -95,7 +101,7 @@ def content(value: object) -> Content:
         value = [value]
     if not isinstance(value, list):
         return Content("" if value is None else compact(value))
-    return Content.joined(map(_block, value))
+    return _block(value[0]) if len(value) == 1 else Content.joined(map(_block, value))
 
 
 def _block(block: object) -> Content:
@@ -211,7 +217,7 @@ class Answer:
     def text(self, content: Content) -> None:
         """Append the model's words."""
         if content:
-            self.parts.append(content.part(Kind.TEXT))
+            self.parts.append(content.part(_TEXT))
 
     def reasoning(self, words: str, seal: object = None, *, signed: bool = False) -> None:
         """Append the model's reasoning; `seal` is its encrypted form, which gives the size of reasoning without text.
@@ -222,11 +228,11 @@ class Answer:
         if words or extra:
             if signed:
                 self.signed.append(len(self.parts))
-            self.parts.append(Part(Kind.REASONING, words, extra_tokens=extra))
+            self.parts.append(Part(_REASONING, words, extra_tokens=extra))
 
     def call(self, call_id: object, tool: object, arguments: object) -> None:
         """Append a call: its id, the tool's name, and the arguments as text or JSON data."""
-        self.parts.append(Part(Kind.CALL, call_id=text(call_id), tool=text(tool), arguments=write_arguments(arguments)))
+        self.parts.append(Part(_CALL, call_id=text(call_id), tool=text(tool), arguments=write_arguments(arguments)))
 
     def extend(self, answer: Answer) -> None:
         """Append the parts of another answer that this one does not hold."""
@@ -238,11 +244,11 @@ class Answer:
 
     def coupled(self) -> list[Part]:
         """Return the parts with what must stay together (R12)."""
-        if _FIGURES_ALONE.get() or not any(part.kind is Kind.REASONING for part in self.parts):
+        if _FIGURES_ALONE.get() or not any(part.kind is _REASONING for part in self.parts):
             return list(self.parts)
         return couple_parts(self.parts, [SIGNED if n in self.signed else UNTIED for n in range(len(self.parts))])
 
 
 def couple_items(parts: Sequence[Part]) -> list[Part]:
     """Return an answer of OpenAI's Responses, in which reasoning and the item after it need each other."""
-    return couple_parts(parts, [NAMED if part.kind is Kind.REASONING else UNTIED for part in parts])
+    return couple_parts(parts, [NAMED if part.kind is _REASONING else UNTIED for part in parts])

@@ -19,6 +19,11 @@ from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.session import Compaction, Eviction, ModelCall, RecordedRequest, RecordedSession, Usage
 
+# Python 3.11 takes five times as long to look up a member of an enumeration as a name.
+_CALL: Final = Kind.CALL
+_RESULT: Final = Kind.RESULT
+_TURNS: Final = frozenset({Kind.USER, Kind.NOTICE})
+
 UNKNOWN_TOOL: Final = "unknown"
 """The tool of a call whose name was lost."""
 
@@ -115,9 +120,9 @@ class SessionBuilder:
         self._message += 1
         first = self.position
         for part in parts:
-            if part.kind in (Kind.USER, Kind.NOTICE):
+            if part.kind in _TURNS:
                 raise ValueError("a user part is no output of a model; give it to add()")
-            if part.kind is Kind.CALL:
+            if part.kind is _CALL:
                 # An earlier call with the same id can no longer get its result.
                 self._open.pop(part.call_id or "", None)
         self._append(parts, line)
@@ -214,12 +219,12 @@ class SessionBuilder:
         if self._keeps_text:
             parts = self._person_calls.mark([*parts])
         for number, part in enumerate(parts):
-            if part.kind is Kind.CALL:
+            if part.kind is _CALL:
                 recorded = part.call_id or ""
                 call_id = self._unique(sound(recorded))
                 self._open.setdefault(recorded, []).append(call_id)
                 accepted[number] = self._take(part if part.tool else replace(part, tool=UNKNOWN_TOOL), call_id)
-            elif part.kind is not Kind.RESULT:
+            elif part.kind is not _RESULT:
                 accepted[number] = self._take(part, None)
             elif (answered := self._call_of(part, line)) is not None:
                 accepted[number] = self._take(part, answered)
@@ -234,8 +239,8 @@ class SessionBuilder:
 
         For figures, results and output of a model are taken by their size (`figures_alone`).
         """
-        if not self._keeps_text and (part.kind is Kind.RESULT or part.kind in ASSISTANT):
-            words = f"{part.tool}{part.arguments or ''}" if part.kind is Kind.CALL else part.text
+        if not self._keeps_text and (part.kind is _RESULT or part.kind in ASSISTANT):
+            words = f"{part.tool}{part.arguments or ''}" if part.kind is _CALL else part.text
             return part_of_size(part.kind, chars(sound(words)) + part.extra_tokens)
         strings = (part.text, part.tool or "", part.arguments or "")
         if part.call_id == call_id and all(map(str.isascii, strings)):

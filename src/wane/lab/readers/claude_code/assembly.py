@@ -11,11 +11,12 @@ from wane.formats.base import Part
 from wane.lab.readers.building.blocks import Answer
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, name_abandoned, path_to
-from wane.lab.readers.claude_code.entries import TranscriptLine, What
+from wane.lab.readers.claude_code.entries import ANSWER, LINK, USER, TranscriptLine, What
 from wane.lab.readers.claude_code.requests import RequestLog
 from wane.lab.session import ModelCall, RecordedSession, Usage
 
 _SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
+_CALL: Final = Kind.CALL
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
 _SHELL: Final = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 _CHARACTERS_PER_TOKEN: Final = 8
@@ -56,12 +57,12 @@ def _active(entries: Sequence[TranscriptLine], problems: Problems) -> list[Trans
         if entry.id in active or _belongs(entry, before, active, messages, call_ids):
             active.add(entry.id)
             if entry.answer is not None:
-                call_ids.update([part.call_id for part in entry.answer.parts if part.kind is Kind.CALL])
+                call_ids.update([part.call_id for part in entry.answer.parts if part.kind is _CALL])
         before = entry
     abandoned = [entry for entry in entries if entry.id not in active and entry.what in _SAID]
     undone: dict[str, list[TranscriptLine]] = {}
     for entry in abandoned:
-        if entry.what is What.ANSWER:
+        if entry.what is ANSWER:
             undone.setdefault(entry.message_id, []).append(entry)
     calls = [
         ModelCall(0, 0, _usage(lines, _answer_of(lines).parts), lines[0].at, lines[0].model)
@@ -75,9 +76,9 @@ def _belongs(
     entry: TranscriptLine, before: TranscriptLine | None, active: set[str], messages: set[str], calls: set[str | None]
 ) -> bool:
     """Whether an entry beside the path to the last one belongs to what is on it."""
-    if entry.what is What.ANSWER:
+    if entry.what is ANSWER:
         return entry.message_id in messages
-    if entry.what is What.USER:
+    if entry.what is USER:
         return any(result.call_id in calls for result in entry.results)
     if entry.what in (What.BOUNDARY, What.SUMMARY):
         # If messages were kept across the compaction, the entries after it follow them.
@@ -94,7 +95,7 @@ class _Assembly:
         self._answers: dict[str, list[TranscriptLine]] = {}
         self._coming: set[str] = set()  # calls, as recorded, with a result
         for entry in entries:
-            if entry.what is What.ANSWER:
+            if entry.what is ANSWER:
                 self._answers.setdefault(entry.message_id, []).append(entry)
             elif entry.results:
                 self._coming.update([result.call_id or "" for result in entry.results])
@@ -104,23 +105,23 @@ class _Assembly:
     def run(self) -> None:
         for entry in self._entries:
             self._positions[entry.id] = self._builder.position
-            if entry.what is What.LINK:
+            what = entry.what
+            if what is LINK:
                 continue
-            match entry.what:
-                case What.ANSWER:
-                    if lines := self._answers.pop(entry.message_id, None):
-                        self._answer(lines)
-                case What.USER | What.QUEUED:
-                    self._user(entry)
-                case What.BOUNDARY:
-                    self._end_compaction(None)
-                    self._boundary = entry
-                case What.CLEARING:
-                    # An attachment may have been cleared too; its text stays in the history.
-                    removed = sorted(self._results[name] for name in entry.cleared if name in self._results)
-                    self._builder.eviction(removed, "Claude Code", at=entry.at)
-                case What.SUMMARY:
-                    self._end_compaction(entry)
+            if what is ANSWER:
+                if lines := self._answers.pop(entry.message_id, None):
+                    self._answer(lines)
+            elif what is USER or what is What.QUEUED:
+                self._user(entry)
+            elif what is What.BOUNDARY:
+                self._end_compaction(None)
+                self._boundary = entry
+            elif what is What.CLEARING:
+                # An attachment may have been cleared too; its text stays in the history.
+                removed = sorted(self._results[name] for name in entry.cleared if name in self._results)
+                self._builder.eviction(removed, "Claude Code", at=entry.at)
+            elif what is What.SUMMARY:
+                self._end_compaction(entry)
         self._end_compaction(None)
         for entry in self._entries:
             self._builder.title = self._builder.title or command_of(entry)

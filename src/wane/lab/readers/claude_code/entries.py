@@ -68,6 +68,13 @@ class What(Enum):
     """A line that no request holds; others may follow it in the tree."""
 
 
+# Python 3.11 takes five times as long to look up a member of an enumeration as a name.
+ANSWER: Final = What.ANSWER
+LINK: Final = What.LINK
+USER: Final = What.USER
+_RESULT: Final = Kind.RESULT
+
+
 class TranscriptLine:
     """A line. Most lines have few of its attributes, and set no others: a dataclass would set all of them.
 
@@ -175,10 +182,15 @@ def _user(entry: TranscriptLine, data: Mapping[str, Any], *, prompted: bool) -> 
         return
     if data.get("isVisibleInTranscriptOnly"):
         return
-    entry.what = What.USER
-    results = [mapping(block) for block in blocks if mapping(block).get("type") == "tool_result"]
-    entry.results = [_result(block) for block in results]
-    written = [block for block in blocks if mapping(block).get("type") != "tool_result"]
+    entry.what = USER
+    results: list[Part] = []
+    written: list[object] = []
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            results.append(_result(block))
+        else:
+            written.append(block)
+    entry.results = results
     if written or not results:
         # The prompt of a person's command is the person's, though the harness wrote it; a tool's never is.
         meta = data.get("isMeta") and (data.get("sourceToolUseID") or not prompted)
@@ -220,7 +232,7 @@ def _answer(entry: TranscriptLine, message: Mapping[str, Any], request: str, usa
     entry.model = text(message.get("model")) or None
     if entry.model == SYNTHETIC:
         return
-    entry.what = What.ANSWER
+    entry.what = ANSWER
     # Not every server behind Claude Code gives each answer its own id.
     entry.message_id = f"{text(message.get('id')) or entry.id} {request}"
     entry.answer = Answer()
@@ -245,7 +257,7 @@ def _add(answer: Answer, block: object) -> None:
 
 
 def _result(block: Mapping[str, Any]) -> Part:
-    return content(block.get("content")).part(Kind.RESULT, call_id=text(block.get("tool_use_id")))
+    return content(block.get("content")).part(_RESULT, call_id=text(block.get("tool_use_id")))
 
 
 def _usages(
