@@ -125,6 +125,16 @@ def test_nothing_outside_is_read(line: str, sandbox: Sandbox, directory: Path) -
     assert "mark-of-a-secret" in run_freely(directory, line)
 
 
+@pytest.mark.parametrize("path", ["/etc/os-release", "/etc/localtime", "/etc/passwd"])
+def test_what_the_system_says_of_itself_is_there_over_links_too(path: str, sandbox: Sandbox, directory: Path) -> None:
+    """Without `/etc/localtime`, which is a link, `date` would say another time."""
+    if not os.path.isfile(path):
+        pytest.skip(f"this machine has no {path}")
+    line = f"cksum < {path}"
+    assert run_confined(sandbox, line) == run_freely(directory, line)
+    assert "made" not in run_confined(sandbox, f"echo x > {path} && echo made")
+
+
 def test_what_is_below_is_read(sandbox: Sandbox, directory: Path) -> None:
     assert run_confined(sandbox, "cat keep | wc -l && ls; exit 3") == "1\nkeep\n[exit code: 3]"
     assert run_confined(sandbox, "echo temporary > $TMPDIR/x && cat $TMPDIR/x") == "temporary"

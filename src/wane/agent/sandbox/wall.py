@@ -403,8 +403,6 @@ class Sandbox:
                 argv += ["--ro-bind-try", path, path]
         paths = []
         for path in (f"/etc/{name}" for name in _ETC):
-            if os.path.realpath(path).startswith("/usr/"):
-                continue
             if os.path.isfile(path) and os.access(path, os.R_OK):
                 argv += ["--perms", "0444", "--file", f"{{file {len(files)}}}", path]
                 files.append(path)
