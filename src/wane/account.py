@@ -101,6 +101,11 @@ class Account:
         return Account(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
 
     @property
+    def known(self) -> bool:
+        """Whether the cost of any call is known, at least in part."""
+        return bool(self.priced or self.at_least)
+
+    @property
     def complete(self) -> bool:
         """Whether the cost covers every call."""
         return self.priced == self.calls
@@ -127,9 +132,10 @@ class Account:
             whose = f" {whose}" if assumed == self.priced else f", {assumed:,} of its calls {whose}"
         if self.complete:
             return f"{spent}{whose}"
-        if not self.at_least and not self.priced:
+        if not self.known:
             return "cost unknown"
-        return f"at least {spent}{whose} ({self.priced:,} of {self.calls:,} calls)"
+        covered = f" ({self.priced:,} of {self.calls:,} calls)" if self.priced else ""
+        return f"at least {spent}{whose}{covered}"
 
     @property
     def assumption(self) -> str:
@@ -141,7 +147,7 @@ class Account:
         """The cost in one word: `$0.42`, `≥$20.32` if it does not cover every call, `$?` if it covers none."""
         if self.complete:
             return dollars(self.at_least)
-        return f"≥{dollars(self.at_least)}" if self.priced or self.at_least else dollars(None)
+        return f"≥{dollars(self.at_least)}" if self.known else dollars(None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data, with the keys that every command uses.

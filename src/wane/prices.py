@@ -417,6 +417,12 @@ def billed_at(usage: TokenUsage, model: str, address: str) -> TokenUsage:
     return replace(usage, tier=_with_word(usage.tier, _REGION), samplings=tuple(samplings))
 
 
+def varies_by_region(provider: str) -> bool:
+    """Return whether a provider, as a client names it, charges by a region or a deployment that it does not name."""
+    return _VARYING.search(provider.lower()) is not None
+
+
+_VARYING: Final = re.compile(r"azure|vertex")
 _REGION: Final = "regional"
 
 

@@ -67,7 +67,7 @@ class Money:
 
     def to_dict(self) -> dict[str, Any] | None:
         """Return it as JSON-able data; None if no cost is known."""
-        if not self.account.priced and not self.account.at_least:
+        if not self.account.known:
             return None
         return {
             "spent": round(self.account.at_least, 6),
@@ -161,28 +161,27 @@ class SavingsMeter:
         served = at_tier(model, usage.tier)
         prices = prices or prices_of(served)
         read = self._read(usage, sent, evicted)
-        unevicted = unmanaged = 0.0
-        if spent is not None:
-            unevicted = unmanaged = spent
-            if prices is not None:
-                own_cost = prices.cost(request.use, usage.output, at=at).total
-                other = max(0.0, spent - own_cost)  # such as an advisor: it would have cost the same
-                # A provider may charge less than the list: then it would have charged less for more tokens, too.
-                rebate = min(1.0, spent / own_cost) if own_cost else 1.0
-                if evicted:
-                    unevicted = rebate * prices.cost(self._use(whole, read), usage.output, at=at).total + other
-                unmanaged = unevicted
-                if own:
-                    # What is new of Wane's own would not have been there to be paid.
-                    fresh = min(plain, max(0, whole - read - (own - self._own)))
-                    cost_of_plain = prices.cost(self._use(plain, plain - fresh), usage.output, at=at).total
-                    unmanaged = rebate * cost_of_plain + other
-            if not replied:
-                unmanaged = 0.0
+        # Of a cost that is not known whole, the known part would have been otherwise.
+        known = bill.at_least
+        unevicted = unmanaged = known
+        if prices is not None:
+            own_cost = prices.cost(request.use, usage.output, at=at).total
+            other = max(0.0, known - own_cost)  # such as an advisor: it would have cost the same
+            # A provider may charge less than the list: then it would have charged less for more tokens, too.
+            rebate = min(1.0, known / own_cost) if own_cost else 1.0
+            if evicted:
+                unevicted = rebate * prices.cost(self._use(whole, read), usage.output, at=at).total + other
+            unmanaged = unevicted
+            if own:
+                # What is new of Wane's own would not have been there to be paid.
+                fresh = min(plain, max(0, whole - read - (own - self._own)))
+                cost_of_plain = prices.cost(self._use(plain, plain - fresh), usage.output, at=at).total
+                unmanaged = rebate * cost_of_plain + other
+        if not replied:
+            unmanaged = 0.0
         if (spent is None or bill.assumed) and listed_prices(served) is None:
             self.unlisted[model] = None
-        at_least = 0.0 if spent is not None else bill.at_least
-        self.money += Money(Account().plus(usage, spent, at_least=at_least, assumed=bill.assumed), unevicted, unmanaged)
+        self.money += Money(Account().plus(usage, spent, at_least=known, assumed=bill.assumed), unevicted, unmanaged)
         self._sent, self._whole, self._own, self._evicted = sent, whole, own, evicted
 
     def _read(self, usage: TokenUsage, sent: int, evicted: int) -> int:

@@ -306,6 +306,30 @@ def test_calls_beside_the_conversation_are_named_where_they_are_counted(studied:
     assert counted.bounds == f"with {dollars(counted.paid - alone)} for 1 call beside the conversation"
 
 
+@pytest.mark.parametrize("provider", ["azure", "google-vertex-anthropic", "gcp_vertex_ai"])
+def test_where_a_price_goes_by_an_unrecorded_region_it_is_a_lower_bound(studied: Studied, provider: str) -> None:
+    material = recorded(studied.subject.material, Usage(10_000, 90_000, 0, 1))
+    session = material.session
+    elsewhere = [replace(call, provider=provider) for call in session.calls]
+    known = Recorded.of(material, AUTOMATIC, 1_500)
+    bound = Recorded.of(replace(material, session=replace(session, calls=elsewhere)), AUTOMATIC, 1_500)
+    calls = len(elsewhere)
+    assert known.complete
+    assert not bound.complete
+    assert bound.paid == known.paid
+    assert bound.bounds == f"{calls} calls at the lowest price of the provider"
+    assert bound.account.describe() == f"at least {dollars(known.paid)}"
+    whole = replace(material, session=replace(session, calls=elsewhere))
+    before = beside(simulated(studied, 1_500), whole)
+    described = Baselines.of(whole, AUTOMATIC, before.baseline).describe()
+    assert described.startswith(f"at least {dollars(known.paid)} as recorded ({calls} calls at the lowest price")
+    money = money_of(whole, AUTOMATIC)
+    assert (money.eviction_saved, money.account.complete) == (0, False)
+    stated = [replace(call, cost=0.25) for call in elsewhere]
+    own = replace(AUTOMATIC, models=(("", AUTOMATIC.prices),))
+    assert Recorded.of(replace(material, session=replace(session, calls=stated)), own, 1_500).complete
+
+
 @pytest.mark.parametrize("told_by", ["recording", "price list"])
 def test_what_no_window_could_hold_is_no_baseline(studied: Studied, told_by: str) -> None:
     material, other = studied.subject.material, simulated(studied, 1_500)

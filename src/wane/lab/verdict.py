@@ -153,7 +153,7 @@ class Baselines:
         recorded = self.recorded
         parts = []
         notes = f" ({recorded.bounds})" if recorded.bounds else ""
-        if recorded.account.priced:
+        if recorded.account.known:
             at_least = "" if recorded.complete else "at least "
             with_wane = " with Wane" if self.managed else ""
             parts.append(f"{at_least}{dollars(recorded.paid)} {RECORDED}{with_wane}{notes}")

@@ -223,3 +223,15 @@ def test_a_round_is_priced_by_where_it_was_served() -> None:
     assert regional.bill is not None
     assert regional.bill.at_least == pytest.approx(1.1 * usual.bill.at_least)
     assert regional.usage == replace(usage, tier="regional")
+
+
+def test_of_a_cost_that_is_known_in_part_that_part_is_compared() -> None:
+    usage = TokenUsage(10_000, 100, 0, 10_000)
+    whole, part = SavingsMeter(), SavingsMeter()
+    for tokens, evicted in ((usage, 0), (replace(usage, cache_read=2_000, cache_write=3_000), 6_000)):
+        whole.add(tokens, MODEL, evicted, own=500)
+        part.add(replace(tokens, further_fees=True), MODEL, evicted, own=500)
+    assert part.money.account.complete is False
+    assert part.money.eviction_saved == pytest.approx(whole.money.eviction_saved)
+    assert part.money.marks_cost == pytest.approx(whole.money.marks_cost)
+    assert part.money.to_dict() is not None

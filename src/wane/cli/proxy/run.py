@@ -159,7 +159,7 @@ def summary(proxy: Running, sessions: Sequence[SessionStatus], options: ProxyOpt
         line += f"; the view held {peak} at most, {evicted:,} were evicted"
     total = sum((status.own_money for status in sessions), Money())
     agents = [status for status in sessions if status.facts.parent]
-    if total.account.priced:
+    if total.account.known:
         line += f"; {total.account.describe('spent')}"
         if options.predict is None and (effect := described_effect(total)):
             line += f"; {effect}"

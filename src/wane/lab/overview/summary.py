@@ -45,13 +45,18 @@ class Sums:
     assumed: int = 0
 
     @property
+    def known(self) -> bool:
+        """Whether the cost of any call is known, at least in part."""
+        return bool(self.priced or self.dollars)
+
+    @property
     def complete(self) -> bool:
         """Whether the dollars cover every call; else they are a lower bound."""
         return self.priced == self.calls and not self.summaries
 
     def say_cost(self, unknown: str) -> str:
         """Return the dollars in a word, as a bound where they do not cover every call; `unknown` if none are known."""
-        if not self.priced:
+        if not self.known:
             return unknown
         return f"{'' if self.complete else '≥'}{dollars(self.dollars)}"
 
@@ -63,7 +68,7 @@ class Sums:
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON-able data; the dollars are null if none are known."""
         figures = {name: getattr(self, name) for name in self.__slots__}
-        return {**figures, "dollars": self.dollars if self.priced else None, "complete": self.complete}
+        return {**figures, "dollars": self.dollars if self.known else None, "complete": self.complete}
 
 
 @dataclass(slots=True)
@@ -162,7 +167,7 @@ class Overview:
         """Return what an agent, or all, would have cost with Wane, at best and at worst; None if no call is known."""
         simulation = self.simulation if agent is None else self.simulations[agent]
         sums = self.total if agent is None else self.by_agent[agent]
-        if not simulation.calls or not sums.priced:
+        if not simulation.calls or not sums.known:
             return None
         unchanged = sums.dollars - simulation.before
         return unchanged + simulation.low, unchanged + simulation.high

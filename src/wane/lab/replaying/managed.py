@@ -5,6 +5,7 @@ from __future__ import annotations
 from wane.core import OWN_TOOLS, Kind
 from wane.lab.counting import Material
 from wane.lab.replaying.replay import Pricing, moment, recorded_cost
+from wane.lab.replaying.spent import is_open_ended
 from wane.lab.session import ModelCall
 from wane.prices import Bill, TokenUsage
 from wane.savings import Money, SavingsMeter, own_overhead
@@ -29,7 +30,8 @@ def money_of(material: Material, pricing: Pricing) -> Money:
         cost = recorded_cost(call, output, pricing) if call.cost is None else call.cost
         prices = pricing.prices_for(call)
         usage, model, at = _usage(call, output), call.priced_as or "", moment(call)
-        bill = None if cost is None else Bill(cost, complete=True, assumed=call.assumed)
+        whole = call.cost is not None or not is_open_ended(call)
+        bill = None if cost is None else Bill(cost, whole, call.assumed)
         meter.add(usage, model, evicted, own=own, replied=replied, at=at, prices=prices, bill=bill)
         if call.inherited:
             meter.money = Money()

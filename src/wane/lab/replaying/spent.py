@@ -13,7 +13,7 @@ from wane.lab.figures import Totals
 from wane.lab.replaying.replay import Pricing, own_cost, recorded_cost
 from wane.lab.session import ModelCall, RecordedSession
 from wane.money import dollars
-from wane.prices import TokenUsage
+from wane.prices import TokenUsage, varies_by_region
 
 RECORDED: Final = "as recorded"
 """The name of the recording in a comparison."""
@@ -33,6 +33,7 @@ class Recorded:
         over: those over the budget.
         unpriced: the number of calls without known prices by model; an empty name if no model was recorded.
         undated: calls without a time whose model has had several prices; they count at the lowest.
+        open_ended: calls whose price goes by a region or a deployment that nobody recorded; they count at the lowest.
         asides: the account of those calls that were no part of the conversation, such as those that wrote summaries. No
             replay makes them, so that a verdict leaves them out.
         abandoned: the account of the calls on abandoned branches. They were paid, so that they are in `cost_usd`, but
@@ -49,6 +50,7 @@ class Recorded:
     over: int = 0
     unpriced: Counter[str] = field(default_factory=Counter)
     undated: int = 0
+    open_ended: int = 0
     asides: Account = field(default_factory=Account)
     abandoned: Account = field(default_factory=Account)
     unread: int = 0
@@ -70,6 +72,7 @@ class Recorded:
             over=sum(size > budget for size in sizes),
             unpriced=Counter(call.priced_as or "" for call, prices in priced if prices is None),
             undated=sum(call.at is None and prices is not None and len(prices.periods) > 1 for call, prices in priced),
+            open_ended=sum(prices is not None and is_open_ended(call) for call, prices in priced),
             asides=account_of_calls(session.asides, pricing),
             abandoned=account_of_calls(session.abandoned, pricing),
             unread=session.unread,
@@ -116,7 +119,9 @@ class Recorded:
             notes.append(unknown_prices(self.unpriced))
         if account.assumed:
             notes.append(f"{calls_of(account.assumed.total())} {account.assumption}")
-        if account.priced and self.summaries:
+        if self.open_ended:
+            notes.append(f"{calls_of(self.open_ended)} at the lowest price of the provider")
+        if account.known and self.summaries:
             notes.append(f"without {unrecorded_summaries(self.summaries)}")
         if self.asides.priced:
             aside = calls_of(self.asides.calls)
@@ -137,12 +142,12 @@ class Recorded:
         It has no recall or grounding, because the model could only use what it saw; fetching again is in its cost.
         Figures in `bounded` are lower bounds. The ratio is to `baseline`, the totals of `none` on the same sessions.
         """
-        account, priced = self.account, self.account.priced
-        paid = self.paid if priced or self.abandoned.priced else None
+        account = self.account
+        paid = self.paid if account.known or self.abandoned.known else None
         return {
             "cost_usd": paid,
             "total_usd": paid,
-            "ratio": account.at_least / baseline.dollars if priced and baseline.dollars else None,
+            "ratio": account.at_least / baseline.dollars if account.known and baseline.dollars else None,
             "view_tokens": self.viewed / self.reported if self.reported else None,
             "peak_tokens": self.peak or None,
             "over": self.over if self.reported == self.calls else None,
@@ -245,6 +250,11 @@ def _to_price(call: ModelCall, pricing: Pricing) -> bool:
     return bool(call.usage and call.usage.total_input) and (call.cost is None or pricing.models is None)
 
 
+def is_open_ended(call: ModelCall) -> bool:
+    """Whether a call's price by the list is a lower bound, because it goes by what nobody recorded."""
+    return varies_by_region(call.provider) or (call.usage is not None and call.usage.further_fees)
+
+
 def with_call(account: Account, call: ModelCall, counted: int, pricing: Pricing) -> Account:
     """Return an account with one more recorded call; `counted` is its output by its text, if that was not reported."""
     usage, prices = call.usage, pricing.prices_for(call)
@@ -265,6 +275,6 @@ def with_call(account: Account, call: ModelCall, counted: int, pricing: Pricing)
     cost = recorded_cost(call, counted, pricing)
     if cost is None:  # the price of an advisor's model is unknown
         return account.plus(tokens, None, at_least=own_cost(call, counted, prices))
-    if usage.further_fees:
+    if is_open_ended(call):
         return account.plus(tokens, None, at_least=cost)
     return account.plus(tokens, cost, estimated=usage.output is None)

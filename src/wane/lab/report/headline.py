@@ -95,7 +95,7 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
         details.append(needs(totals))
     else:
         text = f"This session fits into {budget}: Wane would have evicted nothing"
-        if not baselines.recorded.account.priced:
+        if not baselines.recorded.account.known:
             details = []
     details.append(simulated.tight)
     return Headline(text, " ".join(filter(None, details)))
@@ -107,7 +107,7 @@ def _of_managed(material: Material, baselines: Baselines, pricing: Pricing) -> s
     passes = len(material.session.evictions)
     ran = "one pass" if passes == 1 else f"{passes:,} passes"
     in_view = _in_view(material)
-    if not account.priced:
+    if not account.known:
         return f"Wane ran {ran}; no usage with a known price was recorded. {in_view}"
     bound = "" if baselines.recorded.complete else "at least "
     effect = described_effect(money_of(material, pricing)) or "that is what it would have cost without Wane"

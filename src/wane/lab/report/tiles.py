@@ -65,7 +65,7 @@ def _cost(material: Material, simulated: Simulated) -> Tile:
     if not totals.passes:
         account = baselines.recorded.account
         fits = f"The session fits: nothing leaves the view {at_budget}."
-        if not account.priced:
+        if not account.known:
             return Tile(what, UNKNOWN, "", "", fits, (), notes)
         value = f"{'' if account.complete else '≥ '}{dollars(account.at_least)}"
         return Tile(what, value, "", "the same with Wane", fits, (), notes)
@@ -106,7 +106,7 @@ def _managed_cost(material: Material, pricing: Pricing) -> Tile:
     account = money.account
     passes = len(material.session.evictions)
     ran = f"Wane set something aside {_times(passes)}."
-    if not account.priced:
+    if not account.known:
         return Tile(what, UNKNOWN, "", "", f"No call with a known price was recorded. {ran}", ())
     marks, saved = round(money.marks_cost, 2), round(money.eviction_saved, 2)
     net = saved - marks

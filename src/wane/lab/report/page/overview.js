@@ -10,7 +10,7 @@ const total = data.total, spent = total.dollars ?? 0, unpriced = total.calls - t
 const messages = data.words.reduce((sum, it) => sum + it.messages, 0), words = data.words.reduce((sum, it) => sum + it.words, 0);
 const [low, high] = data.with_wane || [spent, spent];
 // A sum that leaves calls out is a lower bound, and says so.
-const bounded = (part) => (part.priced === 0 ? UNKNOWN : `${part.complete ? "" : "≥ "}${usd(part.dollars)}`);
+const bounded = (part) => (part.dollars === null ? UNKNOWN : `${part.complete ? "" : "≥ "}${usd(part.dollars)}`);
 const amounts = (from, to) => (usd(from) === usd(to) ? usd(from) : `${usd(from)} to ${usd(to)}`);
 const round = (value) => (value < 100 ? usd(value) : `$${n0(value)}`);
 // A share that is not all is never rounded to all, and one that is not nothing never to nothing.
@@ -29,7 +29,7 @@ byId("lead").textContent = `${many(data.sessions_in_all, "session")} with ${many
 const broken = data.paid_again;
 const again = `${broken.priced < broken.times ? "≥ " : ""}${usd(broken.dollars)}`;
 byId("tiles").append(...[
-  tile({ id: "spent", what: "Spent", value: bounded(total), then: `over ${part(total.priced, total.calls)} of the calls`, bound: unpriced ? `At least: the cost of the other ${n0(unpriced)} is not known.` : total.summaries ? `At least: what wrote ${many(total.summaries, "summary", "summaries")} was not recorded.` : "The cost of each call is known.",
+  tile({ id: "spent", what: "Spent", value: bounded(total), then: `over ${part(total.priced, total.calls)} of the calls`, bound: unpriced ? `At least: the cost of the other ${n0(unpriced)} is not known, or only in part.` : total.summaries ? `At least: what wrote ${many(total.summaries, "summary", "summaries")} was not recorded.` : "The cost of each call is known.",
     how: [account([...data.agents.map((it) => [`${it.name}: ${n0(it.priced)} of ${n0(it.calls)} calls`, bounded(it)]), ["In all", bounded(total), true]], "What was spent, by agent"),
       h("p", { class: "small" }, "Where the agent recorded a cost, that, 0 of a subscription included; else the tokens that the provider counted, by the list price of the day.")] }),
   tile({ id: "broke", what: "Paid again as the cache broke", value: total.cache_known ? again : UNKNOWN, then: spent ? `${part(broken.dollars, spent)} of what was spent` : "", bound: `${many(broken.times, "time")}, over ${part(total.cache_known, total.calls)} of the calls; the causes are below.`,
@@ -121,7 +121,7 @@ byId("savingkey").append(
   h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, svg("rect", { x: 1, y: 1, width: 20, height: 10, class: "spentbar" })), "spent"),
   h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, svg("rect", { width: 22, height: 12, class: "wanebar" })), "with Wane, at least"),
   h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, patterns("k"), svg("rect", { width: 22, height: 12, fill: "url(#k-gone)" })), "to at most"));
-const entries = [...data.agents.map((it) => [it.name, it.dollars ?? 0, it.with_wane, it.priced]), ["In all", spent, data.with_wane, total.priced]];
+const entries = [...data.agents.map((it) => [it.name, it.dollars ?? 0, it.with_wane, it.dollars !== null]), ["In all", spent, data.with_wane, total.dollars !== null]];
 const compared = ([, before, range, priced]) => (range && before ? `${usd(before)} → ${amounts(...range)}` : priced ? `${usd(before)}; with Wane ${UNKNOWN}` : UNKNOWN);
 onWidth(byId("savingchart"), (width) => {
   const narrow = width < 620, left = narrow ? 0 : 120, right = narrow ? 0 : 260, pitch = narrow ? 58 : 42;

@@ -24,7 +24,7 @@ const TILES = {
 // Dollars of all sessions, apart by where they come from.
 function drawTiles(data) {
   const box = byId("tiles"), names = Object.keys(TILES);
-  const priced = data.sessions.filter((it) => it.money && it.money.priced_calls), all = effectOf(data.sessions);
+  const priced = data.sessions.filter((it) => it.money), all = effectOf(data.sessions);
   box.hidden = !priced.length;
   if (!box.children.length) box.append(...names.flatMap((name) => tile({ id: `all-${name}`, what: TILES[name][0], value: "", then: false, bound: "", how: h("p", {}, TILES[name][1]) })));
   const whole = priced.length === data.sessions.length && priced.every((it) => it.money.priced_calls === it.money.calls);

@@ -170,7 +170,7 @@ function drawMoney({ money: node, why }, session) {
   const { money, used } = session;
   const cell = (dt, dd, name) => h("div", { class: name }, h("dt", {}, dt), h("dd", {}, dd));
   const lines = [];
-  if (!money || !money.priced_calls) {
+  if (!money) {
     node.replaceChildren(cell("spent", "not known"));
     if (used.input) lines.push("No price is known for this model, so there are no dollars here.");
   } else if (page.data.shadow) node.replaceChildren(cell("spent", spent(money)));
@@ -179,9 +179,9 @@ function drawMoney({ money: node, why }, session) {
     node.replaceChildren(cell("spent", spent(money)), cell("marks cost", usd(marks)), cell("eviction saved", usd(saved)), cell("net", netText(net), "net"));
     if (session.evicted <= 0) lines.push("Nothing was set aside yet, so eviction saved nothing.");
     else lines.push(`About ${usd(without)} without Wane, had the whole history been sent.${net < 0 ? " The marks cost more than eviction saved so far." : ""}`);
-    if (money.priced_calls < money.calls) lines.push(`Of ${n0(money.priced_calls)} of ${many(money.calls, "call")}; the price of the others is not known.`);
+    if (money.priced_calls < money.calls) lines.push(`Of ${n0(money.priced_calls)} of ${many(money.calls, "call")}; what the others cost is not known, or only in part.`);
   }
-  if (money && money.priced_calls && session.assumed) lines.push(`Models without a known price count ${session.assumed}.`);
+  if (money && session.assumed) lines.push(`Models without a known price count ${session.assumed}.`);
   if (used.input) lines.push(`${Math.round((100 * used.cache_read) / used.input)}% of ${short(used.input)} input was read from the cache.`);
   if (session.agents) lines.push(withAgents(session));
   why.textContent = lines.join(" ");
