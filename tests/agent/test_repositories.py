@@ -180,6 +180,13 @@ def test_the_process_has_no_folder_of_the_project_on_path_and_commands_have_the_
     assert untouched == users_environment(untouched) == {"PATH": "/usr/bin"}
 
 
+def test_in_the_home_the_folders_below_it_stay_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    environ = {"PATH": os.pathsep.join(("bin", str(tmp_path / ".local" / "bin"), "/usr/bin"))}
+    shield_path(environ, tmp_path)
+    assert environ["PATH"] == os.pathsep.join((str(tmp_path / ".local" / "bin"), "/usr/bin"))
+
+
 def test_submodules_are_not_entered(repository: Path) -> None:
     nested = repository / "nested"
     git(repository, "init", "-q", str(nested))

@@ -284,10 +284,17 @@ def shield_path(environ: MutableMapping[str, str], directory: Path) -> None:
     """Take the project's folders out of the PATH of this process, and keep the user's for `users_environment`.
 
     This process has the provider's key, and libraries start programs by their names: Python's own `platform` asks
-    `uname`, and the harness starts `rg`.
+    `uname`, and the harness starts `rg`. Where the project is the user's home, what is below is the user's own, and
+    only relative entries go.
     """
     path = environ.get("PATH")
-    if path is not None and (cleaned := remove_project(path, directory)) != path:
+    if path is None:
+        return
+    if holds_home(find_project(directory)):
+        cleaned = os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep))) or os.defpath
+    else:
+        cleaned = remove_project(path, directory)
+    if cleaned != path:
         replace_path(environ, cleaned)
 
 
