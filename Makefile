@@ -49,7 +49,7 @@ check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/python benchmarks/agent_prompt.py --check docs/agent.md
 	$(BIN)/python scripts/help_doc.py --check docs/cli.md
 	$(BIN)/python scripts/notices_doc.py --check docs/notices.md
-	$(BIN)/python scripts/bench_doc.py --check docs/lab/bench.md
+	$(BIN)/python scripts/bench_doc.py --check research/docs/bench.md
 	$(BIN)/python scripts/pictures.py --check docs/images
 
 format: $(READY)  ## Format the code and fix what ruff can
@@ -59,7 +59,7 @@ format: $(READY)  ## Format the code and fix what ruff can
 docs: $(READY)  ## Write the generated parts of docs/: commands, tables of notices, pictures
 	$(BIN)/python scripts/help_doc.py docs/cli.md
 	$(BIN)/python scripts/notices_doc.py docs/notices.md
-	$(BIN)/python scripts/bench_doc.py docs/lab/bench.md
+	$(BIN)/python scripts/bench_doc.py research/docs/bench.md
 	$(BIN)/python scripts/pictures.py docs/images
 
 pins:  ## Write the versions of the image anew: deploy/constraints.txt; needs uv

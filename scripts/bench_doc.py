@@ -1,7 +1,7 @@
-"""Make the tables of docs/lab/bench.md: recordings, columns, and who measured which figure when.
+"""Make the tables of research/docs/bench.md: recordings, columns, and who measured which figure when.
 
-    python scripts/bench_doc.py docs/lab/bench.md            write them
-    python scripts/bench_doc.py --check docs/lab/bench.md    exit with 1 if they are out of date
+    python scripts/bench_doc.py research/docs/bench.md            write them
+    python scripts/bench_doc.py --check research/docs/bench.md    exit with 1 if they are out of date
 
 The results are the files of `wane lab bench --output` in research/benchmarks/results/.
 """

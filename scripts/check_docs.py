@@ -20,7 +20,10 @@ from typing import Final
 
 from wane.core.errors import MissingExtraError
 
-PAGES: Final = ("*.md", "benchmarks/*.md", "docs/**/*.md", "research/*.md", "research/case-studies/*.md")
+PAGES: Final = (
+    *("*.md", "benchmarks/*.md", "docs/**/*.md"),
+    *("research/*.md", "research/docs/*.md", "research/case-studies/*.md"),
+)
 
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<language>[\w-]*)[^\n]*$")
 LINK: Final = re.compile(r"(?<!\\)\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")

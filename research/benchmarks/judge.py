@@ -1,4 +1,4 @@
-"""A small language model judges the view of each strategy by the recorded next call: docs/lab/judge.md.
+"""A small language model judges the view of each strategy by the recorded next call: research/docs/judge.md.
 
     python research/benchmarks/judge.py ../shared/sessions --output build/judge.jsonl
 

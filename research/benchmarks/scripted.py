@@ -1,7 +1,7 @@
 """The tables of the demo and of the closed loop, in which a script answers the agent.
 
     python research/benchmarks/scripted.py demo                       # README, docs/demo.md: 2 minutes
-    python research/benchmarks/scripted.py closed-loop                # docs/lab/closed-loop.md: 20 to 40 minutes
+    python research/benchmarks/scripted.py closed-loop                # research/docs/closed-loop.md: 20 to 40 minutes
     python research/benchmarks/scripted.py closed-loop --tasks 20 --tokens 10m
 
 Further arguments are passed on to the command.

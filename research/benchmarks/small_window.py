@@ -2,7 +2,7 @@
 
     python research/benchmarks/small_window.py
 
-It needs no key, and no network once the extra `judge` of wane-research is installed: docs/proxy/small-window.md.
+It needs no key, and no network once the extra `judge` of wane-research is installed: research/docs/small-window.md.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import check_docs  # noqa: E402
 
 # cli.md is made from the help itself, and shows usage.
-PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "cli.md")]
+FOLDERS = (ROOT / "docs", ROOT / "research" / "docs")
+FOUND = [page for folder in FOLDERS for page in sorted(folder.rglob("*.md"))]
+PAGES = [ROOT / "README.md", *(page for page in FOUND if page.name != "cli.md")]
 # What stands before a command: variables that are set for it.
 _SETS = re.compile(r"(?:[A-Z_]+=\S* )*")
 
@@ -36,7 +38,7 @@ CASES = [(page, line) for page in PAGES for line in lines(page)]
 
 def test_there_are_some_on_every_page() -> None:
     told = {page.name for page, _ in CASES}
-    assert {"README.md", "claude-code.md", "codex.md", "pi.md", "aider.md", "others.md"} <= told
+    assert {"README.md", "claude-code.md", "codex.md", "others.md", "sdks.md", "evaluation.md"} <= told
 
 
 def trouble(line: str) -> str:

@@ -3,7 +3,7 @@
 The figures count marking that costs something under the semantics. A refused call is a wasted call. Work outside
 episodes leaves no description behind (R5). If an act does not declare a dependency, the exploration that it rests on
 may leave too early (R7). Only the description of an exploration stays, so content that it lacks must be fetched again.
-An episode without an end makes the view overflow (R16). `docs/lab/annotations.md` defines each figure.
+An episode without an end makes the view overflow (R16). `research/docs/annotations.md` defines each figure.
 """
 
 from __future__ import annotations

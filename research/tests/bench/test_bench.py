@@ -269,7 +269,7 @@ def test_between_two_budgets(folder: Path, sources: list[Source], tmp_path: Path
 
 
 def test_the_page_is_made_of_the_results(tmp_path: Path) -> None:
-    page = ROOT / "docs/lab/bench.md"
+    page = ROOT / "research/docs/bench.md"
     assert bench_doc.main(["--check", str(page)]) == 0
     changed = tmp_path / "bench.md"
     changed.write_text(page.read_text(encoding="utf-8").replace("| `cwl` ", "| `clw` "), encoding="utf-8")

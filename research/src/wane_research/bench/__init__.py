@@ -1,1 +1,1 @@
-"""The public benchmark without a model: strategies over recordings that anyone can fetch (docs/lab/bench.md)."""
+"""The public benchmark without a model: strategies over recordings that anyone can fetch (research/docs/bench.md)."""

@@ -249,7 +249,7 @@ def base_folder(bases: Path, image: str) -> Path:
     available = ", ".join(sorted(path.name for path in bases.glob("*:*"))) or "none"
     raise SandboxError(
         f"no root file system for the image {image} in {bases} (available: {available}); "
-        "docs/evaluation/README.md says how to make one"
+        "research/docs/evaluation.md says how to make one"
     )
 
 
