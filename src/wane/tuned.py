@@ -8,8 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-import platformdirs
-
 from wane.budgets import TunedBudget
 from wane.core.errors import ConfigError
 from wane.replacing import replace_file
@@ -24,6 +22,8 @@ def settings_folder(environ: Mapping[str, str]) -> Path:
     """Return the user's directory of settings, which need not exist."""
     if override := environ.get(CONFIG_DIR_VARIABLE):
         return Path(override).expanduser()
+    import platformdirs  # slow to load, and few plans ask for this
+
     return platformdirs.user_config_path("wane", appauthor=False)
 
 
