@@ -55,3 +55,15 @@ def test_as_data_a_bound_is_never_the_cost() -> None:
     whole = Account.of([call()]).to_dict()
     assert whole["cost_usd"] == whole["cost_at_least_usd"] == pytest.approx(0.5)
     assert Account().to_dict()["cost_usd"] == 0
+
+
+def test_whose_prices_stand_in_is_in_words_and_data() -> None:
+    usage = TokenUsage(100, 10)
+    account = Account().plus(usage, 0.25, assumed="openai:gpt-5.2")
+    assert account.describe() == "$0.25 at the prices of openai:gpt-5.2"
+    account = account.plus(usage, 0.25).plus(usage, None, at_least=0.1)
+    assert account.describe("spent") == (
+        "at least $0.60 spent, 1 of its calls at the prices of openai:gpt-5.2 (2 of 3 calls)"
+    )
+    assert account.to_dict()["assumed_prices"] == {"openai:gpt-5.2": 1}
+    assert Account().plus(usage, None, at_least=0.1).describe() == "at least $0.10"

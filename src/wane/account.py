@@ -152,7 +152,8 @@ class Account:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data, with the keys that every command uses.
 
-        `cost_usd` is null unless it covers every call; `cost_at_least_usd` covers `priced_calls` of them.
+        `cost_usd` is null unless it covers every call; `cost_at_least_usd` covers `priced_calls` of them, and what is
+        known of others. `assumed_prices` counts those that took the prices of another model, by that model.
         """
         return {
             "model_calls": self.calls,
@@ -163,6 +164,7 @@ class Account:
             "cost_usd": None if self.cost is None else round(self.cost, 6),
             "cost_at_least_usd": round(self.at_least, 6),
             "priced_calls": self.priced,
+            "assumed_prices": dict(self.assumed),
         }
 
 
