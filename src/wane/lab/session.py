@@ -40,7 +40,7 @@ class Usage:
     def without_output(self) -> Usage:
         """Return it with its output unknown."""
         tokens = self.input, self.cache_read, self.cache_write, None, self.cache_write_hour
-        return Usage(*tokens, self.tier, self.rewritten, self.fees)
+        return Usage(*tokens, self.tier, self.rewritten, self.fees, self.further_fees)
 
     @property
     def use(self) -> CacheUse:

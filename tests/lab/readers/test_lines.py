@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from wane.lab.readers.building import lines
 from wane.lab.readers.building.lines import Problems, head, records
 from wane.lab.readers.building.values import count, first_words, seconds, sound, usage_of, write_arguments
 from wane.lab.session import Usage
+from wane.rewrites import reported
 
 
 def read(path: Path) -> tuple[list[tuple[int, dict[str, object]]], list[str]]:
@@ -111,3 +113,8 @@ def test_the_arguments_of_a_call_have_one_text_for_all_encoders(value: object) -
 @pytest.mark.parametrize("value", ["\ud83d", {"a": "\ud83d"}, {"a": 1 << 70}, {"a": 1e22}, {1: "a"}, {"\ud83d": 1}, 5])
 def test_arguments_that_no_strict_encoder_takes_have_their_text_too(value: object) -> None:
     assert write_arguments(value) == raw_text(value)
+
+
+def test_a_usage_loses_its_output_and_nothing_else() -> None:
+    whole = Usage(1, 2, 3, 4, 5, "fast", reported("tools_changed"), 0.5, further_fees=True)
+    assert whole.without_output() == replace(whole, output=None)
