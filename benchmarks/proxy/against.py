@@ -36,7 +36,8 @@ from run import WARM, Parties, check, parties, remembered, resident
 from sessions import Session
 
 ROOT = Path(__file__).resolve().parents[2]
-CLIENTS = 20
+CLIENTS = 20  # at once
+SESSIONS = 200  # in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +129,11 @@ def new(pairs: list[Parties], rounds: int) -> tuple[float, float]:
     return asyncio.run(_new(pairs, rounds))
 
 
-def memory(pairs: list[Parties], rounds: int) -> tuple[float, float]:
+def memory(pairs: list[Parties], _: int) -> tuple[float, float]:
     """Return the resident megabytes of either proxy after 200 sessions."""
     sizes = []
     for _, proxy, pid in pairs:
-        asyncio.run(remembered(proxy, range(10 * rounds)))
+        asyncio.run(remembered(proxy, range(SESSIONS)))
         sizes.append(resident(pid))
     return sizes[0], sizes[1]
 

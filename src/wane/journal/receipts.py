@@ -38,7 +38,7 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _WITH_STRINGS: Final = (MessageRecord, NoteRecord, PassRecord, StrategyRecord, ReminderRecord)
 
 _STEP: Final = 4 * 1024  # bytes to compare at first
-_RECENT: Final = 16 * 1024 * 1024  # bytes of recent requests to keep
+_RECENT: Final = 8 * 1024 * 1024  # bytes of recent requests to keep
 
 State = Literal["identical", "not kept", "deleted", "wrong"]
 """What becomes of a request when it is rebuilt: it has the digest of what was sent; its content was not kept, or was

@@ -173,13 +173,14 @@ class Exchange:
         sender: who sent it, as far as the client says.
         owner: the member of a team who sent it; empty for none.
         sums: whether to report the usage of all rounds to the client, and not that of the last one.
+        watches: whether the provider gets the client's own body, whatever the view is.
 
     Attributes:
         state: where it stands.
         cached: the session; like all that follows, it exists from VIEWED on.
         own: names of the proxy's own tools in the request; empty if the strategy needs none.
         view: the view that the request shows.
-        body: the next body to send, or the last one sent; a watching proxy sets it to the client's own.
+        body: the next body to send, or the last one sent.
         facts: figures of the view.
         reply: makes the client's reply.
         rewritten: what the latest round paid again although it was cached; None for nothing.
@@ -196,6 +197,7 @@ class Exchange:
         sender: Sender = NOBODY,
         owner: str = "",
         sums: bool = True,
+        watches: bool = False,
     ) -> None:
         self.state = State.RECEIVED
         self.rewritten: RewrittenPrefix | None = None
@@ -206,7 +208,7 @@ class Exchange:
         self.facts: Facts
         self.reply: Reply
         self._sessions, self._wire, self._client_body, self._read = sessions, wire, body, read or ReadBody(body)
-        self._size, self._sender, self._owner, self._sums = size, sender, owner, sums
+        self._size, self._sender, self._owner, self._sums, self._watches = size, sender, owner, sums, watches
         self._model = str(body.get("model", ""))
         self._finder = sessions.finder_of(owner)
         self._equipped: Equipped  # the client's body with the proxy's own tools
@@ -438,6 +440,10 @@ class Exchange:
 
     def _place_view(self) -> None:
         """Make the next body: the view, and behind it the rounds so far, in the client's frame."""
+        if self._watches:
+            self.body = self._client_body
+            self._enter(State.VIEWED)
+            return
         last = len(self._rounds) == MAX_ROUNDS - 1
         equipped = self._wire.equip(self._client_body, [], "") if last else self._equipped
         body = self.cached.placed(equipped, self.view, self._hidden_messages())

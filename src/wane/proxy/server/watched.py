@@ -81,10 +81,16 @@ class WatchedRequest(ModelRequest):
         async with self.order:
             sender = sender_of(request.headers, body)
             exchange = Exchange(
-                self.sessions, self.wire, body, read, size=len(self.raw), sender=sender, owner=counters.owner
+                self.sessions,
+                self.wire,
+                body,
+                read,
+                size=len(self.raw),
+                sender=sender,
+                owner=counters.owner,
+                watches=True,
             )
             await exchange.locate()
-            exchange.body = body
             counters.watched(exchange.facts)
             counters.rounds = 1
             await exchange.send_body(self.raw, self.upstream.address(request.target))

@@ -45,7 +45,7 @@ from wane.proxy.wire.base import Body, Wire
 LARGE: Final = 1024 * 1024
 """Bytes above which a body is processed in a thread, not in the event loop."""
 
-_LIMIT: Final = 16 * 1024 * 1024  # bytes of bodies to keep, whose messages take twice that besides
+_LIMIT: Final = 12 * 1024 * 1024  # bytes of bodies to keep, whose messages take twice that besides
 _LEAST: Final = 4 * 1024  # bytes of a body that is worth it
 _BEGINNING: Final = 1024  # bytes of a history by which bodies are found
 _COMPARED: Final = 64  # bodies that begin alike, of which the latest are compared
