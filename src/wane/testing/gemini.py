@@ -234,8 +234,11 @@ def _signs(model: str) -> bool:
 
 
 def signature(part: Mapping[str, Any]) -> str:
-    """Return this server's signature for a part."""
+    """Return this server's signature for a part. A call's id is not signed: Gemini CLI (0.61.0) renames calls."""
     plain = {name: value for name, value in part.items() if name not in ("thoughtSignature", "thought_signature")}
+    for name in ("functionCall", "function_call"):
+        if isinstance(called := plain.get(name), dict):
+            plain[name] = {key: value for key, value in called.items() if key != "id"}
     digest = blake2b(canonical(plain).encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
     return b64encode(_MARK + digest.encode()).decode()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,6 +120,20 @@ class VibeHands:
         return Call("edit", {"file_path": str(self.work / path), "old_string": old, "new_string": new})
 
 
+@dataclass(frozen=True)
+class ClineHands:
+    work: Path
+
+    def read(self, path: str) -> Call:
+        return Call("read_files", {"files": [{"path": str(self.work / path)}]})
+
+    def run(self, command: str) -> Call:
+        return Call("run_commands", {"commands": [command]})
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return Call("editor", {"path": str(self.work / path), "old_text": old, "new_text": new})
+
+
 class PiHands:
     def read(self, path: str) -> Call:
         return Call("read", {"path": path})
@@ -179,6 +195,9 @@ class CodingAgent(ABC):
 
     @abstractmethod
     def transcript(self, home: Path) -> list[Any]: ...
+
+    def end(self, place: Path) -> None:  # noqa: B027 - most end with their run
+        """End what it left running in a place."""
 
 
 @dataclass(frozen=True)
@@ -496,6 +515,49 @@ alias = "scripted"
 
     def transcript(self, home: Path) -> list[Any]:
         return list(_lines(home / ".vibe" / "logs" / "session"))
+
+
+@dataclass(frozen=True)
+class Cline(CodingAgent):
+    """Cline's CLI, with a provider of the user's own in its settings."""
+
+    window: int = 200_000
+    package: Package = install.CLINE
+    budget: int = 20_000  # of which 6,000 are its own instructions and tools
+
+    def hands(self, work: Path) -> Hands:
+        return ClineHands(work)
+
+    def environ(self, upstream: str) -> Mapping[str, str]:
+        return {}
+
+    def prepare(self, home: Path, upstream: str) -> None:
+        name, base = "openai-compatible", f"{upstream}/v1"
+        settings = {"provider": name, "apiKey": KEY, "model": "scripted", "baseUrl": base, "contextWindow": self.window}
+        entry = {"settings": settings, "updatedAt": "2026-11-29T00:00:00.000Z", "tokenSource": "manual"}
+        folder = home / ".cline" / "data" / "settings"
+        folder.mkdir(parents=True)
+        providers = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: entry}}
+        (folder / "providers.json").write_text(json.dumps(providers))
+
+    def command(self, prompt: str, turn: int) -> list[str]:
+        assert turn == 0, "it resumes in its terminal interface only"
+        return ["--json", prompt]
+
+    def answer(self, output: str) -> str:
+        return str(json.loads(output.strip().splitlines()[-1])["text"])
+
+    def transcript(self, home: Path) -> list[Any]:
+        (path,) = (home / ".cline" / "data" / "sessions").glob("*/*.messages.json")
+        return list(json.loads(path.read_text())["messages"])
+
+    def end(self, place: Path) -> None:
+        """End its daemon, which outlives the run."""
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                arguments = path.read_bytes().split(b"\0")
+                if b"--cline-hub-daemon" in arguments and bytes(place) in arguments:
+                    os.kill(int(path.parent.name), signal.SIGTERM)
 
 
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:

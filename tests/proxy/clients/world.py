@@ -153,7 +153,13 @@ class Done:
 
 
 def work(
-    agent: CodingAgent, place: Place, *, upstream: str, before: Sequence[str] = (), prompts: Sequence[str] = PROMPTS
+    agent: CodingAgent,
+    place: Place,
+    *,
+    upstream: str,
+    before: Sequence[str] = (),
+    prompts: Sequence[str] = PROMPTS,
+    resumed: bool = False,
 ) -> Done:
     """Have an agent do its turns, all but the first as a session that is resumed.
 
@@ -163,6 +169,7 @@ def work(
         upstream: the URL that it is told.
         before: what starts it; by default it is started itself, and told the URL by options too.
         prompts: what a person says in each turn.
+        resumed: whether the first turn resumes a session, too, of an agent that is prepared.
     """
     try:
         client = install.installed(agent.package)
@@ -170,15 +177,19 @@ def work(
         pytest.skip(str(error))
     path = os.pathsep.join([*map(str, client.path), os.environ["PATH"]])
     environ = {**agent.environ(upstream), "PATH": path}
-    agent.prepare(place.home, upstream)
+    if not resumed:
+        agent.prepare(place.home, upstream)
     done = Done([], [], [])
-    for turn, prompt in enumerate(prompts):
-        own = [str(client.program), *([] if before else agent.pointed(upstream)), *agent.command(prompt, turn)]
-        result = place.run([*before, *own], environ)
-        assert result.returncode == 0, (result.stdout[-2000:], result.stderr[-2000:])
-        done.outputs.append(result.stdout)
-        done.errors.append(result.stderr)
-        done.answers.append(agent.answer(result.stdout))
+    try:
+        for turn, prompt in enumerate(prompts, int(resumed)):
+            own = [str(client.program), *([] if before else agent.pointed(upstream)), *agent.command(prompt, turn)]
+            result = place.run([*before, *own], environ)
+            assert result.returncode == 0, (result.stdout[-2000:], result.stderr[-2000:])
+            done.outputs.append(result.stdout)
+            done.errors.append(result.stderr)
+            done.answers.append(agent.answer(result.stdout))
+    finally:
+        agent.end(place.work)
     return done
 
 
