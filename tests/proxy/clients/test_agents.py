@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 
 from tests.marks import wide
 from tests.proxy.clients import install
-from tests.proxy.clients.agents import Claude, Codex, CodingAgent, GeminiCli, Pi
+from tests.proxy.clients.agents import KEY, Claude, Codex, CodingAgent, GeminiCli, Pi
 from tests.proxy.clients.install import Package
 from tests.proxy.clients.script import ANSWERS, marked, places, plain, start, turns
 from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
@@ -175,3 +177,54 @@ def test_pi_takes_the_last_round_for_the_size_of_its_context(api: str, package: 
     lines = [json.loads(line) for path in place.home.rglob("*.jsonl") for line in path.read_text().splitlines()]
     usages = [line["message"]["usage"] for line in lines if line.get("message", {}).get("role") == "assistant"]
     assert [usage["totalTokens"] for usage in usages] == [31_020] * len(ANSWERS)
+
+
+@dataclass(frozen=True)
+class CloudClaude(Claude):
+    """Claude Code with a cloud's own API, and a key of that cloud."""
+
+    cloud: tuple[str, str, tuple[tuple[str, str], ...]] = ("", "", ())
+
+    def environ(self, upstream: str) -> Mapping[str, str]:
+        switch, variable, others = self.cloud
+        quiet = {name: "1" for name in super().environ(upstream) if not name.startswith("ANTHROPIC")}
+        return {**quiet, switch: "1", variable: upstream, **dict(others)}
+
+
+CLOUDS = (
+    ("CLAUDE_CODE_USE_FOUNDRY", "ANTHROPIC_FOUNDRY_BASE_URL", (("ANTHROPIC_FOUNDRY_API_KEY", KEY),)),
+    (
+        "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+        "ANTHROPIC_AWS_BASE_URL",
+        (("ANTHROPIC_AWS_API_KEY", KEY), ("ANTHROPIC_AWS_WORKSPACE_ID", "w"), ("AWS_REGION", "us-east-1")),
+    ),
+    (
+        "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
+        "ANTHROPIC_GOOGLE_CLOUD_BASE_URL",
+        (
+            ("CLAUDE_CODE_SKIP_ANTHROPIC_GOOGLE_CLOUD_AUTH", "1"),
+            ("ANTHROPIC_GOOGLE_CLOUD_PROJECT", "p"),
+            ("ANTHROPIC_GOOGLE_CLOUD_LOCATION", "us-east5"),
+            ("ANTHROPIC_GOOGLE_CLOUD_WORKSPACE_ID", "w"),
+        ),
+    ),
+    (
+        "CLAUDE_CODE_USE_MANTLE",
+        "ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
+        (("AWS_BEARER_TOKEN_BEDROCK", KEY), ("AWS_REGION", "us-east-1")),
+    ),
+)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("cloud", CLOUDS, ids=[cloud[0] for cloud in CLOUDS])
+def test_claude_with_a_cloud_that_speaks_messages_is_managed(
+    cloud: tuple[str, str, tuple[tuple[str, str], ...]], tmp_path: Path
+) -> None:
+    agent, place = CloudClaude(cloud=cloud), Place.make(tmp_path / "agent")
+    script = iter([Reply("I look.", calls=(agent.hands(place.work).read("a.py"),)), Reply(ANSWERS[0])])
+    # It asks which models there are by requests without tools.
+    with ScriptedServer(lambda request: next(script) if request.tools else Reply("Yes.")) as server:
+        done = work(agent, place, upstream=server.url, before=[*WANE, "run", "--strict", "--"], prompts=["Look."])
+        assert (server.refusals, [each.tools[-1] for each in server.requests if each.tools]) == ((), ["delimiter"] * 2)
+    assert done.answers == [ANSWERS[0]]

@@ -161,6 +161,24 @@ def test_claude_elsewhere_than_at_anthropic_cannot_be_run(home: Path) -> None:
         started(ClaudeCode(), command(home, upstream="https://api.anthropic.com"))
 
 
+def test_claude_with_a_cloud_that_speaks_messages_is_told_by_the_clouds_variable(home: Path) -> None:
+    foundry = {"CLAUDE_CODE_USE_FOUNDRY": "1", "ANTHROPIC_BASE_URL": "https://else.test"}
+    with pytest.raises(ConfigError, match="set ANTHROPIC_FOUNDRY_BASE_URL, or give --upstream"):
+        ClaudeCode().upstream(command(home, environ=foundry))
+    foundry["ANTHROPIC_FOUNDRY_BASE_URL"] = "https://mine.test/anthropic"
+    assert ClaudeCode().upstream(command(home, environ=foundry)) == "https://mine.test/anthropic"
+    assert started(ClaudeCode(), command(home, environ=foundry)).environ == {"ANTHROPIC_FOUNDRY_BASE_URL": PROXY}
+    mantle = {"CLAUDE_CODE_USE_MANTLE": "1", "ANTHROPIC_BEDROCK_MANTLE_BASE_URL": "https://mantle.test/anthropic"}
+    with pytest.raises(ConfigError, match="set AWS_BEARER_TOKEN_BEDROCK"):
+        ClaudeCode().upstream(command(home, environ=mantle))
+    write(home / ".claude" / "settings.json", {"env": {"AWS_BEARER_TOKEN_BEDROCK": "key"}})
+    start = started(ClaudeCode(), command(home, environ=mantle))
+    assert start == Start(environ={"ANTHROPIC_BEDROCK_MANTLE_BASE_URL": PROXY})
+    write(home / ".claude" / "settings.json", {"env": {**mantle, "AWS_BEARER_TOKEN_BEDROCK": "key"}})
+    start = started(ClaudeCode(), command(home))
+    assert json.loads(start.before[1]) == {"env": {"ANTHROPIC_BEDROCK_MANTLE_BASE_URL": PROXY}}
+
+
 def test_claude_in_an_editor_has_no_option_that_would_win_over_a_file(home: Path) -> None:
     assert started(ClaudeInEditor(), command(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
     write(home / ".claude" / "settings.json", base_url("https://user.test"))

@@ -32,46 +32,85 @@ from wane.proxy.settings import UpstreamUrl
 
 _CLAUDE_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 _CLAUDE_ELSEWHERE: Final = {
-    "CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock",
-    "CLAUDE_CODE_USE_VERTEX": "Google Vertex AI",
-    "CLAUDE_CODE_USE_FOUNDRY": "Microsoft Foundry",
+    "CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock by invoke; with a Bedrock API key, set CLAUDE_CODE_USE_MANTLE instead",
+    "CLAUDE_CODE_USE_VERTEX": (
+        "Google Vertex AI by rawPredict; where you can, set CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD instead"
+    ),
 }
+_CLAUDE_CLOUDS: Final = {
+    "CLAUDE_CODE_USE_FOUNDRY": ("ANTHROPIC_FOUNDRY_BASE_URL", ()),
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS": (
+        "ANTHROPIC_AWS_BASE_URL",
+        ("ANTHROPIC_AWS_API_KEY", "CLAUDE_CODE_SKIP_ANTHROPIC_AWS_AUTH"),
+    ),
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": ("ANTHROPIC_GOOGLE_CLOUD_BASE_URL", ()),
+    "CLAUDE_CODE_USE_MANTLE": (
+        "ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
+        ("AWS_BEARER_TOKEN_BEDROCK", "CLAUDE_CODE_SKIP_MANTLE_AUTH"),
+    ),
+}
+"""Clouds that speak Anthropic's Messages: the variable with their base URL, and those with which nothing is signed."""
 
 
 class ClaudeCode(Agent):
-    """Claude Code, with a login or a key. A variable points it at the proxy, and settings files can override that."""
+    """Claude Code, with a login or a key. A variable points it at the proxy, and settings files can override that.
+
+    With a cloud that speaks Anthropic's Messages it is a variable of that cloud's (2.1.332).
+    """
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
 
     def upstream(self, command: AgentCommand) -> str:
         """Return the provider, by the settings files or the environment; Anthropic by default."""
-        return self._set_by_file(command, _CLAUDE_VARIABLE) or command.environ.get(_CLAUDE_VARIABLE) or ANTHROPIC
+        variable = self._variable(command)
+        base = self._setting(command, variable)
+        if not base and variable != _CLAUDE_VARIABLE:
+            raise cannot(self.program, f"the address of its cloud is unknown; set {variable}, or give --upstream")
+        return base or ANTHROPIC
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the environment and, if a settings file overrides that, settings that override the file."""
-        for variable, service in _CLAUDE_ELSEWHERE.items():
-            value = self._set_by_file(command, variable) or command.environ.get(variable, "")
-            if value.strip().lower() not in ("", "0", "false", "no", "off"):
-                raise cannot("claude", f"{variable} makes it use {service}, whose API Wane does not support; unset it")
-        environ = {_CLAUDE_VARIABLE: proxy}
+        for switch, service in _CLAUDE_ELSEWHERE.items():
+            if self._is_on(command, switch):
+                raise cannot(self.program, f"{switch} makes it use an API that Wane does not support, {service}")
+        variable = self._variable(command)
+        environ = {variable: proxy}
         settings = command.option("--settings")
         if settings is not None:
             # JSON, or the path of a JSON file.
             inline = settings.lstrip().startswith("{")
             read = parsed(settings, json.loads) if inline else read_json(command.folder / settings)
-            if text(table(read, "env"), _CLAUDE_VARIABLE):
-                what = f"its --settings sets {_CLAUDE_VARIABLE}; remove it, and give its value as --upstream"
+            if text(table(read, "env"), variable):
+                what = f"its --settings sets {variable}; remove it, and give its value as --upstream"
                 raise cannot("claude", what)
-        if self._set_by_file(command, _CLAUDE_VARIABLE) is None:
+        if self._set_by_file(command, variable) is None:
             return Start(environ=environ)
         if settings is not None:
             raise cannot(
                 "claude",
-                f"a settings file sets {_CLAUDE_VARIABLE}, which only --settings overrides, and you give --settings"
+                f"a settings file sets {variable}, which only --settings overrides, and you give --settings"
                 " yourself; remove the variable from the file, and give its value as --upstream",
             )
         return Start(("--settings", json.dumps({"env": environ})), environ)
+
+    def _variable(self, command: AgentCommand) -> str:
+        """Return the variable with the address of its provider."""
+        for switch, (variable, unsigned) in _CLAUDE_CLOUDS.items():
+            if not self._is_on(command, switch):
+                continue
+            if unsigned and not any(self._setting(command, name) for name in unsigned):
+                what = f"it signs requests for {switch}, and a signature covers host and body; set {unsigned[0]}"
+                raise cannot(self.program, what)
+            return variable
+        return _CLAUDE_VARIABLE
+
+    def _is_on(self, command: AgentCommand, switch: str) -> bool:
+        return self._setting(command, switch).strip().lower() not in ("", "0", "false", "no", "off")
+
+    def _setting(self, command: AgentCommand, variable: str) -> str:
+        """Return a variable by the settings files, or else by the environment; empty if neither sets it."""
+        return self._set_by_file(command, variable) or command.environ.get(variable, "")
 
     def _set_by_file(self, command: AgentCommand, variable: str) -> str | None:
         """Return the value of a variable in the settings files, of which the first one wins."""
@@ -95,7 +134,7 @@ class ClaudeInEditor(ClaudeCode):
         """Return the environment."""
         start = ClaudeCode.start(self, command, proxy, upstream, private)
         if start.before:
-            what = f"a settings file sets {_CLAUDE_VARIABLE}, which no option of {self.program} overrides"
+            what = f"a settings file sets {next(iter(start.environ))}, which no option of {self.program} overrides"
             raise cannot(self.program, f"{what}; write the address of a wane proxy there")
         return start
 
@@ -568,7 +607,7 @@ _VIBE_MISTRAL: Final = {
     "api_key_env_var": "MISTRAL_API_KEY",
     "backend": "mistral",
 }
-"""The provider that Mistral Vibe has by itself (3.0.2)."""
+"""The provider that Mistral Vibe has by itself (3.0.3)."""
 
 
 class MistralVibe(Agent):
