@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -168,18 +169,26 @@ def doctor() -> Table:
     with TemporaryDirectory() as folder:
         for sessions, projects in folders(Path(folder)).items():
             size = sum(file.stat().st_size for file in projects.rglob("*.jsonl"))
-            least: tuple[float, float] | None = None
-            for name, command in programs.items():
-                arguments = [str(projects)] if name == "wane doctor" else []
-                environ = {"CLAUDE_CONFIG_DIR": str(projects.parent), "XDG_CACHE_HOME": folder}
-                runs = [seconds_of([*command, *arguments], environ) for _ in range(3)]
-                taken = min(run[0] for run in runs), min(run[1] for run in runs)
-                least = least or taken
+            environ = {"CLAUDE_CONFIG_DIR": str(projects.parent), "XDG_CACHE_HOME": folder}
+            runs: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+            # In turn, so that what else the machine does slows both; the first runs of each fill caches.
+            for _ in range(1 + _RUNS):
+                for name, command in programs.items():
+                    arguments = [str(projects)] if name == "wane doctor" else []
+                    runs[name].append(seconds_of([*command, *arguments], environ))
+            basis = next(iter(runs.values()))[1:]
+            for name, measured in runs.items():
                 row = [f"{size / 1e6:.0f}"]
-                for seconds, basis in zip(taken, least, strict=True):
-                    row += [f"{seconds:.2f}", f"{seconds / basis:.1f}"]
+                for which in (0, 1):
+                    seconds = [run[which] for run in measured[1:]]
+                    ratios = [second / first[which] for second, first in zip(seconds, basis, strict=True)]
+                    row += [f"{median(seconds):.2f}", f"{median(ratios):.1f}"]
                 table.add_row(sessions, name, *row)
     return table
+
+
+_RUNS = 7
+"""Runs of each program that count: their medians, and those of the ratios of runs in turn."""
 
 
 def folders(inside: Path) -> dict[str, Path]:

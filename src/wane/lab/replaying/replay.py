@@ -106,7 +106,10 @@ class Pricing:
 
     def prices_for(self, call: ModelCall) -> Prices | None:
         """Return the prices of the model that a recorded call had; None if they are not known."""
-        return self.prices if self.models is None else dict(self.models).get(call.priced_as or "")
+        if self.models is None:
+            return self.prices
+        name = call.priced_as or ""
+        return next((prices for model, prices in self.models if model == name), None)
 
     def cost(self, use: CacheUse, output: int, call: ModelCall | None = None) -> Cost:
         """Return the cost of a simulated call, by model and time of the recorded one; None for the usual model."""

@@ -251,4 +251,6 @@ class Answer:
 
 def couple_items(parts: Sequence[Part]) -> list[Part]:
     """Return an answer of OpenAI's Responses, in which reasoning and the item after it need each other."""
+    if _FIGURES_ALONE.get():
+        return list(parts)
     return couple_parts(parts, [NAMED if part.kind is _REASONING else UNTIED for part in parts])
