@@ -21,6 +21,7 @@ from wane.agent.events import Warned
 from wane.agent.repositories import (
     RepositoryGuard,
     find_repository,
+    holds_credential,
     quiet_environment,
     shield_path,
     users_environment,
@@ -185,6 +186,21 @@ def test_in_the_home_the_folders_below_it_stay_on_path(tmp_path: Path, monkeypat
     environ = {"PATH": os.pathsep.join(("bin", str(tmp_path / ".local" / "bin"), "/usr/bin"))}
     shield_path(environ, tmp_path)
     assert environ["PATH"] == os.pathsep.join((str(tmp_path / ".local" / "bin"), "/usr/bin"))
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("[http]\n\textraheader = x\n", True),
+        ('[url "https://me:word@example.org/"]\n\tinsteadOf = x\n', True),
+        ("[safe]\n\tdirectory = *\n", False),
+        (None, False),
+    ],
+)
+def test_settings_with_a_token_are_known(text: str | None, holds: bool, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "gitconfig").write_text(text)
+    assert holds_credential(tmp_path / "gitconfig") is holds
 
 
 def test_submodules_are_not_entered(repository: Path) -> None:

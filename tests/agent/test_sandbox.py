@@ -135,6 +135,29 @@ def test_what_the_system_says_of_itself_is_there_over_links_too(path: str, sandb
     assert "made" not in run_confined(sandbox, f"echo x > {path} && echo made")
 
 
+@pytest.mark.parametrize("path", ["/dev/stdin", "/dev/stdout", "/dev/null", "/proc/self/fd/0"])
+def test_what_comes_from_outside_keeps_its_mode_owner_and_times(path: str, sandbox: Sandbox, directory: Path) -> None:
+    """Also as root, whose namespace maps it to the owner of the devices."""
+    commands = (f"chmod 666 {path}", f"chown $(id -u) {path}", f"touch -d 2001-02-03 {path}")
+    told = run_confined(sandbox, "; ".join(f"{command} 2>/dev/null && echo changed" for command in commands))
+    assert "changed" not in told
+
+
+@pytest.mark.parametrize(
+    "line", ["git config --list", "git config --get-regexp .", "git config http.https://example.org/.extraheader"]
+)
+def test_settings_of_git_in_variables_are_not_shown(
+    line: str, sandbox: Sandbox, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=directory, check=True)
+    settings = {"COUNT": "1", "KEY_0": "http.https://example.org/.extraheader", "VALUE_0": "mark-of-a-token"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    assert "mark-of-a-token" not in run_confined(sandbox, line)
+    assert "mark-of-a-token" in run_freely(directory, line)
+    assert "diff.autorefreshindex=false" in run_confined(sandbox, "git config --list")
+
+
 def test_what_is_below_is_read(sandbox: Sandbox, directory: Path) -> None:
     assert run_confined(sandbox, "cat keep | wc -l && ls; exit 3") == "1\nkeep\n[exit code: 3]"
     assert run_confined(sandbox, "echo temporary > $TMPDIR/x && cat $TMPDIR/x") == "temporary"

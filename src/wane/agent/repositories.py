@@ -165,6 +165,14 @@ _CREDENTIAL: Final = re.compile(
 _CREDENTIAL_FILES: Final = frozenset({"credentials", ".git-credentials", ".netrc"})
 
 
+def holds_credential(settings: Path) -> bool:
+    """Return whether a file with settings of Git holds a password or a token, or cannot be read to tell."""
+    try:
+        return _CREDENTIAL.search(_text_of(settings)) is not None
+    except (OSError, ValueError):
+        return settings.is_file()
+
+
 def find_credentials(repository: Repository) -> Iterator[str]:
     """Yield files of a repository's own directory that hold passwords or tokens: settings and stored credentials."""
     modules: list[Path] = []
@@ -179,15 +187,9 @@ def find_credentials(repository: Repository) -> Iterator[str]:
             continue
         for name in names:
             path = own / name
-            if name in _CREDENTIAL_FILES:
+            is_settings = name in ("config", "config.worktree")
+            if name in _CREDENTIAL_FILES or (is_settings and holds_credential(path)):
                 yield str(path)
-            elif name in ("config", "config.worktree"):
-                try:
-                    holds = _CREDENTIAL.search(_text_of(path)) is not None
-                except (OSError, ValueError):
-                    holds = path.is_file()
-                if holds:
-                    yield str(path)
 
 
 def find_repository(start: Path) -> Repository | None:

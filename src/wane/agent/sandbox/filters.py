@@ -60,7 +60,7 @@ _LEADS_OUT: Final[Mapping[str, tuple[int, int | None]]] = {
     "fanotify_init": (300, 262),
 }
 
-_LACKED_BY_LANDLOCK: Final[Mapping[str, tuple[int, int | None]]] = {
+_CHANGES_ATTRIBUTES: Final[Mapping[str, tuple[int, int | None]]] = {
     "chmod": (90, None),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
@@ -82,6 +82,10 @@ _LACKED_BY_LANDLOCK: Final[Mapping[str, tuple[int, int | None]]] = {
     "setxattrat": (463, 463),
     "removexattrat": (466, 466),
     "file_setattr": (469, 469),
+}
+
+_LACKED_BY_LANDLOCK: Final[Mapping[str, tuple[int, int | None]]] = {
+    **_CHANGES_ATTRIBUTES,
     "truncate": (76, 45),
     "shmget": (29, 194),
     "shmctl": (31, 195),
@@ -132,18 +136,24 @@ _ALLOW, _NOT_PERMITTED, _UNKNOWN = 0x7FFF_0000, 0x0005_0001, 0x0005_0026  # EPER
 _AF_UNIX: Final = 1
 
 
-def build_filter(machine: str, *, landlock: int | None = None, network: bool = False) -> bytes:
+def build_filter(
+    machine: str, *, landlock: int | None = None, network: bool = False, keeps_attributes: bool = False
+) -> bytes:
     """Return a filter for the kernel, as `struct sock_filter` in a row.
 
     Args:
         machine: one of `MACHINES`.
         landlock: the version of Landlock that it stands beside; None for namespaces.
         network: whether sockets are allowed.
+        keeps_attributes: whether modes, owners, times and attributes stay: for what only reads. Standard input and
+            output come from outside, and root could change those of the devices that all share.
     """
     column = 0 if machine == X86_64 else 1
     refused = dict(_LEADS_OUT)
     if network:
         refused = {name: numbers for name, numbers in refused.items() if name not in _OF_SOCKETS}
+    if keeps_attributes:
+        refused |= _CHANGES_ATTRIBUTES
     if landlock is not None:
         refused |= _LACKED_BY_LANDLOCK
         if landlock < 6:
@@ -166,7 +176,7 @@ def build_filter(machine: str, *, landlock: int | None = None, network: bool = F
         tests += [_step(_LOAD, _SECOND), _step(_AND, 0xF), _step(_EQUAL, 1, 2, 0), _step(_EQUAL, 5, 1, 0)]
         tests += [_step(_RETURN, _NOT_PERMITTED)]
         code += _unless(_SOCKETPAIR[column], _FIRST, tests)
-    if landlock is not None:
+    if landlock is not None or keeps_attributes:
         tests = [step for flag in _FILE_FLAGS for step in (_step(_EQUAL, flag, 0, 1), _step(_RETURN, _NOT_PERMITTED))]
         code += _unless(_IOCTL[column], _SECOND, tests)
     return b"".join([*code, _step(_RETURN, _ALLOW)])

@@ -35,9 +35,11 @@ from wane.agent.repositories import (
     find_credentials,
     find_project,
     find_repository,
+    holds_credential,
     holds_home,
     inert_environment,
     is_of_project,
+    quiet_environment,
     remove_project,
 )
 from wane.agent.sandbox.filters import MACHINES, build_filter
@@ -228,7 +230,12 @@ class Sandbox:
 
     def environment(self, environ: Mapping[str, str], temporary: str) -> dict[str, str]:
         """Return what a command that nobody allowed sees of an environment."""
-        return self.own_environment(inert_environment(environ), temporary) | {
+        # The user's own settings of Git by variables may hold a token, as those in files may.
+        prefixes = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
+        without = {name: value for name, value in environ.items() if not name.startswith(prefixes)}
+        hidden = {"GIT_CONFIG_NOSYSTEM": "1"} if holds_credential(Path("/etc/gitconfig")) else {}
+        return self.own_environment(inert_environment(quiet_environment(without)), temporary) | {
+            **hidden,
             "GIT_CONFIG_GLOBAL": os.devnull,
             "XDG_CONFIG_HOME": temporary,
         }
@@ -301,7 +308,7 @@ class Sandbox:
             )
             spec["argv"] = [self.program, "-p", profile, *spec["argv"]]
         elif self.kind is Kind.BUBBLEWRAP:
-            spec["filter"] = build_filter(platform.machine(), network=network)
+            spec["filter"] = build_filter(platform.machine(), network=network, keeps_attributes=not allowed)
             argv = self._bubblewrap(spec["files"], programs, work, allowed=allowed, own=own, network=network)
             if hidden:
                 # A file that nobody may read, in place of each. A command that reads one says so.
@@ -320,7 +327,7 @@ class Sandbox:
                 "read": [
                     *programs,
                     *work,
-                    *(f"/etc/{name}" for name in _ETC),
+                    *files_of_system("/etc"),
                     *_DEVICES,
                     *(self._settings_of_git() if own else ()),
                 ],
@@ -402,7 +409,7 @@ class Sandbox:
             else:
                 argv += ["--ro-bind-try", path, path]
         paths = []
-        for path in (f"/etc/{name}" for name in _ETC):
+        for path in files_of_system("/etc"):
             if os.path.isfile(path) and os.access(path, os.R_OK):
                 argv += ["--perms", "0444", "--file", f"{{file {len(files)}}}", path]
                 files.append(path)
@@ -452,7 +459,7 @@ class Sandbox:
         started = ["(allow process-exec)"]
         if not allowed:
             started = [f"(allow process-exec (subpath {_quoted(path)}))" for path in executed]
-        etc = [f"/private/etc/{name}" for name in _ETC]
+        etc = files_of_system("/private/etc")
         written = [os.path.realpath(temporary), *([str(self.directory)] if allowed else [])]
         lines = [
             "(version 1)",
@@ -482,6 +489,12 @@ class Sandbox:
         if network:
             lines += ["(allow network*)", "(allow system-socket)", "(allow mach-lookup)"]
         return "\n".join(lines)
+
+
+def files_of_system(folder: str) -> list[str]:
+    """Return what programs need of `/etc`, without settings of Git that hold a password or a token."""
+    hidden = {"gitconfig"} if holds_credential(Path("/etc/gitconfig")) else set[str]()
+    return [f"{folder}/{name}" for name in _ETC if name not in hidden]
 
 
 def supervised(
