@@ -392,10 +392,12 @@ class RepositoryGuard:
         for word in words:
             adds = adds or word in ("add", "stage")
             for name in _PATHS.findall(word):
+                if name.startswith("file:"):
+                    return True  # it may have a host and encoded letters
                 for place in tuple(places):
-                    path = os.path.realpath(os.path.join(place, os.path.expanduser(name.removeprefix("file://"))))
-                    if os.path.isdir(path):
-                        places[path] = None
+                    path = os.path.realpath(os.path.join(place, os.path.expanduser(name)))
+                    # Git tries the name with a suffix, too.
+                    places |= dict.fromkeys(filter(os.path.isdir, (path, f"{path}.git")))
                     if len(places) > _MOST_PLACES:
                         return True
         if adds:

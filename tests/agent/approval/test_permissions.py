@@ -681,6 +681,8 @@ def make_repositories(folder: Path) -> None:
         ("git --git-dir=monitored/.git status", True),
         ("git push ./remote.git main", True),
         ("git push remote.git main", True),
+        ("git push remote main", True),
+        ("git push file://localhost{}/remote%2egit main", True),
         ("git push file://{}/remote.git main", True),
         ("git remote add e remote.git; git push e main", True),
         ("git push origin main", False),
