@@ -271,3 +271,15 @@ class TestEnding:
         done = spawn(*args, code=GONE)
         assert (done.code, done.err.count("\n")) == (1, 1)
         assert "the current directory no longer exists" in done.err
+
+
+@pytest.mark.parametrize("command", ["sessions", "run"])
+def test_a_command_has_no_folder_of_the_project_on_path_unless_it_starts_what_is_named(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's `webbrowser` and others start programs by name, with the keys in their environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+    monkeypatch.setenv("WANE_USER_PATH", "")
+    main([command])
+    assert (os.environ["PATH"] == os.defpath) is (command != "run")

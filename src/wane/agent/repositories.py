@@ -156,8 +156,8 @@ def _leads_elsewhere(directory: Path) -> bool:
 
 _CREDENTIAL: Final = re.compile(
     r"""
-    https?://[^/@\s":]{16,}@ | ://[^/@\s:"]*:[^/@\s"]+@
-    | ^\s*\w*(extraheader|pass|password|passwd|token|secret)\s*=
+    https?://[^/@\s":]{16,}:?@ | ://[^/@\s:"]*:[^/@\s"]+@
+    | [?&]\w*token= | ^\s*[\w-]*(extraheader|pass|password|passwd|token|secret)\s*=
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )

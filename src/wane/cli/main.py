@@ -52,6 +52,10 @@ def _run(args: Sequence[str]) -> int:
     if args and args[0] in RESEARCH and not is_research_installed():
         raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
     command, options = parse(args, AGENT, *installed())
+    if list(args[:1]) not in (["run"], ["statusline"]):  # these start what the user names, or nothing
+        from wane.agent.repositories import shield_path
+
+        shield_path(os.environ, Path.cwd())
     return command.run(replace(options, arguments=arguments) if arguments else options)
 
 

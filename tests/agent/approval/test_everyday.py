@@ -178,6 +178,8 @@ def test_below_the_top_git_does_not_compare_the_files_that_it_cannot_see(line: s
     [
         ("remote.o.url", "https://me:word@example.org/a.git", True),
         ("remote.o.url", "https://token-of-forty-characters@example.org/a.git", True),
+        ("remote.o.url", "https://token-of-forty-characters:@example.org/a.git", True),
+        ("remote.o.url", "https://example.org/a.git?private_token=x", True),
         ("remote.o.pushurl", "ftp://me:word@example.org/a.git", True),
         ("remote.o.url", "https://team@example.org/a.git", False),
         ("remote.o.url", "ssh://git@example.org:22/a.git", False),

@@ -22,7 +22,9 @@ def program(started_as: str | None = None, environ: Mapping[str, str] | None = N
         return f"{_typed(Path(sys.executable))} -m wane"
     if started.stem != "wane" or not started.exists():
         return "wane"
-    on_path = None if "UV" in environ else shutil.which("wane", path=environ.get("PATH"))
+    from wane.agent.repositories import users_environment
+
+    on_path = None if "UV" in environ else shutil.which("wane", path=users_environment(environ).get("PATH"))
     if on_path is not None and Path(on_path).resolve() == started.resolve():
         return "wane"
     return _typed(started)
