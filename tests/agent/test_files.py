@@ -158,7 +158,9 @@ def test_secrets_are_not_read_listed_or_searched(tmp_path: Path, with_ripgrep: b
 
 @pytest.mark.parametrize("with_ripgrep", [True, False])
 def test_what_is_in_git_is_not_read_listed_or_searched(tmp_path: Path, with_ripgrep: bool) -> None:
-    for name in (".git/config", "sub/.git/credentials", ".git-credentials"):
+    (tmp_path / "b.git" / "objects").mkdir(parents=True)
+    (tmp_path / "b.git" / "HEAD").touch()
+    for name in (".git/config", "sub/.git/credentials", ".git-credentials", "b.git/config"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("url = https://me:mark-of-a-secret@example.org/a.git\n")
     (tmp_path / "link.txt").symlink_to(tmp_path / ".git" / "config")
@@ -170,6 +172,8 @@ def test_what_is_in_git_is_not_read_listed_or_searched(tmp_path: Path, with_ripg
         [call("read_file", path="sub/.git/credentials")],
         [call("read_file", path=".git-credentials")],
         [call("read_file", path="link.txt")],
+        [call("read_file", path="b.git/config")],
+        [call(search, pattern="mark-of")],
         [call("read_file", path="linked/config")],
         [call(search, pattern="mark-of", path=".git")],
         [call(search, pattern="mark-of", path="sub/.git/credentials")],

@@ -19,7 +19,7 @@ from wane.agent.repositories import Repository
 _NAME: Final = re.compile(
     r"""
     \.env | \.env\..+ | \.envrc | \.netrc | \.pgpass | \.git-credentials | .*\.(pem|key|p12|pfx|keystore)
-    | id_(rsa|ed25519|ecdsa) | secrets\.(json|toml|yaml|yml)
+    | id_(rsa|dsa|(ed25519|ecdsa)(_sk)?) | secrets\.(json|toml|yaml|yml)
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )

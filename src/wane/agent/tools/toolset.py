@@ -381,13 +381,20 @@ class WholeFiles(FileSystemToolset[Any]):
         if write:
             if pattern := protected_pattern(path):
                 raise PermissionError(f"Path {path!r} is protected (matches {pattern!r}).")
-        elif (holds_secret(path) or _is_of_git(path)) and Path(self._real_root, path).is_file():
+        elif self._is_kept(path) and Path(self._real_root, path).is_file():
             raise PermissionError(f"{path} may hold secrets. If you need it, run `cat {path}`: the user is asked then.")
         super()._check_access(path, write=write, check_allowed=check_allowed)
 
     @override
     def _is_accessible(self, path: str) -> bool:
-        return super()._is_accessible(path) and not (holds_secret(path) or _is_of_git(path))
+        return super()._is_accessible(path) and not self._is_kept(path)
+
+    def _is_kept(self, path: str) -> bool:
+        """Whether a file is kept from the model: a secret, or what is in `.git` or a repository without one."""
+        folder = Path(self._real_root, path).parent
+        is_settings = path.endswith(("config", "config.worktree", "credentials"))
+        is_bare = is_settings and (folder / "HEAD").exists() and (folder / "objects").exists()
+        return is_bare or holds_secret(path) or _is_of_git(path)
 
     @override
     def open_write(self, resolved: Path, *, read_back: bool, create: bool) -> tuple[BinaryIO, bool]:
