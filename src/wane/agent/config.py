@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 PROJECT_FILE: Final = ".wane.toml"
-_MOST_SETTINGS: Final = 256 * 1024  # bytes of it
 """Name of the project's settings file, in the agent's directory or one above it."""
+
+_MOST_SETTINGS: Final = 256 * 1024  # bytes of it
 
 USER_FILE: Final = "config.toml"
 """Name of the user's settings file, in the platform's config directory for `wane`."""
