@@ -7,7 +7,6 @@ Sections:
   report   the same folders by `wane report`: processor time and memory of the first report and of the next
   replay   the 89 joined Terminal-Bench runs under all of our strategies, by the command; from ../shared/sessions
            (relative to the repository) or the folder that the variable WANE_BENCH_SESSIONS names
-  driving  the same runs one by one: the replay drives a strategy, or an engine of `wane.conversation`
   long     300,000 short messages, alternately the user's and the model's, by the command; most calls are over the
            budget
 """
@@ -22,7 +21,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -31,15 +29,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-
-from wane.conversation.engine import Engine
-from wane.core import chars
-from wane.lab.counting import count
-from wane.lab.readers import gather
-from wane.lab.replaying.replay import Pricing, Subject
-from wane.lab.replaying.replay import replay as run_replay
-from wane.strategies.base import Settings
-from wane.strategies.registry import get_strategy
 
 FILE_BYTES = 100_000_000
 MESSAGES = 300_000
@@ -278,30 +267,6 @@ def replay() -> Table:
     return table
 
 
-def driving() -> Table:
-    table = Table("strategy", "by itself", "in an engine", "ratio", title="Replaying sessions one by one")
-    if not SESSIONS.is_dir():
-        table.caption = f"there are no sessions in {SESSIONS}"
-        return table
-    subjects = [Subject.of(count(found.session, chars)) for found in gather([SESSIONS]).recordings]
-    pricing = Pricing.of("anthropic:claude-sonnet-4-5")
-    for name in ("cwl", "paper", "truncate", "streaming", "none"):
-        times: list[float] = []
-        makers: list[Callable[[Settings], Any]] = [partial(get_strategy, name), partial(Engine, name)]
-        for make in makers:
-            runs = []
-            for _ in range(3):
-                start = time.process_time()
-                for subject in subjects:
-                    # All of them are over the budget.
-                    settings = Settings(2_000, subject.material.overhead, annotate="infer")
-                    run_replay(subject, make(settings), settings.budget, pricing)
-                runs.append(time.process_time() - start)
-            times.append(min(runs))
-        table.add_row(name, *(f"{seconds:.2f} s" for seconds in times), f"{times[1] / times[0]:.2f}")
-    return table
-
-
 def long() -> Table:
     table = Table("strategy", "calls", "passes", "over the budget", title=f"Replaying {MESSAGES:,} short messages")
     with TemporaryDirectory() as folder:
@@ -326,7 +291,6 @@ SECTIONS: dict[str, Callable[[], Table]] = {
     "doctor": doctor,
     "report": report,
     "replay": replay,
-    "driving": driving,
     "long": long,
 }
 
