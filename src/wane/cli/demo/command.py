@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from wane.agent.repositories import USERS_PATH
 from wane.cli import failure
 from wane.cli.commands import DemoCommandOptions
 from wane.cli.failure import need_agent
@@ -32,6 +33,8 @@ def run_demo(command: DemoCommandOptions) -> int:
     """Run the demo, and return the exit code: 0 if there are no problems."""
     wane = program()  # before the agent adds the environment's commands to the path
     need_agent("the demo")
+    # The demo works in a directory of its own, so not even its commands need the programs of this directory's project.
+    os.environ.pop(USERS_PATH, None)
 
     from wane.cli.demo.show import LineShow, LiveShow
     from wane.scripted.demo.play import DemoOptions, play

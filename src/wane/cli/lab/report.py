@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import webbrowser
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
@@ -15,6 +14,7 @@ from wane.cli.failure import InputError, UsageError
 from wane.cli.lab.commands import PRICE, ReportOptions
 from wane.cli.lab.common import cache_folder, check_report, keep_prices, print_figures, print_lines, rounded
 from wane.cli.lab.reading import located
+from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, cut, first_few, printable, say, write_json
 from wane.journal import SessionStore, default_root
@@ -75,7 +75,7 @@ def run_report(options: ReportOptions) -> int:
     page = _page(options.output)
     write_overview(page, overview, options.budget, contents=not options.redact)
     say(f"the page: {printable(str(page))}")
-    if options.open_page and not _opened(page):
+    if options.open_page and not open_page(page):
         say("there is no browser to show it in; open the file above in one")
     return failure.OK
 
@@ -113,13 +113,6 @@ def _nothing(options: ReportOptions, since: date | None, unread: Sequence[Unread
 def _page(output: str | None) -> Path:
     """Return where to write the page: without a name, in a directory that nobody else can read."""
     return Path(output) if output is not None else Path(tempfile.mkdtemp(prefix="wane-report-")) / "report.html"
-
-
-def _opened(page: Path) -> bool:
-    try:
-        return webbrowser.open(page.absolute().as_uri())
-    except webbrowser.Error:
-        return False
 
 
 def _print(overview: Overview, budget: int) -> None:

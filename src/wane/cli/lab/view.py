@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from wane.cli.lab.commands import PRICE, ViewOptions
 from wane.cli.lab.common import check_report
 from wane.cli.lab.preparing import with_agent_budget
 from wane.cli.lab.reading import located, newest_here
+from wane.cli.terminal.browser import open_page
 from wane.cli.terminal.text import counted, printable, say
 from wane.cli.values import AUTO_BUDGET
 from wane.core.errors import JournalError
@@ -75,7 +75,7 @@ def run_view(options: ViewOptions) -> int:
     say(str(advised))
     sys.stdout.write(f"{printable(str(page))}\n")
     # A page without a given name is only written to be shown.
-    if (options.open_page or options.output is None) and not _opened_in_browser(page):
+    if (options.open_page or options.output is None) and not open_page(page):
         say("there is no browser to show it in; open the file above in one")
     return failure.OK
 
@@ -105,14 +105,3 @@ def _of_agents(studied: Sequence[Studied]) -> list[Fact]:
 def _usage_text(account: Account) -> str:
     cost = account.describe()
     return f"{counted(account.calls, 'model call')}, {counted(account.input_tokens, 'token')} of input, {cost}"
-
-
-def _opened_in_browser(page: Path) -> bool:
-    try:
-        browser = webbrowser.get()
-    except webbrowser.Error:
-        return False
-    # A text browser would take over the terminal, and cannot show the page.
-    if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:
-        return False
-    return browser.open(page.resolve().as_uri())
