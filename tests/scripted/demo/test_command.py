@@ -26,6 +26,7 @@ STRATEGIES = first_quick("cwl", "truncate", "none")
 WANE = (sys.executable, "-m", "wane.cli.main")
 INSTALLED = Path(sys.executable).with_name("wane")
 KEPT_IN = "kept"
+RAN = "ran"
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,23 @@ class Run:
     directory: Path
 
 
+def project_with_programs(directory: Path) -> Path:
+    """Make the project in which the demo is started: it has programs of its own, which leave a mark when they run."""
+    project = directory / "project"
+    programs = project / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    for name in ("git", "sh", "rg", "bwrap"):
+        (programs / name).write_text(f"#!/bin/sh\n>> {shlex.quote(str(directory / RAN))} echo {name}\nexit 1\n")
+        (programs / name).chmod(0o755)
+    return project
+
+
 def environment(directory: Path) -> dict[str, str]:
     """A user's environment without a home, git settings, keys or a network to speak of."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
     folders = [folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder) != INSTALLED.parent]
     return kept | {
-        "PATH": os.pathsep.join(folders),
+        "PATH": os.pathsep.join([str(directory / "project" / "bin"), *folders]),
         "HOME": str(directory),
         "WANE_SESSION_DIR": str(directory / "sessions"),
         "WANE_CONFIG_DIR": str(directory / "config"),
@@ -56,7 +68,10 @@ def environment(directory: Path) -> dict[str, str]:
 def start(directory: Path, *arguments: str, wane: Sequence[str] = WANE) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     command = [*wane, "demo", *arguments]
-    return subprocess.Popen(command, env=environment(directory), stdout=pipe, stderr=pipe, encoding="utf-8")
+    project = project_with_programs(directory)
+    return subprocess.Popen(
+        command, cwd=project, env=environment(directory), stdout=pipe, stderr=pipe, encoding="utf-8"
+    )
 
 
 class Runs(dict[str, Run]):
@@ -86,6 +101,7 @@ def test_all_tasks_pass_with_every_strategy(runs: Mapping[str, Run], strategy: s
     assert run.summary["tasks"] >= 8
     assert run.summary["tasks_passed"] == run.summary["tasks"]
     assert run.code == 0
+    assert not (run.directory / RAN).exists(), "nothing of the project where it was started ran"
 
 
 def test_episodes_keep_the_budget_and_the_users_words_and_later_tasks_need_earlier_ones(
