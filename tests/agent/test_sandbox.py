@@ -262,6 +262,18 @@ def test_secrets_below_are_hidden(sandbox: Sandbox, directory: Path) -> None:
     assert ("Permission denied" in told) is (sandbox.kind is not Kind.LANDLOCK)
 
 
+@pytest.mark.parametrize("name", ["sub/.git/config", "sub/.git/config.bak", "sub/.git/credentials", "b.git/config"])
+def test_passwords_of_other_repositories_are_hidden(name: str, sandbox: Sandbox, directory: Path) -> None:
+    if sandbox.kind is Kind.LANDLOCK:
+        pytest.skip("Landlock hides no file below the directory")
+    (directory / "b.git" / "objects").mkdir(parents=True)
+    (directory / "b.git" / "HEAD").touch()
+    (directory / name).parent.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_text("url = https://me:mark-of-a-secret@example.org/a.git\n")
+    assert "mark-of-a-secret" not in run_confined(sandbox, "grep -rh url .")
+    assert "mark-of-a-secret" in run_freely(directory, "grep -rh url .")
+
+
 def test_what_git_tracks_is_not_hidden(sandbox: Sandbox, directory: Path) -> None:
     for command in (["init", "-q"], ["add", "-f", *map(str, secret_files(directory)[2:])]):
         subprocess.run(["git", *command], cwd=directory, check=True)

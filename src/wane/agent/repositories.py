@@ -162,7 +162,8 @@ _CREDENTIAL: Final = re.compile(
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 """A password in a URL, a user there whose name is long enough for a token, or a setting that is one."""
-_CREDENTIAL_FILES: Final = frozenset({"credentials", ".git-credentials", ".netrc"})
+CREDENTIAL_FILES: Final = frozenset({"credentials", ".git-credentials", ".netrc"})
+"""Names of files with passwords in a repository's own directory."""
 
 
 def holds_credential(settings: Path) -> bool:
@@ -188,7 +189,7 @@ def find_credentials(repository: Repository) -> Iterator[str]:
         for name in names:
             path = own / name
             is_settings = name in ("config", "config.worktree")
-            if name in _CREDENTIAL_FILES or (is_settings and holds_credential(path)):
+            if name in CREDENTIAL_FILES or (is_settings and holds_credential(path)):
                 yield str(path)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from wane.agent.repositories import Repository
+from wane.agent.repositories import CREDENTIAL_FILES, Repository, holds_credential
 
 _NAME: Final = re.compile(
     r"""
@@ -81,10 +81,14 @@ def find_hidden(root: str, repository: Repository | None) -> Iterator[str]:
         except OSError:
             continue
         names += len(entries)
+        if {"HEAD", "objects"}.issubset(entry.name for entry in entries):
+            yield from _find_passwords(folder)
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name != ".git":
                     waiting.append(entry.path)
+                else:
+                    yield from _find_passwords(entry.path)
                 continue
             if entry.is_symlink():
                 continue
@@ -99,6 +103,18 @@ def find_hidden(root: str, repository: Repository | None) -> Iterator[str]:
             if repository is None or not _is_tracked(entry.path, repository.top, index):
                 secrets += 1
                 yield entry.path
+
+
+def _find_passwords(folder: str) -> Iterator[str]:
+    """Yield the settings and stored credentials with passwords in a repository's own directory, copies included."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        is_settings = entry.name.startswith("config") and holds_credential(Path(entry.path))
+        if entry.is_file(follow_symlinks=False) and (is_settings or entry.name in CREDENTIAL_FILES):
+            yield entry.path
 
 
 def _index_of(repository: Repository | None) -> bytes:

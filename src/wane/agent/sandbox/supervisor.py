@@ -153,11 +153,19 @@ def _wait(command: int, seconds: float, *, tied: bool) -> int:
 
 def _end(command: int) -> None:
     _signal_group(command, signal.SIGKILL)
-    for pid in _descendants(os.getpid()):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            continue
+    # The children of a process that ends become those of this one, so it looks until there are no others.
+    ended: set[int] = set()
+    for _ in range(1_000):
+        others = set(_descendants(os.getpid())) - ended
+        for pid in others:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+        if not others:
+            break
+        ended |= others
+        time.sleep(0.005)
 
 
 def _signal_group(group: int, number: int) -> None:

@@ -293,6 +293,7 @@ class Sandbox:
         if not (allowed or own or self.kind is Kind.LANDLOCK):
             hidden += find_hidden(str(self.directory), repository)
             hidden += () if repository is None else find_credentials(repository)
+            hidden = list(dict.fromkeys(hidden))
         if inert and repository is not None:
             settings = (repository.common / "config", repository.directory / "config.worktree")
             hidden += [str(path) for path in settings if path.is_file() and str(path) not in hidden]
