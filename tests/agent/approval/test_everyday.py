@@ -98,6 +98,17 @@ def test_what_shows_a_secret_is_asked_about(line: str, asks: bool, tmp_path: Pat
     assert (reading_of(line, project) is Reading.ASKS) is asks
 
 
+@pytest.mark.parametrize(("line", "asks"), [("cat ??", True), ("cat ???", True), ("cat ?", False)])
+def test_a_pattern_stands_for_the_names_that_it_matches_in_characters_or_in_bytes(
+    line: str, asks: bool, tmp_path: Path
+) -> None:
+    """Bash compares characters, and dash bytes: `èe` has two of those, and three of these."""
+    project = make_project(tmp_path)
+    (project / ".env").write_text("TOKEN=1\n")
+    (project / "èe").symlink_to(project / ".env")
+    assert (reading_of(line, project) is Reading.ASKS) is asks
+
+
 @pytest.mark.parametrize(
     ("line", "asks"),
     [

@@ -406,8 +406,12 @@ class _Walk:
                 names = [name for name in entries if name[0] != "."]
                 if hidden:
                     names = [*entries, ".", ".."]
-                names = [name for name in names if re.fullmatch(expression, name, re.DOTALL)]
-                matched += [f"{prefix}{name}{slash}" for name in names]
+                in_bytes = os.fsencode(expression)
+                for name in names:
+                    # Bash compares characters, and dash bytes: what either finds is judged.
+                    is_match = re.fullmatch(expression, name, re.DOTALL)
+                    if is_match or re.fullmatch(in_bytes, os.fsencode(name), re.DOTALL):
+                        matched.append(f"{prefix}{name}{slash}")
                 if len(matched) > _MAX_NAMES:
                     raise _AsksError
             prefixes = matched
