@@ -213,10 +213,3 @@ def test_few_everyday_lines_are_asked_about(project: Path) -> None:
     asking = [line for line in lines if reading_of(line, project) is Reading.ASKS]
     assert len(asking) <= AT_MOST, asking
     assert set(CHANGING) <= set(asking)
-
-
-def test_a_pattern_of_single_letters_asks_where_a_name_has_letters_of_several_bytes(tmp_path: Path) -> None:
-    project = make_project(tmp_path)
-    assert reading_of("cat R?ADME.md", project) is not Reading.ASKS
-    (project / "èe").symlink_to(project / ".env")
-    assert reading_of("cat ???", project) is Reading.ASKS

@@ -400,9 +400,6 @@ class _Walk:
                     raise _AsksError
                 folder = os.path.join(start, prefix)
                 entries = os.listdir(folder) if os.path.isdir(folder) else []
-                # To dash `?` is one byte, to bash one letter.
-                if any(piece.text == "?" for piece in component) and not all(map(str.isascii, entries)):
-                    raise _AsksError
                 names = [name for name in entries if name[0] != "."]
                 if hidden:
                     names = [*entries, ".", ".."]
