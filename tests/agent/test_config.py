@@ -23,6 +23,7 @@ class Places:
         self.environ = {"WANE_CONFIG_DIR": str(root / "config")}
         for directory in (root / "repo" / ".git", self.cwd, root / "config"):
             directory.mkdir(parents=True)
+        (root / "repo" / ".git" / "HEAD").touch()
 
     def user(self, text: str) -> None:
         """Write the user's settings."""

@@ -190,6 +190,15 @@ def test_a_repository_that_holds_the_home_is_not_the_projects(
     assert repo_instructions(unpacked) is None
 
 
+def test_an_empty_git_folder_makes_no_project_of_what_is_below(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "other.txt").write_text("not the project's")
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "AGENTS.md").symlink_to("../other.txt")
+    assert repo_instructions(below) is None
+
+
 def test_instructions_end_somewhere(repository: Path) -> None:
     (repository / "AGENTS.md").write_text("x" * 10_000_000)
     assert len(repo_instructions(repository) or "") < 300_000

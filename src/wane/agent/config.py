@@ -128,14 +128,14 @@ def upwards(directory: Path) -> Iterator[Path]:
     """Yield a directory and those above it, up to the root of its repository; all of them if it is in none."""
     for path in (directory, *directory.parents):
         yield path
-        if (path / ".git").exists():
+        if has_repository(path):
             return
 
 
-def repository_of(directory: Path) -> Path | None:
-    """Return the root of the repository that a directory is in; None if it is in none."""
-    *_, root = upwards(directory)
-    return root if (root / ".git").exists() else None
+def has_repository(directory: Path) -> bool:
+    """Return whether a directory is the top of a repository. An empty `.git` makes none, and anybody can make one."""
+    path = directory / ".git"
+    return path.is_file() or (path / "HEAD").exists()
 
 
 def project_of(directory: Path) -> Path:
@@ -143,8 +143,8 @@ def project_of(directory: Path) -> Path:
 
     A repository that holds the user's home does not count: with it every directory there would be of one project.
     """
-    root = repository_of(directory)
-    return directory if root is None or holds_home(root) else root
+    *_, root = upwards(directory)
+    return root if has_repository(root) and not holds_home(root) else directory
 
 
 def _read(path: Path) -> dict[str, Any] | None:

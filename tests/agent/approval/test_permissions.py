@@ -213,6 +213,7 @@ def test_a_damaged_file_is_told_by_name(tmp_path: Path, content: str) -> None:
 
 def test_the_project_is_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a" / ".git").mkdir(parents=True)
+    (tmp_path / "a" / ".git" / "HEAD").touch()
     (tmp_path / "a" / "b").mkdir()
     assert project_of(tmp_path / "a" / "b") == tmp_path / "a"
     assert project_of(tmp_path) == tmp_path

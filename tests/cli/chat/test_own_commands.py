@@ -50,6 +50,7 @@ def test_a_command_that_is_stopped_has_ended(tmp_path: Path) -> None:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "repo" / ".git").mkdir(parents=True)
+    (tmp_path / "repo" / ".git" / "HEAD").touch()
     for place, text in {
         "config/commands/review.md": "Review mine.",
         "config/commands/mine.md": "---\ndescription: 'Do it.'\nmodel: x\n---\n\nDo $1, then $2: $ARGUMENTS.\n",
