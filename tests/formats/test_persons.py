@@ -19,6 +19,7 @@ ANSWER = "PERSON: use PostgreSQL, never MySQL"
 PERSON_TOOLS = sorted(name for name, value in DEFAULT_TOOL_CLASSES.items() if value is ToolClass.PERSON)
 REJECTED = [
     f"The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\n{ANSWER}",
+    f"The tool use was rejected (the new_string was NOT written to the file). The user said:\n{ANSWER}",
     f"Error: The user rejected permission to use this specific tool call with the following feedback: {ANSWER}",
     f"User rejected the plan. Feedback:\n\n{ANSWER}",
     f"Plan rejected. User feedback: {ANSWER}\n\nThe plan is stored at: /p.md\nRevise the plan based on the feedback.",

@@ -128,7 +128,7 @@ class AnthropicFormat(PlainFormat):
         sent: list[Any] = []
         for message in messages:
             if sent and message["role"] == sent[-1]["role"] == "user":
-                sent[-1] = self.merge(sent[-1], message)
+                sent[-1] = _join(sent[-1], message)
             else:
                 sent.append(message)
         return sent
@@ -143,9 +143,10 @@ class AnthropicFormat(PlainFormat):
     def is_sent(self, message: Message) -> bool:
         return message["role"] != "assistant" or _sendable(message) is not None
 
-    def merge(self, first: Message, second: Message) -> Message:
-        content = [*_as_blocks(first), *_as_blocks(second)]
-        return {**second, **first, "content": content} if content else first
+    def merge(self, first: Message, second: Message) -> Message | None:
+        if any(block.get("type") == "tool_result" for block in _as_blocks(second)):
+            return None  # results stay behind their calls
+        return _join(first, second)
 
     def note_result(self, message: Message, text: str) -> Message | None:
         """Return a user's message with a note as the last text of its last result.
@@ -206,6 +207,11 @@ def _as_sent(message: Any) -> Any:
     if message.keys().isdisjoint(ANTHROPIC.metadata):
         return message
     return {name: value for name, value in message.items() if name not in ANTHROPIC.metadata}
+
+
+def _join(first: Message, second: Message) -> Message:
+    content = [*_as_blocks(first), *_as_blocks(second)]
+    return {**second, **first, "content": content} if content else first
 
 
 def _as_blocks(message: Message) -> list[Block]:

@@ -25,6 +25,7 @@ class Rejection(NamedTuple):
 
 REJECTIONS: Final = (
     Rejection("To tell you how to proceed, the user said:", "the program of Claude Code 2.1.332", inside=True),
+    Rejection("was NOT written to the file). The user said:", "the same, of a sub-agent's calls", inside=True),
     Rejection(
         "The user rejected permission to use this specific tool call with the following feedback: ",
         "the program of OpenCode 1.18.33",

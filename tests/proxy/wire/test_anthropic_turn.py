@@ -113,6 +113,15 @@ def test_a_turn_that_lost_its_begin_goes_on_without_thinking_until_the_user_spea
     assert correction(later, later) == later
 
 
+def test_results_stay_behind_their_calls_where_a_turn_goes_on_without_thinking() -> None:
+    """Text beside results is the user's turn to some templates; joined to the one before, it took the results along."""
+    last = [model(thinking("u", "v"), call("d")), user(result("d"), text("Note."))]
+    whole, view = sent(said("Hi"), LED, user(result("a")), *last), sent(said("Hi"), model(call("d")), last[1])
+    correction = WIRE.correction_ahead(view, whole)
+    assert correction is not None
+    assert correction(view, whole)["messages"] == [said("Hi"), model(call("d")), last[1]]
+
+
 @pytest.mark.parametrize(
     ("view", "client"),
     [

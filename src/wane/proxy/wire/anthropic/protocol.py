@@ -120,7 +120,7 @@ class AnthropicWire(Wire):
         return Equipped(equipped)
 
     def with_messages(self, equipped: Equipped, view: Sequence[ViewMessage], history: Sequence[Message]) -> Body:
-        return {**equipped.body, "messages": _placed(view, history)}
+        return {**equipped.body, "messages": _placed(view, history, history)}
 
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note as the last block of its last message, unless that is the assistant's.
@@ -279,21 +279,29 @@ class _PlacedMessages:
 
     def merge(
         self, first: tuple[ViewMessage, Message], second: tuple[ViewMessage, Message]
-    ) -> tuple[ViewMessage, Message]:
+    ) -> tuple[ViewMessage, Message] | None:
         message = _FORMAT.merge(first[1], second[1])
+        if message is None:
+            return None
         return first[0]._replace(message=message, sent=False), message
 
 
 _PLACED: Final = _PlacedMessages()
 
 
-def _placed(view: Sequence[ViewMessage], history: Sequence[Message]) -> list[Message]:
-    """Return the messages of a view as they go into a request."""
+def _placed(view: Sequence[ViewMessage], history: Sequence[Message], order: Sequence[Message]) -> list[Message]:
+    """Return the messages of a view as they go into a request.
+
+    Args:
+        view: the view.
+        history: the messages that it is of; empty for those of a request that was made before.
+        order: the client's messages, whose order of roles it keeps.
+    """
     joined: list[Message] = []
     before: ViewMessage | None = None
     view = _seated(view)
     placed = list(zip(view, _rescued(view, history), strict=True))
-    if take_turns(history, _FORMAT.speaker):
+    if take_turns(order, _FORMAT.speaker):
         placed = join_neighbours(placed, _PLACED)
     for shown, message in placed:
         # Neighbours of one role that the client sent itself stay as they are.
@@ -459,7 +467,7 @@ def _disabled_if_missing(body: Body, sent: Body, *, turn: object = None) -> Body
     is_known_turn = turn is not None and _turn_of(sent["messages"]) == turn
     if not _thinks_on_budget(body) or not (is_known_turn or readings_without(body["messages"])):
         return body
-    return _without({**body, "thinking": {"type": "disabled"}}, lambda _: True)
+    return _without({**body, "thinking": {"type": "disabled"}}, sent, lambda _: True)
 
 
 def _dropping(body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
@@ -476,7 +484,7 @@ def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:
     """Leave out refused thinking; later thinking is valid."""
     if seals.isdisjoint(_seals(body["messages"])):
         return body
-    return _disabled_if_missing(_without(body, lambda block: _seal(block) in seals), sent)
+    return _disabled_if_missing(_without(body, sent, lambda block: _seal(block) in seals), sent)
 
 
 def _thinks(message: Message) -> bool:
@@ -492,8 +500,14 @@ def _seal(block: Block) -> int:
     return hash((block.get("signature"), block.get("data"), block.get("thinking")))
 
 
-def _without(body: Body, gone: Callable[[Block], bool]) -> Body:
-    """Return a body without some of its thinking, and without messages that have no other content."""
+def _without(body: Body, sent: Body, gone: Callable[[Block], bool]) -> Body:
+    """Return a body without some of its thinking, and without messages that have no other content.
+
+    Args:
+        body: a body.
+        sent: the client's, whose order of roles it keeps.
+        gone: tells the thinking to leave out.
+    """
     remaining: list[Message] = []
     for message in body["messages"]:
         content = [b for b in blocks_of(message) if b.get("type") not in THINKING or not gone(b)]
@@ -501,4 +515,4 @@ def _without(body: Body, gone: Callable[[Block], bool]) -> Body:
             remaining.append(message)
         elif message.get("role") != "assistant" or any(b.get("type") not in THINKING for b in content):
             remaining.append({**message, "content": content})
-    return {**body, "messages": _placed([ViewMessage(message) for message in remaining], [])}
+    return {**body, "messages": _placed([ViewMessage(message) for message in remaining], [], sent["messages"])}
