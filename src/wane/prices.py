@@ -376,6 +376,8 @@ _REGIONAL: Final = re.compile(
 _BY_DEPLOYMENT: Final = re.compile(r".+\.(openai|cognitiveservices|services\.ai)\.azure\.com")
 """Hosts whose price goes by how a model was deployed, globally or in a region, which no request says."""
 
+_VARYING: Final = re.compile(r"azure|vertex")
+_REGION: Final = "regional"
 
 _USUAL_TIERS: Final = ("", "auto", "default", "standard", "standard_only")
 
@@ -420,10 +422,6 @@ def billed_at(usage: TokenUsage, model: str, address: str) -> TokenUsage:
 def varies_by_region(provider: str) -> bool:
     """Return whether a provider, as a client names it, charges by a region or a deployment that it does not name."""
     return _VARYING.search(provider.lower()) is not None
-
-
-_VARYING: Final = re.compile(r"azure|vertex")
-_REGION: Final = "regional"
 
 
 def _with_word(tier: str, word: str) -> str:
@@ -613,7 +611,7 @@ def list_version() -> str:
     spec = find_spec("genai_prices")
     if spec is None or spec.origin is None:
         return ""
-    # By the names of their metadata's folders: importing `importlib.metadata` takes longer than a start has.
+    # By the names of their metadata's folders: `importlib.metadata` takes too long to import at each start.
     packages = Path(spec.origin).parents[1]
     return " ".join(sorted(folder.stem for folder in packages.glob("*.dist-info") if _IS_LISTED.match(folder.name)))
 

@@ -29,6 +29,13 @@ HEADINGS: Final[Mapping[str, str]] = {
 }
 """The heading of a column of a comparison; others are headed by their names."""
 
+EFFECTS: Final[Mapping[str, str]] = {
+    "keep": "stays in view until you release or drop it, even where the view is over the budget",
+    "drop": "leaves the view with the next request, once it has ended and no work in view needs it",
+    "": "is evicted like any other again",
+}
+"""What becomes of an episode by a person's choice (R23); the empty one takes either back."""
+
 PURPOSES: Final[Mapping[str, str]] = {
     "plan": "What would leave the agent's context now to make it smaller, and why.",
     "replay": (

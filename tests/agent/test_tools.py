@@ -190,6 +190,7 @@ def test_a_repository_that_holds_the_home_is_not_the_projects(
     assert repo_instructions(unpacked) is None
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs links")
 def test_an_empty_git_folder_makes_no_project_of_what_is_below(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "other.txt").write_text("not the project's")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROJECT_FILE: Final = ".wane.toml"
 """Name of the project's settings file, in the agent's directory or one above it."""
 
-_MOST_SETTINGS: Final = 256 * 1024  # bytes of it
+_MOST_SETTINGS: Final = 256 * 1024  # bytes that are read of a project's settings file
 
 USER_FILE: Final = "config.toml"
 """Name of the user's settings file, in the platform's config directory for `wane`."""
@@ -149,10 +149,12 @@ def project_of(directory: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        is_own = path.name != PROJECT_FILE
-        content = path.read_bytes() if is_own else read_of_project(path, project_of(path.parent), _MOST_SETTINGS)
+        if path.name == PROJECT_FILE:
+            content = read_of_project(path, project_of(path.parent), _MOST_SETTINGS)
+        else:
+            content = path.read_bytes()
         # Some editors begin a file with a byte order mark.
-        settings_read = None if content is None else tomllib.loads(content.decode("utf-8-sig"))
+        values = None if content is None else tomllib.loads(content.decode("utf-8-sig"))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -164,9 +166,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     except ValueError as error:
         # Python refuses to parse an integer with thousands of digits, and tomllib passes its error on.
         raise ConfigError(f"the settings {path} hold a number with too many digits") from error
-    if settings_read is None:
+    if values is None:
         raise ConfigError(f"the settings {path} are no file of this project; a link may not lead out of it")
-    return settings_read
+    return values
 
 
 def _merge(settings: Settings, values: Mapping[str, Any], path: Path) -> Settings:

@@ -57,8 +57,8 @@ def read_of_project(path: Path, project: Path, most: int) -> bytes | None:
     real, root = os.path.realpath(path), os.path.realpath(project)
     below = os.path.relpath(real, root)
     is_within = os.path.join(root, below) == real and not below.startswith(os.pardir)
-    is_own = ".git" in below.lower().split(os.sep) or holds_secret(path.name) or holds_secret(real)
-    if not is_within or is_own or real.startswith(("/proc/", "/sys/", "/dev/")) or not os.path.isfile(real):
+    is_secret = ".git" in below.lower().split(os.sep) or holds_secret(path.name) or holds_secret(real)
+    if not is_within or is_secret or real.startswith(("/proc/", "/sys/", "/dev/")) or not os.path.isfile(real):
         return None
     # Not over a link that has taken its place since, and without waiting for a pipe.
     descriptor = os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))

@@ -26,6 +26,9 @@ from wane.research import MissingResearchError, is_research_installed
 STDIN: Final = "-"
 """The task that means standard input."""
 
+_UNSHIELDED: Final = ("run", "statusline")
+"""Commands that keep the user's PATH, because they start what the user names, or nothing."""
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line, given without the program's name, or that of the process; return the exit code."""
@@ -52,7 +55,7 @@ def _run(args: Sequence[str]) -> int:
     if args and args[0] in RESEARCH and not is_research_installed():
         raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
     command, options = parse(args, AGENT, *installed())
-    if list(args[:1]) not in (["run"], ["statusline"]):  # these start what the user names, or nothing
+    if not args or args[0] not in _UNSHIELDED:
         from wane.agent.repositories import shield_path
 
         shield_path(os.environ, Path.cwd())

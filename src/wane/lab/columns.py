@@ -1,4 +1,4 @@
-"""The columns of comparisons: one for the terminal, pages, JSON and `docs/lab/replay.md`."""
+"""The columns of comparisons: one table of them for the terminal, pages, JSON and `docs/lab/replay.md`."""
 
 from __future__ import annotations
 

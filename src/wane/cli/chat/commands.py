@@ -28,6 +28,7 @@ from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.prices import listed_prices
 from wane.strategies.registry import describe, traits
+from wane.words import EFFECTS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -227,16 +228,10 @@ def _choose(chat: Host, text: str, choice: Choice) -> None:
         raise ConfigError(f"no episode {text!r} is in view; /context lists those that are")
     chat.session.conversation.choose(episode.number, choice)
     name = f"unmarked {episode.number}" if episode.name is None else printable(episode.name)
-    chat.console.print(Text(f"{name} {_CHOSEN[choice]}"))
-
-
-_CHOSEN: Final[dict[Choice, str]] = {
-    "keep": "stays in view until you release or drop it, even where the view is over the budget.",
-    "drop": "leaves the view with the next request, once it has ended and no work in view needs it. The session keeps "
-    "it whole, and the provider's cache is written anew from there.",
-    "": "is evicted like any other again.",
-}
-"""What became of an episode."""
+    what = f"{name} {EFFECTS[choice]}."
+    if choice == "drop":
+        what += " The session keeps it whole, and the provider's cache is written anew from there."
+    chat.console.print(Text(what))
 
 
 def _budget(chat: Host, text: str) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request
 
@@ -23,16 +23,10 @@ from wane.cli.proxy.statusline import TIMEOUT, chosen, opener_for, proxy_status
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.text import plain_console, printable
 from wane.core.errors import ConfigError
-from wane.words import TYPES, name_level
+from wane.words import EFFECTS, TYPES, name_level
 
 _CHOICES: Final[Mapping[str, str]] = {"keep": "keep", "drop": "drop", "release": ""}
-"""What is typed, by what is chosen."""
-
-_EFFECTS: Final[Mapping[str, str]] = {
-    "keep": "stays in view until you release or drop it, even where the view is over the budget",
-    "drop": "leaves the view with the next request, once it has ended and no work in view needs it",
-    "release": "is evicted like any other again",
-}
+"""What is chosen, by what is typed."""
 
 
 def choose_episode(options: ChooseOptions) -> int:
@@ -60,8 +54,9 @@ def choose_episode(options: ChooseOptions) -> int:
     if not matches:
         raise UsageError(f"no episode {text!r} is in view; wane choose lists those that are")
     number, title = matches[0]["number"], matches[0]["name"] or f"unmarked work {matches[0]['number']}"
-    ask_proxy(base, key or os.environ.get(KEY_VARIABLE, ""), session["id"], number, _CHOICES[options.choice])
-    sys.stdout.write(f"{printable(title)} {_EFFECTS[options.choice]}.\n")
+    choice = _CHOICES[options.choice]
+    ask_proxy(base, key or os.environ.get(KEY_VARIABLE, ""), session["id"], number, choice)
+    sys.stdout.write(f"{printable(title)} {EFFECTS[choice]}.\n")
     return failure.OK
 
 
@@ -93,7 +88,7 @@ def ask_proxy(base: str, key: str, session: str, number: int, choice: str) -> No
     except HTTPError as error:
         said = error.read().decode("utf-8", "replace").strip()
         raise ConfigError(f"the proxy refused: {said}") from None
-    except (URLError, OSError):
+    except OSError:
         raise InputError("the proxy does not answer") from None
 
 

@@ -83,12 +83,12 @@ class ClaudeCode(Agent):
             read = parsed(settings, json.loads) if inline else read_json(command.folder / settings)
             if text(table(read, "env"), variable):
                 what = f"its --settings sets {variable}; remove it, and give its value as --upstream"
-                raise cannot("claude", what)
+                raise cannot(self.program, what)
         if self._set_by_file(command, variable) is None:
             return Start(environ=environ)
         if settings is not None:
             raise cannot(
-                "claude",
+                self.program,
                 f"a settings file sets {variable}, which only --settings overrides, and you give --settings"
                 " yourself; remove the variable from the file, and give its value as --upstream",
             )

@@ -163,12 +163,14 @@ def status_app(
             lines = await asyncio.to_thread(predict, ids)
         return Response(jsons.dumps({"lines": lines}), media_type="application/json", headers=_HEADERS)
 
+    # Whatever is wrong, the answer is the same: it does not tell which sessions there are.
+    unknown = Response("no such session, or its key is missing\n", 404, headers=_HEADERS)
+
     def may_open(member: str, key: str) -> bool:
         return pages is not None and (bool(member) or compare_digest(key.encode(), pages.key.encode()))
 
     async def choose(request: Request) -> Response:
-        # The key is in a header, which no page of another site can send. What is wrong with a key is not told.
-        unknown = Response("no such session, or its key is missing\n", 404, headers=_HEADERS)
+        # The key is in a header, which no page of another site can send.
         member = _member(request)
         if not may_open(member, request.headers.get(KEY_HEADER, "")):
             return unknown
@@ -192,8 +194,6 @@ def status_app(
     rendering = asyncio.Lock()
 
     async def session_page(request: Request) -> Response:
-        # Whatever is wrong, the answer is the same: it does not tell which sessions there are.
-        unknown = Response("no such session, or its key is missing\n", 404, headers=_HEADERS)
         member, key = _member(request), request.query_params.get("key", "")
         if pages is None or not may_open(member, key):
             return unknown

@@ -50,7 +50,12 @@ def lifetime_of(body: Mapping[str, Any]) -> float:
     Only the system prompt and the tools are searched for a lifetime that the request asks for, not the messages.
     """
     beginning = jsons.dumps([*(body[name] for name in _SYSTEM if name in body), body.get("tools")])
-    asked = max(_asked(beginning), _asked(jsons.dumps(body.get("prompt_cache_options"))))
+    return _lifetime(body, _asked(beginning))
+
+
+def _lifetime(body: Mapping[str, Any], asked: float) -> float:
+    """Return the same, given the seconds that system prompt and tools ask for; 0 for none."""
+    asked = max(asked, _asked(jsons.dumps(body.get("prompt_cache_options"))))
     return asked or rules_for("", str(body.get("model", ""))).lifetime
 
 
@@ -136,8 +141,7 @@ class SentPrefix:
             system.insert(0, first.get("content"))
         beginning = _Beginning.of(jsons.dumps([system, body.get("tools")]))
         breakpoints = [0] if beginning.marked else []
-        asked = max(beginning.lifetime, _asked(jsons.dumps(body.get("prompt_cache_options"))))
-        lifetime = asked or rules_for("", str(body.get("model", ""))).lifetime
+        lifetime = _lifetime(body, beginning.lifetime)
         covered = 0
         for message in messages:
             if message.marked:
