@@ -19,6 +19,12 @@ _RUN = re.compile(r"[A-Za-z0-9_./-]{8,}")
 _LETTER = re.compile(r"[A-Za-z]")
 _MARKED = re.compile(r"[^_./]*[_./]|.[^A-Z]*[A-Z]")
 _CLOSING_TAG = re.compile(r"</[A-Za-z][\w.:-]*(?=\s*>)")
+_CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})")
+# Colours and the like (ECMA-48), and the targets of links in a terminal.
+_STYLE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_NUMBER = re.compile(r"-[0-9]+-")
+# How `grep -n` and ripgrep write a line around a match: the path, the line's number and the line, joined by hyphens.
+_AROUND_MATCH = re.compile(r"^([\w./~-]*\.[A-Za-z]\w*)-[0-9]+-", re.MULTILINE)
 _BREAK = re.compile(r"[^A-Za-z0-9_./-]")
 _CHUNK = 1 << 20
 
@@ -28,8 +34,9 @@ def identifiers(text: str) -> set[str]:
 
     An identifier has 8 or more ASCII letters, digits, `_`, `.`, `/` and `-`, among them a letter and one of `_`, `.`,
     `/` or an inner capital. Punctuation at its ends does not belong to it, except one leading `/` or `.`; `./` and
-    `../` ahead of a path are dropped, and a closing tag, such as `</file_path>`, is no path. A spelled-out `\n`, `\r`
-    or `\t`, as in quoted code, ends an identifier as the character would.
+    `../` ahead of a path are dropped, and a closing tag, such as `</file_path>`, is no path. What stands for another
+    character, as in quoted code and JSON, counts as that one: `\n`, `\r`, `\t`, `\/`, `\u003c` and `&lt;`. Colours of a
+    terminal are nothing, and the path and the number that `grep` writes ahead of a line are apart from it.
     """
     words: set[str] = set()
     for stretch in candidates(text):
@@ -44,10 +51,19 @@ def candidates(text: str) -> Iterator[set[str]]:
     """
     for chunk in _chunks(text):
         plain = chunk
-        if "\\" in chunk:
-            plain = chunk.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ")
+        if "\\" in plain:
+            plain = plain.replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r").replace("\\/", "/")
+            plain = plain.replace("\\x1b", "\x1b").replace("\\033", "\x1b")
+        if "\\u" in plain:
+            plain = _CODE_POINT.sub(lambda match: chr(int(match[1], 16)), plain)
+        if "\x1b" in plain:
+            plain = _STYLE.sub("", plain)
+        if "&lt;" in plain:
+            plain = plain.replace("&lt;", "<").replace("&gt;", ">")
         if "</" in plain:
             plain = _CLOSING_TAG.sub(" ", plain)
+        if _NUMBER.search(plain):  # quicker than the search for such lines
+            plain = _AROUND_MATCH.sub(r"\1 ", plain)
         runs = set(_RUN.findall(plain))
         edged = {run for run in runs if run[0] in _EDGES or run[-1] in _EDGES}
         yield (runs - edged) | {_trimmed(run) for run in edged}

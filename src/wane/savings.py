@@ -106,7 +106,8 @@ class SavingsMeter:
     Attributes:
         money: the costs so far.
         followed: the part of them that was read from records: of earlier runs, and of other processes.
-        unlisted: the models without known prices of which a cost is unknown, or at the prices of another model.
+        unlisted: the models without known prices of which a cost is unknown, or at the prices of another model; not
+            those of `followed`.
     """
 
     def __init__(self) -> None:

@@ -223,6 +223,17 @@ def test_the_last_line_counts_the_requests_of_this_run_alone(tmp_path: Path, env
     assert "$0.045 spent" in lines[0][0]
 
 
+def test_the_last_line_names_no_model_of_an_earlier_run(tmp_path: Path, environ: dict[str, str], run: Run) -> None:
+    with ScriptedServer([Reply("Hello.", usage=Usage(10_000, 1_000))] * 2) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        lines = []
+        for model in ("m", "claude-sonnet-4-5"):
+            agent(tmp_path, ASKING.replace('"model": "m"', f'"model": "{model}"'))
+            lines.append(run("--", "claude").stderr.splitlines()[1])
+    assert "no price is known for m" in lines[0]
+    assert lines[1].endswith("0 were evicted; $0.045 spent"), "of the same session"
+
+
 @pytest.mark.usefixtures("upstream")
 def test_a_budget_that_leaves_too_little_room_is_said_at_the_end(tmp_path: Path, run: Run) -> None:
     agent(tmp_path, ASKING.replace('"name": "read"', '"name": "read", "description": "Reads. " * 4_000'))

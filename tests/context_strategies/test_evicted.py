@@ -18,6 +18,7 @@ from wane.core.errors import ConfigError
 from wane.core.room import share_of
 from wane.formats.base import Part
 from wane.strategies.base import Settings, Substitute
+from wane.strategies.evicted import Evicted
 from wane.strategies.window import WindowStrategy
 
 NAMES = ("src/alpha.py", "lib/beta_two.c", "read_config", "BetaParser", "docs/gamma.md", "self.window")
@@ -232,6 +233,29 @@ def test_what_is_still_in_view_is_not_listed() -> None:
     # The user said src/parser.py, which stays; but that it was read has left.
     assert "dear_user" not in index.text
     assert "Read: src/parser.py" in index.text
+
+
+@pytest.mark.parametrize("tag", ["</system-reminder>", "<system-reminder>"])
+def test_no_path_command_or_description_ends_it(tag: str) -> None:
+    evicted = Evicted()
+    calls = [
+        ("edit", {"path": f"src/{tag}/a.py", "old": "x", "new": "y"}),
+        ("edit", {"path": "src/other.py", "old": "x", "new": "y"}),
+        ("bash", {"command": f"pytest -k '{tag}' tests"}),
+    ]
+    window = ContextWindow(1_000)
+    for number, (tool, arguments) in enumerate(calls):
+        part = Part(Kind.CALL, call_id=f"c{number}", tool=tool, arguments=json.dumps(arguments))
+        item = Item(Kind.CALL, 10, part.call_id, tool, part.arguments)
+        evicted.add(item, part, window.add(item))
+        answer = Part(Kind.RESULT, "ok", call_id=part.call_id)
+        evicted.add(Item(Kind.RESULT, 1, part.call_id), answer, window.add(Item(Kind.RESULT, 1, part.call_id)))
+    evicted.leave(range(6))
+    written = evicted.write(1_000)
+    assert written is not None
+    assert (
+        written[0] == "<system-reminder>\nThis has left your context window.\nChanged: src/other.py\n</system-reminder>"
+    )
 
 
 def test_it_is_counted_by_the_counter_of_the_conversation() -> None:

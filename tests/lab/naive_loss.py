@@ -14,8 +14,9 @@ from wane.strategies.base import Slot, Substitute
 
 
 def naive_identifiers(text: str) -> set[str]:
-    for escape in ("\\n", "\\t", "\\r"):
-        text = text.replace(escape, " ")
+    for escape, char in (("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r"), ("\\/", "/")):
+        text = text.replace(escape, char)
+    text = "\n".join(map(without_line_number, text.split("\n")))
     found = set()
     for run in re.split(r"[^A-Za-z0-9_./-]+", text):
         word = run
@@ -29,6 +30,23 @@ def naive_identifiers(text: str) -> set[str]:
         if len(run) >= 8 and len(word) >= 8 and marked and any(char.isalpha() for char in word):
             found.add(word)
     return found
+
+
+def without_line_number(line: str) -> str:
+    """A line of `grep` around a match, in which hyphens join path, number and line, with the last number apart."""
+    pieces = line.split("-")
+    for at in range(len(pieces) - 2, 0, -1):
+        path, number = "-".join(pieces[:at]), pieces[at]
+        stem, dot, extension = path.rpartition(".")
+        if (
+            number.isascii()
+            and number.isdecimal()
+            and dot
+            and re.fullmatch(r"[A-Za-z]\w*", extension)
+            and re.fullmatch(r"[\w./~-]*", stem)
+        ):
+            return f"{path} {'-'.join(pieces[at + 1 :])}"
+    return line
 
 
 def said_by(part: Part) -> set[str]:

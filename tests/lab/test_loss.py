@@ -84,6 +84,19 @@ def observed(story: Story, *views: Iterable[Slot]) -> list[CallLoss]:
         ("<system-reminder>see src/a/b.py</system-reminder>", {"src/a/b.py"}),
         ("<file_path>src/a/b.py</file_path >", {"file_path", "src/a/b.py"}),
         ("a </usr/share/doc b", {"/usr/share/doc"}),  # no tag, so a path
+        (r"\u003csafe_test_id\u003e in src/a.ts\u003c/file_path\u003e", {"safe_test_id", "src/a.ts"}),
+        (r"<\/file_path> \"src\/api\/a.php\"", {"src/api/a.php"}),
+        ("&lt;file_path&gt;src/a/b.py&lt;/file_path&gt;", {"file_path", "src/a/b.py"}),
+        (r"src/a/b.py\u2026/usr/share", {"src/a/b.py", "/usr/share"}),
+        ("\x1b[31msrc/\x1b[01;31mwane\x1b[m/a.py\x1b[0m", {"src/wane/a.py"}),
+        (r"\u001b[35msrc/a/b.py\x1b[0m \033[1msome_name", {"src/a/b.py", "some_name"}),
+        ("\x1b]8;;file:///home/x/\x1b\\src/a/b.py\x1b]8;;\x1b\\", {"src/a/b.py"}),
+        (
+            "src/a/b.py-12-some_name\nsrc/a/b.py-13-\nsrc/a/b.py:14:other_name",
+            {"src/a/b.py", "some_name", "other_name"},
+        ),
+        (r"src/a/b.py-12-some_name\nsrc/a/b.py-13-    x", {"src/a/b.py", "some_name"}),
+        ("gpt-6.1-12-some_name, see node.js-18-alpine", {"gpt-6.1-12-some_name", "node.js-18-alpine"}),
         ("", set()),
     ],
 )

@@ -34,6 +34,7 @@ _LONGEST_DESCRIPTION: Final = 160
 _MOST_NAMES: Final = 4_096
 _MOST_TOPICS: Final = 1_024
 _OUTCOME: Final = re.compile(r"(?:exit(?:ed)?(?: with)?|return)[ _-]?(?:code|status)?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
+_FRAME: Final = re.compile(r"</?system-reminder>|[\n\r]")
 _ENDS: Final = 200  # characters of a result in which its exit code may stand, at either end
 
 
@@ -197,8 +198,11 @@ class Evicted:
                 del self._topics[topic.heading, topic.text]
 
     def lines(self) -> list[Line]:
-        """Return all lines of the index: what the agent used ahead of what it only saw, and the latest first."""
-        left = [topic for topic in self._topics.values() if not topic.visible]
+        """Return all lines of the index: what the agent used ahead of what it only saw, and the latest first.
+
+        A path, command or description that would end the index or a line of it is left out.
+        """
+        left = [topic for topic in self._topics.values() if not topic.visible and not _FRAME.search(topic.text)]
         changed = {topic.text for topic in left if topic.heading == "Changed"}
         listed = [topic for topic in left if topic.heading != "Read" or topic.text not in changed]
         files = {topic.text for topic in listed}

@@ -300,7 +300,7 @@ def test_pi_keeps_the_providers_of_its_configuration(home: Path) -> None:
         started(Pi(), command(home, "--model", "odd/x", api="anthropic"))
     )
     write(home.parent / "work" / ".pi" / "settings.json", {"defaultProvider": "google"})
-    with pytest.raises(ConfigError, match="'google' is unknown"):
+    with pytest.raises(ConfigError, match="'google' speaks Gemini's protocol"):
         Pi().upstream(command(home))
 
 
@@ -390,7 +390,7 @@ def test_opencode_keeps_the_provider_of_its_files(home: Path) -> None:
 def test_opencode_that_would_ask_elsewhere_cannot_be_run(home: Path) -> None:
     with pytest.raises(ConfigError, match="give --model PROVIDER/MODEL"):
         OpenCode().upstream(command(home, "run", "Hi"))
-    with pytest.raises(ConfigError, match="its provider 'opencode' is unknown; give it as --upstream"):
+    with pytest.raises(ConfigError, match="its provider 'opencode' is unknown; if it speaks OpenAI's or"):
         OpenCode().upstream(command(home, "-m", "opencode/big-pickle"))
     write(home.parent / "work" / "opencode.json", {"provider": {"g": {"npm": "@ai-sdk/google"}}})
     with pytest.raises(ConfigError, match="'g' speaks by @ai-sdk/google"):
@@ -553,13 +553,38 @@ def test_cline_is_refused_with_the_way_that_works(home: Path) -> None:
         started(Cline(), command(home, upstream="https://x.test"))
 
 
+def test_aider_is_refused_with_the_reason_unless_its_protocol_is_given(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"uses no tools .* so there is nothing to evict; give --api openai"):
+        started(agent_of("aider"), command(home))
+    start = started(agent_of("aider"), command(home, api="openai"))
+    assert start.environ == {"OPENAI_BASE_URL": f"{PROXY}/v1", "OPENAI_API_BASE": f"{PROXY}/v1"}
+    assert start.note.endswith("so there is nothing to evict; every request passes unchanged")
+    start = started(agent_of("aider"), command(home, upstream="https://api.anthropic.com"))
+    assert start.environ == {"ANTHROPIC_BASE_URL": PROXY, "ANTHROPIC_API_BASE": PROXY}
+    with pytest.raises(ConfigError, match="--api anthropic, openai or gemini"):
+        started(agent_of("aider"), command(home, upstream="https://x.test"))
+
+
+@pytest.mark.parametrize("provider", ["openai-codex", "google", "mistral", "amazon-bedrock"])
+def test_a_provider_of_pi_with_a_protocol_of_its_own_is_refused_with_the_reason(home: Path, provider: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{provider}' speaks .* protocol, and through the proxy pi speaks"):
+        started(Pi(), command(home, "--provider", provider))
+
+
+def test_copilot_by_responses_is_run_with_a_warning(home: Path) -> None:
+    environ = {"COPILOT_PROVIDER_BASE_URL": "https://x.test/v1", "COPILOT_PROVIDER_WIRE_API": "responses"}
+    assert "COPILOT_PROVIDER_WIRE_API=completions" in started(Copilot(), command(home, environ=environ)).note
+    environ["COPILOT_PROVIDER_WIRE_API"] = "completions"
+    assert not started(Copilot(), command(home, environ=environ)).note
+
+
 # Others
 
 
 def test_others_are_told_by_the_usual_variables(home: Path) -> None:
-    start = started(OtherAgent("aider"), command(home, api="openai"))
+    start = started(OtherAgent("goose"), command(home, api="openai"))
     assert start.environ == {"OPENAI_BASE_URL": f"{PROXY}/v1", "OPENAI_API_BASE": f"{PROXY}/v1"}
-    assert "does not know aider" in start.note
+    assert "does not know goose" in start.note
     start = started(OtherAgent("x"), command(home, upstream="https://api.anthropic.com"))
     assert start.environ == {"ANTHROPIC_BASE_URL": PROXY, "ANTHROPIC_API_BASE": PROXY}
     start = started(OtherAgent("x"), command(home, upstream="https://generativelanguage.googleapis.com"))

@@ -319,6 +319,18 @@ _PI_APIS: Final[dict[str, Api]] = {
 }
 
 
+_PI_ELSEWHERE: Final = {
+    provider: f"its provider {provider!r} speaks {how}, and through the proxy pi speaks {', '.join(_PI_APIS)}"
+    for provider, how in {
+        "openai-codex": "ChatGPT's own protocol",
+        "google": "Gemini's protocol",
+        "mistral": "Mistral's protocol",
+        "amazon-bedrock": "Bedrock's protocol",
+    }.items()
+}
+"""Why a built-in provider of pi does not work through the proxy."""
+
+
 class Pi(Agent):
     """pi, with a built-in provider or one from its `models.json`.
 
@@ -334,7 +346,7 @@ class Pi(Agent):
         base = text(self._added(command, provider), "baseUrl") or _PI_PROVIDERS.get(provider, ("", None))[1]
         if base is None:
             what = f"the address of its provider {provider!r} is unknown; give it as --upstream, with --api"
-            raise cannot("pi", what)
+            raise cannot("pi", _PI_ELSEWHERE.get(provider, what))
         return base
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
@@ -413,8 +425,10 @@ class OpenCode(Agent):
         settings = self._settings_of(command, provider)
         base = text(table(settings, "options"), "baseURL") or _OPENCODE_PROVIDERS.get(provider)
         if base is None:
-            what = f"the address of its provider {provider!r} is unknown; give it as --upstream"
-            raise cannot("opencode", what)
+            what = (
+                f"the address of its provider {provider!r} is unknown; if it speaks OpenAI's or Anthropic's protocol,"
+            )
+            raise cannot("opencode", f"{what} give it as --upstream")
         return base
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
@@ -498,7 +512,14 @@ class Copilot(Agent):
             raise cannot(
                 "copilot", "COPILOT_PROVIDER_TRANSPORT asks for web sockets, which Wane does not speak; unset it"
             )
-        return Start(environ={_COPILOT_VARIABLE: openai_base(proxy, upstream) if kind == "openai" else proxy})
+        note = ""
+        if kind == "openai" and command.environ.get("COPILOT_PROVIDER_WIRE_API") == "responses":
+            note = (
+                "copilot returns the items of an answer by Responses under other ids (1.0.102), which a provider may"
+                " refuse, without Wane too; COPILOT_PROVIDER_WIRE_API=completions does not"
+            )
+        base = openai_base(proxy, upstream) if kind == "openai" else proxy
+        return Start(environ={_COPILOT_VARIABLE: base}, note=note)
 
 
 class QwenCode(Agent):
@@ -681,16 +702,17 @@ class Cline(Agent):
 
     def upstream(self, command: AgentCommand) -> str:  # noqa: ARG002
         """Refuse, with the way that works."""
-        raise cannot(
-            "cline",
-            "no variable or option changes the address of its provider; start wane proxy, and write its address with"
-            " cline auth PROVIDER --baseurl",
-        )
+        raise cannot("cline", _CLINE_ADVICE)
 
     def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Refuse likewise."""
-        raise cannot("cline", f"--upstream does not help, because no variable or option points it at {proxy}")
+        raise cannot("cline", f"{_CLINE_ADVICE}; --upstream does not help")
 
+
+_CLINE_ADVICE: Final = (
+    "no variable or option changes the address of its provider; start wane proxy, and write its address with"
+    " cline auth PROVIDER --baseurl"
+)
 
 _OTHER_VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
@@ -739,6 +761,30 @@ class OtherAgent(Agent):
         )
 
 
+class Aider(OtherAgent):
+    """aider, whose requests hold nothing that can be evicted; it runs through the proxy if that is asked (0.86.2)."""
+
+    install = "uv tool install aider-chat"
+
+    def __init__(self) -> None:
+        super().__init__("aider")
+
+    def start(self, command: AgentCommand, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
+        """Return the environment, with a note that nothing changes."""
+        environ = super().start(command, proxy, upstream, private).environ
+        return Start(environ=environ, note=f"{_AIDER_HAS_NOTHING}; every request passes unchanged")
+
+    def _api(self, command: AgentCommand) -> Api:
+        if command.api is None and command.upstream is None:
+            what = f"{_AIDER_HAS_NOTHING}; give --api openai or anthropic to pass its requests on unchanged"
+            raise cannot("aider", what)
+        return super()._api(command)
+
+
+_AIDER_HAS_NOTHING: Final = (
+    "aider asks for edits as text, uses no tools and keeps its own context small, so there is nothing to evict"
+)
+
 AGENTS: Final[tuple[Agent, ...]] = (
     ClaudeCode(),
     ClaudeInEditor(),
@@ -753,6 +799,7 @@ AGENTS: Final[tuple[Agent, ...]] = (
     MistralVibe(),
     MistralVibeInEditor(),
     Cline(),
+    Aider(),
 )
 """The agents that Wane knows."""
 

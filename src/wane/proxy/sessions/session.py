@@ -407,7 +407,7 @@ class Session:
             HistoryError: likewise.
         """
         costs = self.costs
-        own = costs.money.minus(costs.followed)
+        own, unlisted = costs.money.minus(costs.followed), dict(costs.unlisted)
         for record in records:
             if isinstance(record, MessageRecord):
                 self._follow_message(record)
@@ -420,7 +420,7 @@ class Session:
                 self._config = replace(self._config, budget=record.budget)
             self.history.follow(record)
         self.history.drain()  # these are stored already
-        costs.followed = costs.money.minus(own)
+        costs.followed, costs.unlisted = costs.money.minus(own), unlisted
 
     def inherit(self, source: Session, shared: Overlap) -> list[Record]:
         """Take over rounds of another session, which this new one forks or rewrites; return records of them."""
