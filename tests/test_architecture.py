@@ -33,7 +33,7 @@ FLOORS: dict[str, set[str]] = {
     "caches": set(),
     "rewrites": set(),
     "savings": {"account", "core", "money", "prices", "recall"},
-    "account": {"journal", "money", "prices"},
+    "account": {"core", "journal", "money", "prices"},
     "formats": {"core", "tools"},
     "planning": {"budgets", "conversation", "core", "counters", "formats", "inference", "strategies"},
     "rebuilding": {"conversation", "core", "formats", "journal", "strategies"},

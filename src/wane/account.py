@@ -17,15 +17,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final
 
+from wane.core.light import light_dataclass
 from wane.journal.records import Record, SamplingUsage, UsageParts, UsageRecord, model_calls
 from wane.money import dollars
 from wane.prices import NO_USAGE, TokenUsage
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Account:
     """The calls, tokens and dollars of some model calls.
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, MissingExtraError
+from wane.core.light import light_dataclass
 from wane.replacing import replace_file
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ NO_USAGE: Final = TokenUsage(0, 0)
 """No usage at all."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class CacheUse:
     """Where the input tokens of one request came from.
 

@@ -10,6 +10,7 @@ import wane
 from wane.conversation import Adapter, Call, Change, Conversations, Request
 from wane.conversation.events import Event, PassRan
 from wane.formats import StoredFormat, Transcript, get_format
+from wane.formats.base import Part
 from wane.journal import Journal, MessageRecord, SessionInfo, SessionStore, UsageRecord, read
 from wane.rebuilding import Rebuilt, rebuild
 
@@ -126,6 +127,8 @@ except (wane.FormatError, wane.HistoryError, wane.MissingExtraError) as problem:
 format_: StoredFormat[Any] = get_format("openai")
 transcript = Transcript(format_, wane.chars)
 assert_type(transcript.append(messages[0]), list[wane.Item])
+part = Part(wane.Kind.USER, "words")
+part.text = "others"  # type: ignore[misc]  # it is frozen, though light
 assert_type(transcript.text([0]), str)
 
 store = SessionStore(Path("sessions"))

@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from wane.core import Counter, Item, Kind, ToolClass, chars
 from wane.core.errors import ConfigError
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
+from wane.core.light import light_dataclass
 from wane.formats.notices import is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
 from wane.formats.roles import CALLING, join_neighbours
@@ -25,7 +26,7 @@ MessageT = TypeVar("MessageT")
 LocationT = TypeVar("LocationT")
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Part:
     """One part of a message, which becomes one item.
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wane.core import EvictedIndex, Kind, Mark
+from wane.core.light import light_dataclass
 from wane.formats.base import Part
 from wane.prices import CacheUse, at_tier, listed_name
 from wane.rewrites import Cause, Certainty, Explanation
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Usage:
     """The usage that a provider reported for one model call, in tokens.
 
@@ -92,7 +93,7 @@ class RecordedRequest:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class ModelCall:
     """One call of the model.
 

@@ -24,6 +24,7 @@ from wane.caches import (
 )
 from wane.core import Kind
 from wane.core.items import ASSISTANT
+from wane.core.light import light_dataclass
 from wane.lab.session import ModelCall, RecordedSession, Usage
 from wane.prices import prices_of
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, Explanation
@@ -137,7 +138,7 @@ def examine(session: RecordedSession) -> Examination:
     return Examination(session, tuple(requests.rewrites()), written, compared, without)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class ReportedRequest:
     """A request with reported usage: the number of its call, the call, the usage, and the rules of its cache."""
 

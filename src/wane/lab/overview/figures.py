@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from wane.account import Account
+from wane.core.light import light_dataclass
 from wane.lab.cache.rewrites import Rewrite, examine
 from wane.lab.counting import Sizes, measure
 from wane.lab.readers import Recording
@@ -36,7 +37,7 @@ SHOWN_CHARACTERS: Final = 400
 """Characters of a lost message that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class CallRow:
     """A call that was paid, or several of which only the sums are known.
 
