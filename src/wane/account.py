@@ -88,7 +88,7 @@ class Account:
             self.cache_read_tokens + used.cache_read,
             self.cache_write_tokens + used.cache_write,
             self.at_least + (at_least if cost is None else cost),
-            self.assumed + Counter([assumed] if assumed else []),
+            self.assumed + Counter([assumed]) if assumed else self.assumed,
         )
 
     def minus(self, earlier: Account) -> Account:

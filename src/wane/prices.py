@@ -32,7 +32,7 @@ _MILLION: Final = 1_000_000
 _USUAL: Final = ("anthropic", "openai", "google", "deepseek")
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class TokenUsage:
     """The usage that a provider reported for one request, in tokens.
 
@@ -128,7 +128,7 @@ class CacheUse:
         return self.read + self.written + self.fresh
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Cost:
     """Dollars for a model call, by purpose.
 

@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise, takewhile
 from typing import Final
 
 from wane.core import DELIMITER, Counter, Item, Kind, chars
+from wane.core.light import light_dataclass
 from wane.lab.session import ModelCall, RecordedSession
 
 LEAST_RATIO: Final = 0.3
@@ -62,7 +63,7 @@ class Material:
         return sum(1 for _ in takewhile(lambda item: item.kind is Kind.SYSTEM, self.items))
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Span:
     """The parts between two requests; the output that answered the earlier one is among them.
 

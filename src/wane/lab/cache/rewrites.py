@@ -168,6 +168,7 @@ class Requests:
     def __init__(self, session: RecordedSession) -> None:
         self.sent: list[ReportedRequest] = []
         self._session = session
+        self._turns = session.user_turns  # once, because it looks at all parts
         for number, (call, hour) in enumerate(zip(session.calls, session.hours, strict=True)):
             if call.usage and call.usage.total_input:
                 rules = rules_for(call.provider, call.model or "", hour=hour)
@@ -256,7 +257,7 @@ class Requests:
 
         Then the read ends with the request whose answer holds the first of this reasoning.
         """
-        turns = self._session.user_turns if drops_reasoning(sent.call.model or "") else ()
+        turns = self._turns if drops_reasoning(sent.call.model or "") else ()
         cleared = sorted({*self._session.reasoning_cleared, *turns})
         since = max((position for position in cleared if position <= before.call.first), default=0)
         until = max((position for position in cleared if position <= sent.call.first), default=0)
@@ -311,7 +312,7 @@ class Requests:
             return RESUMED
         if self._loads_skill(first, last):
             return SKILL_LOADED
-        turn = max((turn for turn in self._session.user_turns if turn <= first), default=0)
+        turn = max((turn for turn in self._turns if turn <= first), default=0)
         ended = self._user_spoke(before, sent) and self._loads_skill(turn, first)
         return SKILL_ENDED if ended else ""
 
@@ -350,7 +351,7 @@ class Requests:
         return 0
 
     def _user_spoke(self, before: ReportedRequest, sent: ReportedRequest) -> bool:
-        return any(before.call.first < turn <= sent.call.first for turn in self._session.user_turns)
+        return any(before.call.first < turn <= sent.call.first for turn in self._turns)
 
 
 def _recorded_change(sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:

@@ -109,7 +109,10 @@ class Pricing:
         if self.models is None:
             return self.prices
         name = call.priced_as or ""
-        return next((prices for model, prices in self.models if model == name), None)
+        for model, prices in self.models:
+            if model == name:
+                return prices
+        return None
 
     def cost(self, use: CacheUse, output: int, call: ModelCall | None = None) -> Cost:
         """Return the cost of a simulated call, by model and time of the recorded one; None for the usual model."""

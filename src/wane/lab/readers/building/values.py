@@ -142,7 +142,7 @@ def sound(string: str) -> str:
     if string.isascii():
         return string
     try:
-        string.encode()
+        string.encode("utf-32-le")  # the quickest encoding that refuses one
     except UnicodeEncodeError:
         return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return string
