@@ -52,6 +52,8 @@ def how(row: NoticeMark) -> str:
             return f"is a line after sections: {mark}"
         case Form.WHOLE:
             return f"is {mark}"
+        case Form.MEDIA:
+            return f"is {mark}, with the images and files behind it"
         case Form.BEHIND:
             return f"follows a tool's result that begins with {mark}"
         case _:

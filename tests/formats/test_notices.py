@@ -44,13 +44,13 @@ def specimen(row: NoticeMark) -> str:
         return f"{mark}{'from=' + json.dumps('x') + '>' if mark.endswith(' ') else ''}\nbody\n{row.end}\n"
     if row.form is Form.LINE:
         return f"<task-notification>\nbody\n</task-notification>\n{mark}"
-    return f"{mark}{'' if row.form is Form.WHOLE else ' body'}{row.end}"
+    return f"{mark}{'' if row.form in (Form.WHOLE, Form.MEDIA) else ' body'}{row.end}"
 
 
 # What marks tell
 
 
-@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
+@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE, Form.MEDIA))
 def test_a_mark_tells_a_notice(row: NoticeMark) -> None:
     text = specimen(row)
     assert is_notice(text, system=row.system)
@@ -107,7 +107,7 @@ def test_one_message_may_state_much() -> None:
     assert [one.kind for one in item.standing] == kinds
 
 
-@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.WHOLE))
+@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.WHOLE, Form.MEDIA))
 def test_words_behind_a_mark_are_a_persons(row: NoticeMark) -> None:
     text = specimen(row)
     assert not is_notice(f"{text}\nGo on.", system=row.system)
@@ -154,6 +154,16 @@ def test_a_result_says_that_a_notice_is_behind_it(row: NoticeMark) -> None:
         "<system-reminder></system-reminder>",
         "[Request interrupted by user]\n",
         "Tool loaded.",
+        "<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr><bash-exit-code>1</bash-exit-code>",
+        '<agent-message from="tests">\nAll pass.\n</agent-message>',
+        "<system-reminder>\nCut off.\n</system-reminder>\n<interrupted-output>\nThe cause\n</interrupted-output>",
+        "[Image: original 2000x1000, displayed at 1000x500. Multiply coordinates by 2.00 to map to original image.]",
+        "Another Claude session sent a message:\nDone.\n\nThis came from another Claude session",
+        "The previous request exceeded the provider's size limit due to large media attachments. The conversation",
+        " Use the above message and context to generate a prompt and call the task tool with subagent: review",
+        "<mode_changed_notice>\nplan\n</mode_changed_notice>",
+        "I ran the following shell command:\n```sh\nls\n```\n\nThis produced the following result:\n```\na\n```",
+        "Background execution update:\n<background_output>\nok\n</background_output>\n\nA previously",
         "Base directory for this skill: /work/.claude/skills/tidy\n\n# Tidy\n\nSort the lines.",
         "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>",
     ],
@@ -180,6 +190,12 @@ def test_what_clients_write_is_a_notice(text: str) -> None:
         "<bash-input>ls</bash-input>",
         'See:\n\n<pasted_content id="fe91">\n<system-reminder>a</system-reminder>\n</pasted_content id="fe91">',
         "[Request interrupted by user] is what it says, why?",
+        "I ran the following shell command: ls. Why does it fail?",
+        "[Image: original.png] is wrong",
+        "Continue from where you left off.",
+        "User hints:\n<user_input>\n- use tabs\n</user_input>\n\nInternal instruction: Re-evaluate the active plan",
+        "<system-reminder>\nA message arrived in the bound thread while you were working:\nStop.\n</system-reminder>",
+        "<system-reminder>\nA message arrived from telegram while you were working:\nStop.\n</system-reminder>",
         "Tool loaded. Now use it.",
         "# AGENTS.md instructions are missing: write some.",
         QUEUED,
@@ -242,6 +258,27 @@ def test_chat_messages_of_several_texts() -> None:
     assert kinds(openai, message) == [("notice", REMINDER), ("user", "Go on."), *[("notice", REMINDER)] * 2]
     assert openai.parts(message)[1].extra_tokens == NON_TEXT_TOKENS
     assert openai.keep(message, [1, 3]) == {**message, "content": [*message["content"][1:4], message["content"][5]]}
+
+
+@pytest.mark.parametrize("mark", ["Attached image(s) from tool result:", "Attached media from tool result:"])
+def test_images_that_a_tool_gave_are_the_harness_s(mark: str) -> None:
+    """As pi 1.6.0 and OpenCode 1.18.33 send them where a result takes text alone."""
+    image = {"type": "image_url", "image_url": {"url": "x"}}
+    message: Any = {"role": "user", "content": [{"type": "text", "text": mark}, image, image]}
+    openai, anthropic, responses = map(get_format, ("openai", "anthropic", "openai_responses"))
+    assert kinds(openai, message) == [("notice", mark), ("notice", ""), ("notice", "")]
+    assert openai.parts(message)[1].extra_tokens == NON_TEXT_TOKENS
+    assert kinds(anthropic, {**message, "content": [message["content"][0], IMAGE]}) == [
+        ("notice", mark),
+        ("notice", ""),
+    ]
+    item: Any = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": mark}]}
+    item["content"].append({"type": "input_image", "image_url": "x"})
+    assert kinds(responses, {"items": [item]}) == [("notice", mark)]
+    message["content"] = [image, message["content"][0], image]
+    assert [kind for kind, _ in kinds(openai, message)] == ["user", "notice", "notice"], "the first is a person's"
+    item["content"].append({"type": "input_text", "text": "What is this?"})
+    assert [kind for kind, _ in kinds(responses, {"items": [item]})] == ["user"]
 
 
 def test_blocks_of_anthropic_are_judged_each_by_itself() -> None:

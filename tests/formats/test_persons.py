@@ -21,6 +21,9 @@ REJECTED = [
     f"The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\n{ANSWER}",
     f"The tool use was rejected (the new_string was NOT written to the file). The user said:\n{ANSWER}",
     f"Error: The user rejected permission to use this specific tool call with the following feedback: {ANSWER}",
+    f"User has approved your plan.\n\n## Approved Plan (edited by user):\n{ANSWER}",
+    f"The user rejected this tool call. User feedback: {ANSWER}",
+    f"The plan was not approved. The user provided the following feedback: {ANSWER}",
     f"User rejected the plan. Feedback:\n\n{ANSWER}",
     f"Plan rejected. User feedback: {ANSWER}\n\nThe plan is stored at: /p.md\nRevise the plan based on the feedback.",
     f"The user denied this operation and provided the following feedback:\n<feedback>\n{ANSWER}\n</feedback>",
@@ -65,6 +68,8 @@ def test_a_rejection_without_words_and_a_text_about_one_are_not() -> None:
     for text in (
         "The user doesn't want to proceed with this tool use. The tool use was rejected.",
         "The user rejected permission to use this specific tool call.",
+        "The user rejected this tool call.",
+        "User has approved your plan. You can now start coding.\n\n## Approved Plan:\n1. Build it.",
         "# Notes\nUser rejected the tool call for `write` with reason: none",
     ):
         assert not is_persons_result(text)

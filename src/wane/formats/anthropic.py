@@ -33,7 +33,14 @@ from wane.core.errors import FormatError
 from wane.core.items import INVALID_JSON
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
-from wane.formats.notices import has_notice_behind, is_notice, is_persons, withdrawn_in, without_prompts
+from wane.formats.notices import (
+    has_notice_behind,
+    introduces_media,
+    is_notice,
+    is_persons,
+    withdrawn_in,
+    without_prompts,
+)
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import CALLING, must_mend
 from wane.formats.values import (
@@ -262,6 +269,7 @@ def _user_parts(blocks: Sequence[Block]) -> list[Located[int]]:
     """The items of a user's turn, which usually begins with results."""
     located: list[Located[int]] = []
     expected = 0  # how many of the next texts came from a tool
+    introduced = False  # whether the next images did
     for location, block in enumerate(blocks):
         if block.get("type") == "tool_result":
             result = _result(block)
@@ -272,7 +280,8 @@ def _user_parts(blocks: Sequence[Block]) -> list[Located[int]]:
             located.append((location, Part(Kind.USER, compact(block), withdraws=_names_removed(block))))
             continue
         text, extra = _known_content(block) or ("", NON_TEXT_TOKENS)
-        notice = not extra and (is_notice(text) or (expected > 0 and not is_persons(text)))
+        notice = introduced if extra else is_notice(text) or (expected > 0 and not is_persons(text))
+        introduced |= introduces_media(text)
         kind = Kind.NOTICE if notice else Kind.USER
         withdraws = withdrawn_in(text) if notice else ()
         located.append((location, Part(kind, text, extra_tokens=extra, withdraws=withdraws)))

@@ -33,6 +33,8 @@ class Form(StrEnum):
     """The text is exactly `mark`."""
     BEHIND = "behind"
     """The text follows a tool's result in the same message, and that result begins with `mark`."""
+    MEDIA = "media"
+    """The text is exactly `mark`, and the images and files behind it in the same message are a tool's."""
     PERSON = "person"
     """A text or section that begins with `mark` holds a person's words, whatever other marks it has."""
 
@@ -80,11 +82,16 @@ _CLAUDE: Final = "requests of Claude Code 2.1.329"
 _CLAUDE_PROGRAM: Final = "the program of Claude Code 2.1.329"
 _CLAUDE_NOW: Final = "requests of Claude Code 2.1.329 and 2.1.330, across `/compact` and changes of mode"
 
+_CLAUDE_332: Final = "the program of Claude Code 2.1.332"
+
 _CODEX: Final = "requests of Codex 0.169.0"
 _CODEX_PROGRAM: Final = "the program of Codex 0.169.0"
+_CODEX_171: Final = "the program of Codex 0.171.0"
 _CODEX_SOURCE: Final = "the source of Codex, `core/src/context`"
 _CODEX_RECORDED: Final = "recorded sessions of Codex 0.140 to 0.142"
+_COPILOT: Final = "the program of Copilot CLI 1.0.102"
 _GEMINI: Final = "requests of Gemini CLI 0.61.0"
+_GEMINI_PROGRAM: Final = "the program of Gemini CLI 0.61.0"
 _GEMINI_SOURCE: Final = "the source of Gemini CLI 0.56, `core/src`"
 _INSPECT_SOURCE: Final = "the source of Inspect AI 0.3.285, `agent/_types.py`"
 _KIMI: Final = "requests of Kimi Code 2.1.0"
@@ -119,10 +126,16 @@ CLAUDE_CODE: Final = (
     _tag("local-command-caveat", "the sentence ahead of a slash command that ran locally", _CLAUDE),
     _tag("bash-stdout", "output of a command that a person ran with `!`", _CLAUDE),
     _tag("bash-stderr", "output of a command that a person ran with `!`", _CLAUDE),
+    _tag("bash-exit-code", "how it ended, from another device", _CLAUDE_332),
     _tag("ide_opened_file", "the file that is open in the editor", _CLAUDE_PROGRAM),
     _tag("ide_selection", "what is selected in the editor", _CLAUDE_PROGRAM),
     _tag("teammate-message ", "messages of other agents of a team", _CLAUDE_PROGRAM),
     _tag("cross-session-message ", "messages of other sessions", _CLAUDE_PROGRAM),
+    _tag("agent-message ", "messages of its other agents", _CLAUDE_332),
+    _start("Another Claude session sent a message", "messages of other sessions, with advice on them", _CLAUDE_332),
+    _tag("mcp-resource ", "a resource of an MCP server that a person named", _CLAUDE_332),
+    _tag("interrupted-output", "the answer that was cut off, when the session is continued", _CLAUDE_332),
+    _tag("tick", "when it works by itself, the time", _CLAUDE_332),
     _start("Base directory for this skill: ", "the body of a skill", _CLAUDE),
     NoticeMark("the body of a skill or a command that the model called", "Launching skill: ", _CLAUDE, Form.BEHIND),
     NoticeMark("the tools that a search loaded", "Tool loaded.", _CLAUDE, Form.WHOLE),
@@ -133,7 +146,16 @@ CLAUDE_CODE: Final = (
     ),
     _start("[SYSTEM NOTIFICATION - NOT USER INPUT]", "notifications without a tag", _CLAUDE),
     _start("[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]", "messages that no person wrote", _CLAUDE_PROGRAM),
-    _start(ASIDES[0], "the task of a fork that guesses the next prompt", "the program of Claude Code 2.1.332"),
+    _start(ASIDES[0], "the task of a fork that guesses the next prompt", _CLAUDE_332),
+    _start("Output token limit hit. Resume directly", "an answer was cut off", _CLAUDE_332),
+    _start("Your tool call was malformed and could not be parsed.", "a call was malformed", _CLAUDE_332),
+    _start("The previous response failed to produce a valid tool call.", "the same", _CLAUDE_332),
+    _start("[Your previous response had no visible output.", "an answer said nothing", _CLAUDE_332),
+    _start("You ended the turn without calling SendUserMessage.", "a turn ended without an answer", _CLAUDE_332),
+    _start("[structured-output-enforce] You MUST call the ", "the same, with an answer by schema", _CLAUDE_332),
+    _start("The PermissionDenied hook indicated you may retry", "what a hook says about a refused call", _CLAUDE_332),
+    _start("This session is being continued from another machine.", "a session that was moved", _CLAUDE_332),
+    _start("[earlier conversation truncated for compaction retry]", "where a compaction has cut", _CLAUDE_332),
     _start("Stop hook feedback:", "what a hook says at the end of a turn", _CLAUDE),
     _start("Operation stopped by hook: ", "a hook stopped a prompt", "a recorded session of 2.1.7"),
     _start("TeammateIdle hook feedback:", "what a hook says about a teammate", _CLAUDE_PROGRAM),
@@ -142,6 +164,8 @@ CLAUDE_CODE: Final = (
     NoticeMark("a person interrupted the turn", "[Request interrupted by user]", _CLAUDE_PROGRAM, Form.WHOLE),
     NoticeMark("a person interrupted a call", "[Request interrupted by user for tool use]", _CLAUDE, Form.WHOLE),
     NoticeMark("where an image of the message is stored", "[Image: source: *]", _CLAUDE, Form.WHOLE),
+    NoticeMark("the same", "[Image source: *]", _CLAUDE_332, Form.WHOLE),
+    NoticeMark("how an image was scaled", "[Image: original *x*, displayed at *]", _CLAUDE_332, Form.WHOLE),
     _start(
         "Caveat: The messages below were generated by the user while running local commands.",
         "the caveat of older versions, without a tag",
@@ -185,6 +209,20 @@ CLAUDE_CODE: Final = (
     _start("A plan file exists from plan mode", "plan mode", _CLAUDE_PROGRAM, system=True),
     _states("## Auto Mode Active", "auto mode", _CLAUDE_PROGRAM),
     _states("## Exited Auto Mode", "auto mode", _CLAUDE_PROGRAM, "the end of auto mode"),
+    _states("Ultracode is ", "ultracode", _CLAUDE_332),
+    _start("Result of calling the ", "a file that a person named", _CLAUDE_332, system=True),
+    _start("Called the ", "its name", _CLAUDE_332, system=True),
+    _start("Full contents of resource:", "a resource of an MCP server that a person named", _CLAUDE_332, system=True),
+    _start("Note: The file * was too large", "files that were cut", _CLAUDE_332, system=True),
+    _start("Retrieved for possible relevance", "memories", _CLAUDE_332, system=True),
+    _start("Background memory consolidation updated", "changes of memories", _CLAUDE_332, system=True),
+    _start("The user included the keyword ", "a keyword of a prompt", _CLAUDE_332, system=True),
+    _start("The user named this session ", "the name of the session", _CLAUDE_332, system=True),
+    _start('Task "', "the state of sub-agents", _CLAUDE_332, system=True),
+    _start("Task * (type: ", "the state of background commands", _CLAUDE_332, system=True),
+    _start("Token usage: ", "the tokens left", _CLAUDE_332, system=True),
+    _start("USD budget: ", "the dollars left", _CLAUDE_332, system=True),
+    _start("Output tokens \N{EM DASH} turn: ", "the tokens of answers", _CLAUDE_332, system=True),
     _start("<new-diagnostics>", "what the editor found wrong", _CLAUDE_PROGRAM, system=True),
     _start("The user selected the ", "what is selected in the editor", _CLAUDE_PROGRAM, system=True),
     _start("The user opened the file ", "the file that is open in the editor", _CLAUDE_PROGRAM, system=True),
@@ -201,6 +239,16 @@ CLAUDE_CODE: Final = (
         "<system-reminder>\nThe user sent a new message while you were working:",
         f"{_CLAUDE} with Haiku 4.5",
         Form.PERSON,
+    ),
+    *(
+        NoticeMark(what, f"{opening}{mark}", _CLAUDE_332, Form.PERSON)
+        for opening in ("", "<system-reminder>\n")
+        for mark, what in (
+            ("A message arrived in the bound thread while you were working:", "a person's message in Slack"),
+            ("Messages arrived in the bound thread while you were working:", "several of them"),
+            # By the client's own words not the user's; but a channel may be the chat in which the user writes.
+            ("A message arrived from ", "a message in a channel, such as Telegram"),
+        )
     ),
 )
 
@@ -219,7 +267,22 @@ OPENCODE: Final = (
         _OPENCODE,
         Form.WHOLE,
     ),
+    _start(
+        "The previous request exceeded the provider's size limit due to large media attachments.",
+        "the same, where images were too large",
+        _OPENCODE_PROGRAM,
+    ),
     _start("Called the Read tool with the following input: ", "the name of a file that a person attached", _OPENCODE),
+    NoticeMark("images and files that a tool gave", "Attached media from tool result:", _OPENCODE_PROGRAM, Form.MEDIA),
+    _start("Read tool failed to read ", "a file that could not be attached", _OPENCODE_PROGRAM),
+    _start("Reading MCP resource: ", "the name of a resource that a person attached", _OPENCODE_PROGRAM),
+    _start("[Binary MCP resource ", "a resource that is not text", _OPENCODE_PROGRAM),
+    _start("Failed to read MCP resource ", "a resource that could not be attached", _OPENCODE_PROGRAM),
+    _start(
+        "Use the above message and context to generate a prompt and call the task tool with subagent: ",
+        "what it says behind a prompt that names a sub-agent",
+        _OPENCODE_PROGRAM,
+    ),
     _start("<path>", "a file that a person attached", _OPENCODE, "</content>"),
     _tag("task ", "the result of a background sub-agent", _OPENCODE_PROGRAM),
     NoticeMark(
@@ -257,6 +320,10 @@ CODEX: Final = (
     _tag("turn_aborted", "a person interrupted the turn", _CODEX),
     NoticeMark("the body of a skill", "<skill>\n<name>", _CODEX, end="</skill>"),
     _tag("user_shell_command", "a command that a person ran with `!`, and its output", _CODEX),
+    _tag("image_resize_notice", "how an image was scaled", _CODEX_171),
+    _tag("current_time_reminder", "the time", _CODEX_171),
+    _tag("rollout_budget", "the tokens left", _CODEX_171),
+    _tag("agent_message_board_notification", "news of other agents", _CODEX_171),
     _tag("subagent_notification", "the result of a sub-agent, in older versions", _CODEX_PROGRAM),
     _tag("hook_prompt ", "what a hook says at the end of a turn", _CODEX_SOURCE),
     _tag("goal_context", "the goal again, in older versions", _CODEX_SOURCE),
@@ -293,9 +360,17 @@ CODEX: Final = (
 
 COPILOT_CLI: Final = (
     _tag("system_notification", "the result of a background command", "a recorded session of Copilot CLI"),
+    _tag("system_reminder", "instructions of a folder, and reminders of tools", _COPILOT),
+    _tag("tools_changed_notice", "a change of the model", _COPILOT),
+    _tag("mode_changed_notice", "a change of the mode", _COPILOT, standing=Standing("mode")),
+    _tag("working_directory_changed", "a change of the folder", _COPILOT, standing=Standing("working directory")),
+    _tag("user_shell_command_output", "a command that a person ran with `!`, and its output", _COPILOT),
+    _tag("todo_status", "the state of its plan", _COPILOT),
+    _tag("active_workflows", "the state of background work", _COPILOT),
 )
 
 PI: Final = (
+    NoticeMark("images that a tool gave", "Attached image(s) from tool result:", "the program of pi 1.6.0", Form.MEDIA),
     _start(
         "The conversation history before this point was compacted into the following summary:",
         "the summary of a compaction",
@@ -314,6 +389,14 @@ GEMINI_CLI: Final = (
     _tag("session_context", "the date, the system, the folders and the project's instructions", _GEMINI),
     _tag("hook_context", "hooks' context", _GEMINI_SOURCE),
     _tag("state_snapshot", "the summary of a compression", _GEMINI_SOURCE),
+    _start(
+        "I ran the following shell command:\n```sh",
+        "a command that a person ran with `!`, and its output",
+        f"{_GEMINI_PROGRAM}, and of Qwen Code 0.24.4",
+    ),
+    _start("Background execution update:\n<background_output>", "the output of a background command", _GEMINI_PROGRAM),
+    _start("[System: You previously ", "an answer said nothing", _GEMINI_PROGRAM),
+    _start("- **Workspace Directories:**\n", "folders that were added", _GEMINI_PROGRAM),
     _start("Here is the user's editor context as a JSON object.", "what is open in the editor", _GEMINI_SOURCE),
     _start("Here is a summary of changes in the user's editor context", "what has changed there", _GEMINI_SOURCE),
     _start("System: Potential loop detected. Details: ", "the same calls again and again", _GEMINI_SOURCE),
@@ -335,6 +418,7 @@ QWEN_CODE: Final = (
     _start("Recently accessed file (full current content embedded):", "files shown again after it", _QWEN),
     _start("The following files were recently accessed before context was compacted.", "their names", _QWEN_PROGRAM),
     _start("Recent visual snapshots preserved from before context was compacted", "images shown again", _QWEN_PROGRAM),
+    NoticeMark("go on, after it", "Continue with the prior task using the context above.", _QWEN_PROGRAM, Form.WHOLE),
     _tag("background-tasks", "the state of sub-agents after it", _QWEN_PROGRAM),
     _tag("plan-mode-active", "plan mode, after it", _QWEN_PROGRAM, standing=Standing("plan mode")),
     _tag("qwen:user-prompt-submit-context", "hooks' context", _QWEN_PROGRAM),
@@ -420,7 +504,9 @@ class _CompiledMarks:
             rf"\s*(?:{_pattern(row.mark for row in rows if row.form is Form.START and not row.end)})"
         )
         self._framed = [(row.mark, row.end) for row in rows if row.form is Form.START and row.end]
-        self._whole = re.compile(rf"\s*(?:{_pattern(row.mark for row in rows if row.form is Form.WHOLE)})\s*")
+        self._whole = re.compile(
+            rf"\s*(?:{_pattern(row.mark for row in rows if row.form in (Form.WHOLE, Form.MEDIA))})\s*"
+        )
         self._persons = re.compile(_pattern(row.mark for row in rows if row.form is Form.PERSON))
 
     def tell(self, text: str) -> bool:
@@ -449,6 +535,7 @@ _SECTION_ENDS: Final = {row.mark: row.end for row in _ROWS if row.form is Form.S
 _SECTION: Final = re.compile("|".join(map(re.escape, _SECTION_ENDS)))
 _BEHIND: Final = tuple(row.mark for row in _ROWS if row.form is Form.BEHIND)
 _PERSONS: Final = re.compile(_pattern(row.mark for row in _ROWS if row.form is Form.PERSON))
+_MEDIA: Final = tuple(row.mark for row in _ROWS if row.form is Form.MEDIA)
 _OPENING: Final = "<system-reminder>"
 _CLOSING: Final = "</system-reminder>"
 
@@ -519,6 +606,11 @@ def withdrawn_in(text: str) -> tuple[str, ...]:
 def has_notice_behind(result: str) -> bool:
     """Return whether a tool's result says that its output is the next text of the same message."""
     return result.startswith(_BEHIND)
+
+
+def introduces_media(text: str) -> bool:
+    """Return whether the images and files behind a text in its message are a tool's: some APIs take no such results."""
+    return text.strip() in _MEDIA
 
 
 def is_persons(text: str) -> bool:

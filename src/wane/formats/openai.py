@@ -11,7 +11,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, Part, PlainFormat, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
-from wane.formats.notices import is_notice
+from wane.formats.notices import introduces_media, is_notice
 from wane.formats.roles import join_contents, mend_own_calls, speaker_by_role
 from wane.formats.values import expect_list, sealed_tokens, string, type_name
 from wane.formats.vocabulary import CHAT, REASONING_TEXTS, as_data
@@ -207,11 +207,17 @@ def _turn_parts(message: Message) -> list[Located[tuple[int, ...]]]:
         text, _ = _content(content)
         return [((), turn_part(text, system=system))]
     pieces = [_content([piece]) for piece in content]
-    marked = [not extra and is_notice(text, system=system) for text, extra in pieces]
+    marked = list[bool]()
+    introduced = False
+    for text, extra in pieces:
+        marked.append(introduced if extra else is_notice(text, system=system))
+        introduced |= introduces_media(text)
     located: list[Located[tuple[int, ...]]] = []
     for notice, run in groupby(range(len(pieces)), marked.__getitem__):
         if notice:
-            located += [((location,), Part(Kind.NOTICE, pieces[location][0], system=system)) for location in run]
+            for location in run:
+                text, extra = pieces[location]
+                located.append(((location,), Part(Kind.NOTICE, text, extra_tokens=extra, system=system)))
         else:
             locations = tuple(run)
             texts, extras = zip(*(pieces[location] for location in locations), strict=True)

@@ -37,7 +37,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Located, NativeFormat, Part, speaker_of
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
-from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, is_notice
+from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, introduces_media, is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.roles import join_texts, mend_own_items
 from wane.formats.values import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
@@ -191,14 +191,17 @@ def _marked_contents(item: Mapping[str, Any]) -> list[tuple[object, bool]]:
     if not isinstance(kinds, list) or len(kinds) != len(contents):
         kinds = [CODEX_UNTOLD] * len(contents)
     system = item.get("role") != "user"
-    return [(text, _is_notice(text, kind, system=system)) for text, kind in zip(contents, kinds, strict=True)]
-
-
-def _is_notice(content: object, kind: object, *, system: bool) -> bool:
-    if isinstance(kind, str) and kind != CODEX_UNTOLD:
-        return not kind.startswith(CODEX_PERSON)
-    text = content.get("text") if isinstance(content, Mapping) else content
-    return isinstance(text, str) and is_notice(text, system=system)
+    marked = list[tuple[object, bool]]()
+    introduced = False
+    for part, kind in zip(contents, kinds, strict=True):
+        text = part.get("text") if isinstance(part, Mapping) else part
+        if isinstance(kind, str) and kind != CODEX_UNTOLD:
+            notice = not kind.startswith(CODEX_PERSON)
+        else:
+            notice = is_notice(text, system=system) if isinstance(text, str) else introduced
+        introduced |= isinstance(text, str) and introduces_media(text)
+        marked.append((part, notice))
+    return marked
 
 
 def _reasoning(item: ResponseItem) -> Part | None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Rejection(NamedTuple):
-    """What a client writes around a person's reason for refusing a call.
+    """What a client writes around what a person says of a call: a reason for refusing it, or another plan.
 
     Attributes:
         mark: how the result begins, or what stands in it.
@@ -31,6 +31,9 @@ REJECTIONS: Final = (
         "the program of OpenCode 1.18.33",
         inside=True,
     ),
+    Rejection("## Approved Plan (edited by user):", "a plan that a person changed, the same", inside=True),
+    Rejection("The user rejected this tool call. User feedback: ", "the program of Copilot CLI 1.0.102"),
+    Rejection(". The user provided the following feedback: ", "the same, of plans", inside=True),
     Rejection("User rejected the plan. Feedback:", "the program of Kimi Code 2.1.0", inside=True),
     Rejection("Plan rejected. User feedback:", "the program of Gemini CLI 0.61.0"),
     Rejection("The user denied this operation and provided the following feedback:", "the source of Cline 3"),
@@ -38,14 +41,14 @@ REJECTIONS: Final = (
     Rejection(" was rejected by the user. With user feedback: ", "the source of Haystack 3.4.1", inside=True),
     Rejection(": the user refused it and says: ", "Wane's chat", inside=True),
 )
-"""Rejections with a person's words, by client."""
+"""Rejections and approvals with a person's words, by client."""
 
 _INSIDE: Final = tuple(row.mark for row in REJECTIONS if row.inside)
 _BEGINNINGS: Final = tuple(row.mark for row in REJECTIONS if not row.inside)
 
 
 def is_persons_result(text: str) -> bool:
-    """Return whether a tool's result holds what a person said when refusing the call."""
+    """Return whether a tool's result holds what a person said when refusing or approving the call."""
     # Marks are looked for one by one: a pattern of all of them takes ten times as long, and results may be large.
     if text.lstrip().removeprefix("Error: ").startswith(_BEGINNINGS):
         return True
