@@ -67,3 +67,10 @@ def test_whose_prices_stand_in_is_in_words_and_data() -> None:
     )
     assert account.to_dict()["assumed_prices"] == {"openai:gpt-5.2": 1}
     assert Account().plus(usage, None, at_least=0.1).describe() == "at least $0.10"
+
+
+def test_output_that_was_not_reported_is_beside_the_bound_and_no_part_of_it() -> None:
+    account = Account().plus(USAGE, 0.5, guessed=0.2).plus(USAGE, 0.25)
+    assert (account.cost, account.at_least, account.guessed, account.estimated) == (None, 0.75, 0.2, 1)
+    assert (account.describe(), account.brief) == ("at least $0.75 (without the output of 1 call)", "≥$0.75")
+    assert account.to_dict()["cost_usd"] is None

@@ -10,7 +10,8 @@ The same rules hold for `wane demo`, `show`, `view`, `replay`, `tune`, the agent
   names that part.
 - A usage that sums up several samplings, such as those of an advisor, counts each at the price of its own model.
 - A call without usage or without a price makes the cost a lower bound, which is written with the number of calls that
-  it covers. So does one with fees of unknown amount, such as for some of the provider's own tools.
+  it covers. So does one with fees of unknown amount, such as for some of the provider's own tools, and one whose output
+  was not reported: what its text counts is said beside the bound, and is no part of it.
 """
 
 from __future__ import annotations
@@ -35,11 +36,14 @@ class Account:
         priced: number of calls that `at_least` covers.
         estimated: number of calls that reported no output, so that their output was counted by its text.
         input_tokens: input tokens, including those read from or written to a cache.
-        output_tokens: output tokens.
+        output_tokens: output tokens, those counted by their text included.
         cache_read_tokens: input tokens read from the provider's cache.
         cache_write_tokens: input tokens written to it.
-        at_least: dollars for the calls whose usage and price are known, and the known part of what others cost.
+        at_least: dollars for the calls whose usage and price are known, and the known part of what others cost; without
+            output that was not reported.
         assumed: number of those that took the prices of another model, by that model.
+        guessed: dollars for the output of `estimated` calls; they are in no other figure, as a count by text may be too
+            high.
     """
 
     calls: int = 0
@@ -51,6 +55,7 @@ class Account:
     cache_write_tokens: int = 0
     at_least: float = 0.0
     assumed: Counter[str] = field(default_factory=Counter)
+    guessed: float = 0.0
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Account:
@@ -66,7 +71,7 @@ class Account:
         cost: float | None,
         *,
         at_least: float = 0.0,
-        estimated: bool = False,
+        guessed: float | None = None,
         assumed: str = "",
     ) -> Account:
         """Return the account with one more call.
@@ -75,20 +80,21 @@ class Account:
             usage: what the provider reported; None if unknown.
             cost: dollars; None if they, or a part of them, are unknown.
             at_least: the known part then.
-            estimated: whether the output was not reported.
+            guessed: dollars for output that was not reported, by a count of its text, not in `cost`; None if it was.
             assumed: the model whose prices the cost takes, where none are known for the one that was called.
         """
         used = usage or TokenUsage(0, 0)
         return Account(
             self.calls + 1,
             self.priced + (cost is not None),
-            self.estimated + estimated,
+            self.estimated + (guessed is not None),
             self.input_tokens + used.input,
             self.output_tokens + used.output,
             self.cache_read_tokens + used.cache_read,
             self.cache_write_tokens + used.cache_write,
             self.at_least + (at_least if cost is None else cost),
             self.assumed + Counter([assumed]) if assumed else self.assumed,
+            self.guessed + (guessed or 0.0),
         )
 
     def minus(self, earlier: Account) -> Account:
@@ -108,8 +114,8 @@ class Account:
 
     @property
     def complete(self) -> bool:
-        """Whether the cost covers every call."""
-        return self.priced == self.calls
+        """Whether the cost covers every call, and all of its output."""
+        return self.priced == self.calls and not self.estimated
 
     @property
     def cost(self) -> float | None:
@@ -135,7 +141,10 @@ class Account:
             return f"{spent}{whose}"
         if not self.known:
             return "cost unknown"
-        covered = f" ({self.priced:,} of {self.calls:,} calls)" if self.priced else ""
+        notes = [f"{self.priced:,} of {self.calls:,} calls"] if 0 < self.priced < self.calls else []
+        if self.estimated:
+            notes.append(f"without the output of {self.estimated:,} {'call' if self.estimated == 1 else 'calls'}")
+        covered = f" ({', '.join(notes)})" if notes else ""
         return f"at least {spent}{whose}{covered}"
 
     @property
@@ -153,8 +162,9 @@ class Account:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data, with the keys that every command uses.
 
-        `cost_usd` is null unless it covers every call; `cost_at_least_usd` covers `priced_calls` of them, and what is
-        known of others. `assumed_prices` counts those that took the prices of another model, by that model.
+        `cost_usd` is null unless it covers every call with its output; `cost_at_least_usd` covers `priced_calls` of
+        them, without output that was not reported, and what is known of others. `assumed_prices` counts those that took
+        the prices of another model, by that model.
         """
         return {
             "model_calls": self.calls,

@@ -95,7 +95,7 @@ class TestOtherAgents:
     ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
-        usage = {"input_tokens": 1_000_000, "output_tokens": 0}
+        usage = {"input_tokens": 1_000_000, "output_tokens": 40}
         answer = {"id": "m1", "role": "assistant", "model": "claude-sonnet-4-5", "usage": usage}
         said = {"type": "user", "uuid": "a", "message": {"role": "user", "content": "Do it. " * 400}}
         reply = {"type": "assistant", "uuid": "b", "parentUuid": "a", "timestamp": "2026-01-02T03:04:05Z"}

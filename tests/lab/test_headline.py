@@ -354,13 +354,35 @@ def test_a_session_that_fits_is_left_alone() -> None:
     assert headline.detail == ""
 
 
-def test_output_that_was_not_reported_is_counted_and_named(studied: Studied) -> None:
+def test_a_cost_without_output_that_was_not_reported_is_a_bound(studied: Studied) -> None:
+    """A count of its text may be too high: it stands beside the bound, and in the comparison, which says so."""
     material = recorded(studied.subject.material, Usage(100, 2_000, 300))
     calls = len(material.session.calls)
     account = account_of(material.session, material.output_tokens, WRITTEN)
     assert (account.estimated, account.output_tokens) == (calls, sum(material.output_tokens))
-    detail = headline_of(material, simulated(studied, 1_500)).detail
-    assert f" as recorded (output of {calls} calls counted from its text); " in detail
+    silent = replace(
+        material, session=replace(material.session, calls=[without_output(call) for call in material.session.calls])
+    )
+    least = account_of(silent.session, silent.output_tokens, WRITTEN)
+    assert account.at_least == pytest.approx(least.at_least)
+    assert account.cost is None
+    assert account.guessed > 0
+    other = simulated(studied, 1_500)
+    headline = headline_of(material, other)
+    about = (
+        f"without the output of {calls} calls, which was not recorded (about {dollars(account.guessed)} by its text)"
+    )
+    assert f"At least {dollars(account.at_least)} as recorded ({about}); " in headline.detail
+    before = Baselines.of(material, WRITTEN, other.baseline).lowest()
+    assert before is not None
+    if before.recorded:
+        assert str(before).startswith(f"about {dollars(account.at_least + account.guessed)} as recorded, with output ")
+
+
+def without_output(call: ModelCall) -> ModelCall:
+    """The same call, of which it is known that it had no output."""
+    assert call.usage is not None
+    return replace(call, usage=replace(call.usage, output=0))
 
 
 @pytest.mark.full

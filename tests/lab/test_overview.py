@@ -139,10 +139,13 @@ def test_claude_code_by_a_count_of_ones_own(path: Path) -> None:
     own, rows = own_count_of_claude_code(path), rows_in(path)
     assert sum(row.calls for row in rows) == own.calls
     assert sums(rows) == (own.input, own.read, own.written)
-    output = sum(row.output * RATES[row.model][1] for row in rows) / 1e6
+    # Where the client recorded a placeholder, the output is counted by its text, which is no part of the cost.
+    output = sum(row.output * RATES[row.model][1] for row in rows if not row.estimated) / 1e6
     assert sum(row.dollars for row in rows) - output == pytest.approx(own.dollars)
-    # Where the client recorded a placeholder, the output is counted by its text.
     assert sum(row.output for row in rows) >= own.output
+    guessed = sum(row.output * RATES[row.model][1] for row in rows if row.estimated) / 1e6
+    assert sum(row.guessed for row in rows) == pytest.approx(guessed)
+    assert not any(row.priced for row in rows if row.estimated)
 
 
 @needs_sessions
@@ -443,7 +446,11 @@ def made(name: str, calls: list[CallRow], **values: Any) -> SessionFigures:
 
 def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
     first = made("a", [row(1), row(2, at=NOON.timestamp() - 86_400, model="n"), row(3, priced=0, dollars=0.0)])
-    second = made("b", [row(4, cause="idle", again=0.5), row(5, cause="tools")], source="claude-code")
+    second = made(
+        "b",
+        [row(4, cause="idle", certainty="inferred", again=0.5), row(5, cause="tools", certainty="recorded")],
+        source="claude-code",
+    )
     old = made("old", [row(6, at=NOON.timestamp() - 40 * 86_400)])
     overview = summarise([first, second, old], date(2026, 10, 22), DAY)
     assert (overview.total.calls, overview.total.priced, overview.total.dollars) == (5, 4, 8.0)
@@ -456,6 +463,7 @@ def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
         Cause.IDLE: (1, 0.5, 1),
         Cause.TOOLS: (1, 0.0, 0),
     }
+    assert {cause: one.inferred for cause, one in overview.causes.items()} == {Cause.IDLE: 1, Cause.TOOLS: 0}
     assert [summary.figures.name for summary in overview.sessions] == ["a", "b"], "nothing of the old one counts"
     data = overview_dict(overview)
     assert sum(sum(values) for _, values in data["days"]) == pytest.approx(data["total"]["dollars"])
@@ -471,6 +479,16 @@ def test_a_cost_without_the_calls_that_wrote_summaries_is_a_lower_bound() -> Non
     assert not overview.total.complete
     assert {model: sums.complete for model, sums in overview.by_model.items()} == {"m": False, "n": True}
     assert overview_dict(overview)["total"]["summaries"] == 2
+    assert overview.say_saving(Simulation(3, 4.0, 2.0, 3.0)) == "at least 25% less"
+
+
+def test_a_cost_without_output_that_was_not_recorded_is_a_lower_bound() -> None:
+    """A count of its text may be too high: it is no part of the cost, and named beside it."""
+    session = made("a", [row(1), row(2, priced=0, estimated=1, guessed=0.5)])
+    overview = summarise([SessionFigures.read(json.loads(json.dumps(session.to_dict())))], DAY, DAY)
+    assert overview.total.say_cost("?") == "≥$4.00"
+    total = overview_dict(overview)["total"]
+    assert (total["complete"], total["priced"], total["estimated"], total["guessed"]) == (False, 1, 1, 0.5)
 
 
 @needs_sessions
@@ -501,16 +519,66 @@ def test_what_the_proxy_recorded_too_counts_once() -> None:
     assert summarise([other, proxied], DAY, DAY).total.calls == 4
 
 
-def test_with_wane_the_others_count_unchanged_and_nothing_is_known_without_a_price() -> None:
+def test_what_wane_saves_is_told_of_the_calls_of_which_both_costs_are_known() -> None:
     known = made("a", [row(1), row(2)], simulation=Simulation(2, 4.0, 1.0, 3.0, 10, 9))
     unknown = made("b", [row(3)], source="pi")
     overview = summarise([known, unknown], DAY, DAY)
     assert overview.total.dollars == 6.0
-    assert (overview.with_wane("codex"), overview.with_wane("pi"), overview.with_wane()) == ((1, 3), None, (3, 5))
-    free = made("c", [row(4, priced=0, dollars=0.0)], source="goose", simulation=Simulation(1))
-    assert summarise([free], DAY, DAY).with_wane() is None
+    assert overview.compared() == overview.compared("codex") == Simulation(2, 4.0, 1.0, 3.0, 10, 9)
+    assert overview.compared("pi") == Simulation()
+    data = overview_dict(overview)
+    assert data["compared"] == {
+        "calls": 2,
+        "without_wane_usd": 4.0,
+        "with_wane_usd": [1.0, 3.0],
+        "saving": "25% to 75% less",
+    }
+    assert {it["agent"]: it["compared"] for it in data["agents"]} == {"codex": data["compared"], "pi": None}
     half = replace(known, calls=Calls.of([row(1), row(2, at=NOON.timestamp() - 86_400)]))
-    assert summarise([half], DAY, DAY).with_wane() == (0.5, 1.5), "the part of the day, by its cost"
+    overview = summarise([half], DAY, DAY)
+    assert overview.compared() == Simulation(1, 2.0, 0.5, 1.5, 10, 9), "the part of the day, by its cost"
+    assert (overview.parted, overview_dict(overview)["counted_in_part"]) == (1, 1)
+
+
+def test_calls_without_a_price_are_in_no_comparison(tmp_path: Path) -> None:
+    """Neither those that fit into the budget, nor those of a replay, which takes another model's prices for them."""
+    terms = 5.0, 800, "anthropic:claude-sonnet-4-5"
+    for budget in (80_000, 800):
+        for model, calls in (("claude-opus-4-6", 3), ("nobody-knows-it", 0)):
+            path = transcript(tmp_path / f"{model}.jsonl")
+            path.write_text(path.read_text().replace("claude-opus-4-6", model))
+            (session,) = read_session(path)
+            figures = figures_of(session, 5.0, budget, terms[2], replayed=True)
+            assert (figures.simulation.calls, figures.pending) == (calls, False), (budget, model)
+            assert bool(figures.simulation.before) == bool(calls)
+
+
+@needs_sessions
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name", ["pi/large-session", "codex/agentv-33_5841c2d678_0", "claude-code/packmind-8f_2ac5b863c7_0"]
+)
+def test_the_saving_of_one_session_is_that_of_its_replay(run: Run, name: str) -> None:
+    file = SHARED / f"{name}.jsonl"
+    data = json.loads(run("report", file, "--json", "--afresh", "--workers", "1").out)
+    replayed = json.loads(run("replay", file, "--strategy", "cwl", "--json").out)
+    assert data["compared"]["without_wane_usd"] == pytest.approx(replayed["lowest"]["cost_usd"])
+    assert f"again: {data['compared']['saving']}" in replayed["verdict"]
+
+
+def test_a_session_that_wane_managed_tells_what_wane_made_of_it() -> None:
+    """As `wane view` does; and it counts for the agent whose requests the proxy recorded."""
+    managed = made("m", [row(1, id="", input=100), row(2, id="", input=300)], source="journal", managed=True)
+    managed = replace(managed, simulation=Simulation(2, 5.0, 4.0, 4.0))
+    overview = summarise([managed, made("b", [row(3, input=999)], simulation=Simulation(1, 2.0, 1.0, 1.0))], DAY, DAY)
+    assert (overview.simulation, overview.effect) == (Simulation(1, 2.0, 1.0, 1.0), Simulation(2, 5.0, 4.0, 4.0))
+    assert (overview.compared(), overview.worked.total()) == (Simulation(3, 7.0, 5.0, 5.0), 1)
+    client = made("c", [row(1, id="", input=100)], source="claude-code")
+    overview = summarise([managed, client], DAY, DAY)
+    assert (overview.agents, overview.total.calls) == (["claude-code"], 2)
+    child = made("child", [row(4, id="", input=77)], source="journal", parent="m")
+    overview = summarise([managed, client, child], DAY, DAY)
+    assert [summary.sums.calls for summary in overview.sessions] == [3], "with its sub-agent"
 
 
 def test_every_cause_has_words_for_people() -> None:
@@ -640,7 +708,7 @@ class TestCommand:
             assert done.code == 0, done.err
             data = json.loads(done.out)
             left.append(data["not_replayed"])
-            simulated.append(data["simulated"])
+            simulated.append(data["simulated"]["calls"] if data["simulated"] else 0)
         assert left == [1, 0, 0]
         assert simulated[0] < simulated[1] == simulated[2]
 
@@ -654,7 +722,10 @@ class TestCommand:
 
 def overview_of_much() -> Overview:
     lost = CompactionRow(NOON.timestamp(), (LostMessage("<img src=x> & `words`", 4),))
-    calls = [row(number, cause="idle" if number % 3 else "", again=0.1) for number in range(12)]
+    calls = [
+        row(number, cause="idle" if number % 3 else "", certainty="inferred" if number < 5 else "recorded", again=0.1)
+        for number in range(12)
+    ]
     figures = made("a" * 90, calls, compactions=(lost,), simulation=Simulation(12, 24.0, 12.0, 18.0, 50, 49))
     return summarise(
         [figures, made("free", [row(50, priced=0, dollars=0.0)], source="copilot-cli")], date(2026, 10, 22), DAY
@@ -672,7 +743,8 @@ def test_the_page_shows_its_figures_and_fits(tmp_path: Path, width: int, dark: b
         browser.settle()
         assert browser.run("document.documentElement.scrollWidth") <= width
         assert browser.text("#spent .value") == "≥ $24.00"
-        assert browser.text("#would .value") == "$12.00 to $18.00"
+        assert browser.text("#would .value") == "$24.00 → $12.00 to $18.00"
+        assert "3 of them inferred" in browser.text("#causes")
         assert browser.text("#taken .value") == "1 message"
         assert browser.text("#lost blockquote") == "<img src=x> & `words`"
         assert not browser.errors

@@ -139,13 +139,16 @@ class Baselines:
         # A client may state other costs than the list has: of a subscription, a region, with a gateway's fee, or for
         # the output of an answer that broke off. No two figures may bear one name.
         label = RECORDED if dollars(self.stated) == dollars(self.beside) else f"{RECORDED}, at list prices"
+        guessed = bool(self.recorded.account.estimated)
         return Baseline(
             self.beside,
-            label,
-            bool(self.recorded.summaries),
+            f"{label}, with output counted from its text" if guessed else label,
+            # Output by a count of its text may be too high: then the cost is no bound, whatever it lacks.
+            bool(self.recorded.summaries) and not guessed,
             self.missed,
             self.beside_calls / self.calls,
             recorded=True,
+            guessed=guessed,
         )
 
     def describe(self) -> str:
@@ -176,6 +179,7 @@ class Baseline:
         missed: dollars of it for cache misses that Wane may have had as well.
         share: the share of the calls that it covers.
         recorded: whether it is the recorded cost.
+        guessed: whether it holds output that was not recorded, by a count of its text.
     """
 
     cost: float
@@ -184,9 +188,17 @@ class Baseline:
     missed: float = 0.0
     share: float = 1.0
     recorded: bool = False
+    guessed: bool = False
 
     def __str__(self) -> str:
-        return f"{'at least ' if self.bound else ''}{dollars(self.cost)} {self.label}"
+        return f"{self.sign}{dollars(self.cost)} {self.label}"
+
+    @property
+    def sign(self) -> str:
+        """What stands before its dollars: whether they are a lower bound, or hold a guess."""
+        if self.guessed:
+            return "about "
+        return "at least " if self.bound else ""
 
     def with_wane(self, totals: Totals) -> tuple[float, float]:
         """Return the cost of the same calls under a strategy: without any further cache misses, and with them."""
@@ -319,6 +331,7 @@ def to_dict(baselines: Baselines, unevicted: Totals) -> dict[str, Any]:
             "cost_usd": lowest.cost,
             "what": lowest.label,
             "bound": lowest.bound,
+            "output_estimated": lowest.guessed,
             "missed_usd": lowest.missed,
             "share_of_calls": lowest.share,
         }

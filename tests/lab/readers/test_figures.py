@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 from tests.lab.readers.promises import check, kinds, texts
 from tests.lab.readers.test_recordings import RECORDINGS
 from tests.lab.readers.writing import write_lines
+from wane.account import Account
 from wane.lab.counting import count
+from wane.lab.figures import Totals
 from wane.lab.readers import read_session
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import Recorded
 from wane.lab.session import RecordedSession, Usage
-from wane.prices import listed_name
+from wane.prices import Cost, listed_name
 from wane.rewrites import Cause, Certainty
 
 FAILING = Path(__file__).resolve().parents[4] / "shared" / "failing"
@@ -132,6 +135,12 @@ def test_calls_on_an_abandoned_branch_were_paid(tmp_path: Path) -> None:
     assert recorded.paid == 0.5
     assert recorded.complete
     assert recorded.bounds == "with $0.25 for abandoned branches"
+    never = Totals(cost=Cost(fresh=0.25))
+    data = recorded.to_dict(never)
+    assert {data[key] for key in ("cost_usd", "total_usd", "cost_at_least_usd")} == {0.5}, "one name, one figure"
+    assert data["model_calls"] == data["priced_calls"] == 2
+    assert data["ratio"] is None, "never evicting does not make these calls"
+    assert replace(recorded, abandoned=Account()).to_dict(never)["ratio"] == 1
 
 
 def copilot(kind: str, number: int, **data: object) -> dict[str, Any]:

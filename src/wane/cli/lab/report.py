@@ -24,9 +24,9 @@ from wane.lab.overview.summary import Overview, Sums, days_until, summarise
 from wane.lab.readers import STDIN, Unread, find_files
 from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session
-from wane.lab.replaying.spent import unrecorded_summaries
+from wane.lab.replaying.spent import unrecorded_output, unrecorded_summaries
 from wane.lab.report.overview import NAMES, overview_dict, write_overview
-from wane.lab.verdict import amounts, savings
+from wane.lab.verdict import amounts
 from wane.money import dollars, share
 
 _DAYS: Final = 30
@@ -117,8 +117,15 @@ def _page(output: str | None) -> Path:
 
 def _print(overview: Overview, budget: int) -> None:
     print_lines([*_first_lines(overview), ""])
-    heads = ["agent", "sessions", "calls", "input", "cached", "output", "cost", "with Wane"]
+    heads = ["agent", "sessions", "calls", "input", "cached", "output", "cost", "without Wane", "with Wane"]
     print_figures(heads, list(_agent_rows(overview)), ["output", "input", "cached", "sessions"])
+    if compared := overview.compared().calls:
+        guessed = ", output that was not recorded by its text" if overview.total.estimated else ""
+        both = (
+            "Without Wane: the lower cost of as recorded and, simulated, if nothing is evicted; both columns are over "
+            f"{_share_of(compared, overview.total.calls)}, of which both costs can be told{guessed}."
+        )
+        print_lines([both], style="dim")
     heads = ["model", "calls", "input", "cached", "output", "cost"]
     models = sorted(overview.by_model.items(), key=lambda entry: (-entry[1].dollars, -entry[1].calls))
     rows = [
@@ -136,8 +143,12 @@ def _print(overview: Overview, budget: int) -> None:
         causes = sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars)
         broken = []
         for cause, one in causes[:_ROWS]:
-            broken.append([cause.label, f"{one.times:,}", dollars(one.dollars) if one.priced else _UNKNOWN])
-        print_figures(["cause", "times", "cost"], broken)
+            bound = "" if one.priced == one.times else "≥"
+            cost = f"{bound}{dollars(one.dollars)}" if one.priced else _UNKNOWN
+            broken.append([cause.label, f"{one.times:,}", f"{one.inferred:,}" if one.inferred else "-", cost])
+        print_figures(["cause", "times", "inferred", "cost"], broken)
+        if overview.lost.inferred:
+            print_lines(["Inferred: nothing was recorded, but the end of what was read implies it."], style="dim")
     print_lines(_lost_lines(overview))
     print_lines(["", *_saving_lines(overview, budget)], style="bold")
     print_lines(_known_lines(overview), style="dim")
@@ -147,10 +158,11 @@ def _first_lines(overview: Overview) -> Iterator[str]:
     sessions = counted(len(overview.sessions), "session")
     first, last = overview.span
     when = f"{first} to {last}" if first < last else str(last)
-    yield (
-        f"{sessions} with {counted(overview.total.calls, 'call')}, {when}: "
-        f"{overview.total.say_cost(_UNKNOWN)}{_over(overview.total.priced, overview.total.calls)}."
-    )
+    total = overview.total
+    in_full = ""
+    if total.known and total.priced < total.calls:
+        in_full = f" (known in full for {share(total.priced / total.calls)} of the calls)"
+    yield f"{sessions} with {counted(total.calls, 'call')}, {when}: {total.say_cost(_UNKNOWN)}{in_full}."
     lost, known = overview.lost, overview.total.cache_known
     if known:
         bound = "At least " if lost.priced < lost.times else ""
@@ -171,15 +183,23 @@ def _first_lines(overview: Overview) -> Iterator[str]:
 def _agent_rows(overview: Overview) -> Iterator[list[str]]:
     sessions = [summary.figures.source for summary in overview.sessions]
     for agent in overview.agents:
-        sums, after = overview.by_agent[agent], overview.with_wane(agent)
-        with_wane = _UNKNOWN if after is None else amounts(*after)
-        yield [NAMES.get(agent, agent), f"{sessions.count(agent):,}", *_cells(sums), sums.say_cost(_UNKNOWN), with_wane]
+        sums, compared = overview.by_agent[agent], overview.compared(agent)
+        both = ["-", _UNKNOWN]
+        if compared.calls:
+            both = [dollars(compared.before), amounts(compared.low, compared.high)]
+        name = NAMES.get(agent, agent)
+        yield [name, f"{sessions.count(agent):,}", *_cells(sums), sums.say_cost(_UNKNOWN), *both]
+
+
+def _share_of(some: int, calls: int) -> str:
+    return "all calls" if some == calls else f"{share(some / calls)} of the calls"
 
 
 def _cells(sums: Sums) -> list[str]:
     cached = share(sums.read / sums.input) if sums.input and sums.cache_known else "-"
     # An agent may record no input at all, but its output.
-    return [f"{sums.calls:,}", rounded(sums.input) if sums.input else "-", cached, rounded(sums.output)]
+    output = f"{'≈' if sums.estimated else ''}{rounded(sums.output)}"
+    return [f"{sums.calls:,}", rounded(sums.input) if sums.input else "-", cached, output]
 
 
 def _day(overview: Overview, day: date) -> list[str]:
@@ -202,39 +222,57 @@ def _lost_lines(overview: Overview) -> Iterator[str]:
         yield ""
         yield "Where compactions took your words:"
     for summary in losers[:_READ_ALOUD]:
-        title = printable(cut(summary.figures.title or summary.figures.name, 50))
+        title = printable(cut(_in_a_line(summary.figures.title or summary.figures.name), 50))
         yield f"  {title}: {counted(summary.messages_lost, 'message')}, {counted(summary.words_lost, 'word')}"
         lost = [message for compaction in summary.compactions for message in compaction.lost]
         longest = max(lost, key=lambda message: message.words)
-        yield f"    {printable(cut(longest.text, 70))}"
+        yield f"    {printable(cut(_in_a_line(longest.text), 70))}"
     if len(losers) > _READ_ALOUD:
         yield f"  and {counted(len(losers) - _READ_ALOUD, 'more session')}, on the page"
 
 
+def _in_a_line(text: str) -> str:
+    """Return words with a space in the place of each break between lines."""
+    return " ".join(text.split())
+
+
 def _saving_lines(overview: Overview, budget: int) -> Iterator[str]:
-    after, spent, simulation = overview.with_wane(), overview.total.dollars, overview.simulation
-    if after is None or not spent:
-        yield "What Wane would have saved is not known: no call has both a cost and a cache that it can be compared by."
-        return
-    low, high = after
-    worst, best = 1 - high / spent, 1 - low / spent
-    over = _over(simulation.calls, overview.total.calls)
-    if best < 0.005:
-        yield f"Wane within {budget:,} tokens would have saved nothing here{over}."
-        return
-    view = ""
-    if simulation.uses:
-        view = f" {share(simulation.in_view / simulation.uses)} of what later calls used was still in view."
-    yield (
-        f"With Wane within {budget:,} tokens: {dollars(spent)} → {amounts(low, high)}, simulated with fetching again"
-        f"{over}: {savings(worst, best)}.{view}"
-    )
-    yield "To have it from now on: wane run claude, or another agent of wane run --help."
+    """Yield what Wane would have saved, and what it changed of the cost of sessions that it managed."""
+    calls, simulation, effect = overview.total.calls, overview.simulation, overview.effect
+    if simulation.before:
+        over = f"over {_share_of(simulation.calls, calls)}"
+        if saving := overview.say_saving(simulation):
+            view = ""
+            if simulation.uses:
+                view = f" {share(simulation.in_view / simulation.uses)} of what later calls used was still in view."
+            about = "about " if overview.total.estimated else ""
+            before, after = f"{about}{dollars(simulation.before)}", amounts(simulation.low, simulation.high)
+            yield (
+                f"With Wane within {budget:,} tokens, {over}: {before} → {after}, simulated with fetching again: "
+                f"{saving}.{view}"
+            )
+            yield "To have it from now on: wane run claude, or another agent of wane run --help."
+        else:
+            yield f"Wane within {budget:,} tokens would have saved nothing here, {over}."
+    elif not effect.calls:
+        yield "What Wane would have saved is not known: no call has a cost and a cache that it can be compared by."
+    if effect.calls:
+        saved = round(effect.before, 2) - round(effect.low, 2)
+        change = "the same"
+        if saved:
+            change = f"{dollars(abs(saved))} {'less' if saved > 0 else 'more'}"
+        sessions = counted(overview.worked.total(), "session")
+        yield (
+            f"Wane was at work in {sessions}, over {_share_of(effect.calls, calls)}: about {dollars(effect.before)} "
+            f"without it, {dollars(effect.low)} with it: {change}."
+        )
 
 
 def _known_lines(overview: Overview) -> Iterator[str]:
     if overview.total.summaries:
         yield f"The cost is without {unrecorded_summaries(overview.total.summaries)}."
+    if estimated := overview.total.estimated:
+        yield f"The cost is {unrecorded_output(estimated, overview.total.guessed)}."
     if overview.total.assumed:
         calls = counted(overview.total.assumed, "call")
         yield f"{calls} without a known price count as they were recorded, at the prices of another model."
@@ -242,8 +280,13 @@ def _known_lines(overview: Overview) -> Iterator[str]:
         yield f"{counted(overview.undated, 'call')} without a time count on the day when their file was last written."
     if overview.pending:
         yield (
-            f"{counted(overview.pending, 'session')} beyond the budget not replayed yet, so that they count unchanged: "
-            "the next report replays more of them, and --replays sets how many."
+            f"{counted(overview.pending, 'session')} beyond the budget not replayed yet, so that no saving of theirs is"
+            " told: the next report replays more of them, and --replays sets how many."
+        )
+    if overview.parted:
+        yield (
+            f"Of {counted(overview.parted, 'session')} only some calls count here: of what was compared, as much as "
+            "their share of the cost."
         )
     if overview.unread:
         yield _unread_files(overview.unread)

@@ -25,7 +25,7 @@ from wane.journal.records import UNKNOWN_PARENT
 from wane.lab.advice import advised_budget, with_advised_budgets
 from wane.lab.readers import gather
 from wane.lab.replaying.replay import Pricing
-from wane.lab.replaying.spent import account_of
+from wane.lab.replaying.spent import account_of, account_of_calls
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report.headline import headline_of
 from wane.lab.report.simulating import Fact, budget_and_facts, simulate_sessions
@@ -91,8 +91,9 @@ def _of_agents(studied: Sequence[Studied]) -> list[Fact]:
         return []
     accounts = []
     for prepared in studied:
-        material = prepared.subject.material
-        accounts.append(account_of(material.session, material.output_tokens, prepared.pricing))
+        material, pricing = prepared.subject.material, prepared.pricing
+        account = account_of(material.session, material.output_tokens, pricing)
+        accounts.append(account + account_of_calls(material.session.abandoned, pricing))
     own, *accounts = accounts
     agents = sum(accounts, NOTHING)
     return [

@@ -20,12 +20,13 @@ from typing import Any, Final
 from wane.account import Account
 from wane.core.light import light_dataclass
 from wane.lab.cache.rewrites import Rewrite, examine
-from wane.lab.counting import Sizes, measure
+from wane.lab.counting import Sizes, count, measure
 from wane.lab.readers import Recording
 from wane.lab.readers.claude_code import NAME as CLAUDE_CODE
 from wane.lab.readers.claude_code.assembly import command_in
 from wane.lab.replaying.compare import BASELINE
 from wane.lab.replaying.engine import Job
+from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.replay import Pricing, moment
 from wane.lab.replaying.spent import account_of, with_call
 from wane.lab.replaying.studying import study
@@ -46,17 +47,20 @@ class CallRow:
         at: when, in seconds since 1970 UTC; None if unknown.
         model: the model; empty if unknown.
         calls: how many calls it stands for.
-        priced: how many of them have a known cost.
-        dollars: that cost.
+        priced: how many of them have a cost that is known in full.
+        dollars: that cost, and what is known of the others.
         cache_known: how many of them can be compared with the one before, or are the first of their session.
         input: input tokens, cached ones included.
         read: those read from the cache.
         written: those written to it.
-        output: output tokens.
+        output: output tokens; a count of its text where they were not recorded.
         cause: why it paid again for what had been cached; empty if it did not.
+        certainty: how that is known; empty if it did not.
         again: what it paid for that in dollars, on top of reading it; None if the price is unknown.
         summaries: how many calls that wrote a summary ahead of it were not recorded, so that no cost covers them.
         assumed: how many calls were recorded with a cost at the prices of another model.
+        estimated: how many of them recorded no output, which `dollars` do not cover.
+        guessed: what that output costs by a count of its text.
     """
 
     id: str
@@ -71,9 +75,12 @@ class CallRow:
     written: int
     output: int
     cause: str = ""
+    certainty: str = ""
     again: float | None = None
     summaries: int = 0
     assumed: int = 0
+    estimated: int = 0
+    guessed: float = 0.0
 
     def values(self) -> list[Any]:
         """Return its values, in the order of its attributes."""
@@ -105,6 +112,8 @@ _SUMS: Final = (
     "output",
     "summaries",
     "assumed",
+    "estimated",
+    "guessed",
 )
 
 
@@ -132,7 +141,7 @@ class Calls:
         ids = array("Q")
         for row in rows:
             day = None if row.at is None else _day(int(row.at // _QUARTER))
-            key = day, row.model, row.cause, row.again is None
+            key = day, row.model, row.cause, row.certainty, row.again is None
             groups.setdefault(key, []).append(row)
             number = _number(row.id) if row.id else 0
             if number:
@@ -197,12 +206,12 @@ class CompactionRow:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What Wane would have made of some calls, compared as `wane.lab.verdict` does.
+    """What some calls cost without Wane and with it, compared as `wane.lab.verdict` does.
 
     Attributes:
-        calls: the calls of which that is known.
-        before: dollars without Wane; 0 if nothing would have been evicted.
-        low: dollars with Wane, without cache misses that no strategy causes.
+        calls: the calls; the prices of each are known.
+        before: dollars for them without Wane.
+        low: dollars with Wane, without cache misses that no strategy causes; the same where nothing would be evicted.
         high: the same with all that were recorded.
         uses: how often calls used an earlier name.
         in_view: how often that was still in view.
@@ -232,7 +241,7 @@ class SessionFigures:
         managed: whether Wane was at work.
         calls: its calls.
         compactions: its compactions.
-        simulation: what Wane would have made of it.
+        simulation: what Wane would have made of it; of a session that it managed, what it made of it.
         modified: when its file was last written, for calls without a time.
         pending: whether part of it must be replayed for a simulation, which was not done yet.
     """
@@ -287,11 +296,18 @@ def figures_of(
     otherwise = Pricing.of(price)
     for part in _with_sub_agents(session):
         sizes, pricing = measure(part), Pricing.recorded(part, otherwise)
-        calls += _rows(part, sizes, pricing)
-        if part.managed or part.totals or not part.answered:
-            continue  # Wane was at work, or nothing can be compared
-        if _largest(part, sizes) <= budget:
-            simulation += Simulation(len(part.own_calls))  # nothing would have been evicted
+        rows = list(_rows(part, sizes, pricing))
+        calls += rows
+        if part.totals or not part.answered:
+            continue  # nothing can be compared
+        if part.managed:
+            money = money_of(count(part), pricing)  # as `wane view` tells it
+            spent = money.account.at_least
+            simulation += Simulation(money.account.priced, money.unmanaged, spent, spent)
+        elif _largest(part, sizes) <= budget:
+            priced = [row for row in rows[: len(part.own_calls)] if row.priced or row.estimated]
+            cost = sum(row.dollars + row.guessed for row in priced)
+            simulation += Simulation(len(priced), cost, cost, cost)  # nothing would have been evicted
         elif replayed:
             simulation += _simulate(part, budget, price)
         else:
@@ -354,7 +370,7 @@ def _row(
         call.at,
         call.model or "",
         1,
-        account.priced,
+        account.priced if account.complete else 0,
         account.at_least,
         int(shows_cache and call.usage is not None),
         account.input_tokens,
@@ -362,9 +378,12 @@ def _row(
         account.cache_write_tokens,
         account.output_tokens,
         "" if rewrite is None else rewrite.explanation.cause,
+        "" if rewrite is None else rewrite.explanation.certainty,
         again,
         summaries,
         account.assumed.total(),
+        account.estimated,
+        account.guessed,
     )
 
 
@@ -418,10 +437,19 @@ def _simulate(session: RecordedSession, budget: int, price: str) -> Simulation:
     [prepared] = study([Recording(session, "")], Pricing.of(price), own_prices=True)
     settings = prepared.under(Settings(budget=budget))
     unevicted = Job(0, BASELINE, settings, prepared.pricing).run(prepared.subject)
-    after = Job(0, OURS, settings, prepared.pricing).run(prepared.subject).totals
+    after = Job(0, OURS, settings, prepared.pricing).run(prepared.subject)
     baseline = Baselines.of(prepared.subject.material, prepared.pricing, unevicted).lowest()
     if baseline is None:
         return Simulation()
-    low, high = baseline.with_wane(after)
-    known = after.beside_calls if baseline.recorded else len(session.own_calls)
-    return Simulation(known, baseline.cost, low, high, after.loss.uses, after.loss.in_view)
+    loss = after.totals.loss
+    if baseline.recorded:
+        low, high = baseline.with_wane(after.totals)
+        return Simulation(after.totals.beside_calls, baseline.cost, low, high, loss.uses, loss.in_view)
+    # Both sides are simulated: only calls whose prices are known count, at no other model's.
+    known, before, low = 0, 0.0, 0.0
+    for call, without, with_wane in zip(session.calls, unevicted.calls, after.calls, strict=True):
+        if not call.inherited and prepared.pricing.prices_for(call) is not None:
+            known += 1
+            before += without.cost
+            low += with_wane.cost + with_wane.again
+    return Simulation(known, before, low, low, loss.uses, loss.in_view) if known else Simulation()

@@ -22,7 +22,7 @@ from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
 from wane.prices import list_version
 
-FORM: Final = 6
+FORM: Final = 7
 """Raise it when the figures of a file change their meaning or form, so that older ones are not taken for them."""
 
 Progress = Callable[[int, int], None]
@@ -219,6 +219,10 @@ def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFig
     try:
         # Only a replay needs the text of results.
         with nullcontext() if replayed else figures_alone():
-            return [figures_of(session, *settings, replayed=replayed) for session in read_session(source.path)]
+            sessions = read_session(source.path)
+        if not replayed and any(session.managed for session in sessions):
+            # So does what Wane's own tools held in a session that it managed.
+            sessions = read_session(source.path)
+        return [figures_of(session, *settings, replayed=replayed) for session in sessions]
     except (FormatError, JournalError, MissingExtraError) as error:
         return briefly(error)

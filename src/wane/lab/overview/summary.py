@@ -12,8 +12,9 @@ from typing import Any, Final
 from wane.lab.names import JOURNAL
 from wane.lab.overview.figures import CallRow, CompactionRow, SessionFigures, Simulation
 from wane.lab.readers.gathering import Unread
+from wane.lab.verdict import savings
 from wane.money import dollars
-from wane.rewrites import Cause
+from wane.rewrites import Cause, Certainty
 
 
 @dataclass(slots=True)
@@ -22,8 +23,8 @@ class Sums:
 
     Attributes:
         calls: number of calls.
-        priced: those of known cost.
-        dollars: their cost.
+        priced: those whose cost is known in full.
+        dollars: their cost, and what is known of the others'.
         cache_known: calls of which it is known what the cache did.
         input: input tokens.
         read: those of them that the cache had.
@@ -31,6 +32,8 @@ class Sums:
         output: output tokens.
         summaries: calls that wrote summaries and were not recorded: they are in none of these figures.
         assumed: calls whose recorded cost takes the prices of another model.
+        estimated: calls that recorded no output, which the dollars do not cover.
+        guessed: what that output costs by a count of its text, in dollars.
     """
 
     calls: int = 0
@@ -43,6 +46,8 @@ class Sums:
     output: int = 0
     summaries: int = 0
     assumed: int = 0
+    estimated: int = 0
+    guessed: float = 0.0
 
     @property
     def known(self) -> bool:
@@ -51,7 +56,7 @@ class Sums:
 
     @property
     def complete(self) -> bool:
-        """Whether the dollars cover every call; else they are a lower bound."""
+        """Whether the dollars cover every call with its output; else they are a lower bound."""
         return self.priced == self.calls and not self.summaries
 
     def say_cost(self, unknown: str) -> str:
@@ -73,22 +78,29 @@ class Sums:
 
 @dataclass(slots=True)
 class Broken:
-    """What was paid again for one cause: how often, the dollars, and how many of these times have a price."""
+    """What was paid again for one cause.
+
+    Attributes:
+        times: how often.
+        dollars: what that cost.
+        priced: how many of these times have a price.
+        inferred: how many of these times nobody recorded the cause, but the end of the read implies it.
+    """
 
     times: int = 0
     dollars: float = 0.0
     priced: int = 0
+    inferred: int = 0
 
 
 @dataclass(slots=True)
 class SessionSummary:
-    """A session in the summary, with its sub-agents: its sums, what it lost, and what Wane would have made of it."""
+    """A session in the summary, with its sub-agents: its sums, and what it lost."""
 
     figures: SessionFigures
     sums: Sums = field(default_factory=Sums)
     last: float = 0.0
     compactions: list[CompactionRow] = field(default_factory=list)
-    simulation: Simulation = field(default_factory=Simulation)
 
     @property
     def messages_lost(self) -> int:
@@ -115,8 +127,11 @@ class Overview:
         causes: what was paid again, by cause.
         sessions: the sessions with a call in these days, the dearest first.
         simulations: by agent, what Wane would have made of its sessions.
+        effects: by agent, what Wane made of those that it managed.
+        worked: sessions that Wane managed, by agent.
         unread: the files without a readable session.
-        pending: sessions that Wane would have changed, but that were not replayed, so that they count unchanged.
+        pending: sessions that Wane would have changed, but that were not replayed, so that no saving of theirs counts.
+        parted: sessions of which a part counts; of what Wane would have made of them, their share of the cost does.
         undated: calls without a time, which count on the day when their file was last written.
     """
 
@@ -129,9 +144,12 @@ class Overview:
     causes: dict[Cause, Broken] = field(default_factory=lambda: defaultdict(Broken))
     sessions: list[SessionSummary] = field(default_factory=list)
     simulations: dict[str, Simulation] = field(default_factory=lambda: defaultdict(Simulation))
+    effects: dict[str, Simulation] = field(default_factory=lambda: defaultdict(Simulation))
+    worked: Counter[str] = field(default_factory=Counter)
     unread: tuple[Unread, ...] = ()
     undated: int = 0
     pending: int = 0
+    parted: int = 0
 
     @property
     def span(self) -> tuple[date, date]:
@@ -152,25 +170,39 @@ class Overview:
             total.times += broken.times
             total.dollars += broken.dollars
             total.priced += broken.priced
+            total.inferred += broken.inferred
         return total
 
     @property
     def simulation(self) -> Simulation:
-        """What Wane would have made of all sessions."""
+        """What Wane would have made of all sessions that it did not manage."""
         return sum(self.simulations.values(), Simulation())
+
+    @property
+    def effect(self) -> Simulation:
+        """What Wane made of all sessions that it managed."""
+        return sum(self.effects.values(), Simulation())
+
+    def say_saving(self, simulation: Simulation) -> str:
+        """Return in words what share Wane saves of the cost of some calls; empty if it saves nothing to speak of.
+
+        The cost without Wane may lack the calls that wrote summaries: then the saving is a lower bound, unless output
+        was counted by its text.
+        """
+        if not simulation.before or simulation.low > 0.995 * simulation.before:
+            return ""
+        worst, best = 1 - simulation.high / simulation.before, 1 - simulation.low / simulation.before
+        return savings(worst, best, bound=bool(self.total.summaries) and not self.total.estimated)
+
+    def compared(self, agent: str | None = None) -> Simulation:
+        """Return the calls of an agent, or of all, of which it is known what they cost without Wane and with it."""
+        if agent is None:
+            return self.simulation + self.effect
+        return self.simulations[agent] + self.effects[agent]
 
     def counts(self, day: date) -> bool:
         """Return whether a day is one of these."""
         return (self.since is None or self.since <= day) and day <= self.until
-
-    def with_wane(self, agent: str | None = None) -> tuple[float, float] | None:
-        """Return what an agent, or all, would have cost with Wane, at best and at worst; None if no call is known."""
-        simulation = self.simulation if agent is None else self.simulations[agent]
-        sums = self.total if agent is None else self.by_agent[agent]
-        if not simulation.calls or not sums.known:
-            return None
-        unchanged = sums.dollars - simulation.before
-        return unchanged + simulation.low, unchanged + simulation.high
 
 
 def summarise(
@@ -252,6 +284,7 @@ def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, r
             broken.times += row.calls
             broken.dollars += row.again or 0.0
             broken.priced += 0 if row.again is None else row.calls
+            broken.inferred += row.calls if row.certainty == Certainty.INFERRED else 0
     if not counted.calls:
         return
     for compaction in figures.compactions:
@@ -260,8 +293,12 @@ def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, r
             summary.compactions.append(compaction)
     overview.pending += figures.pending
     part = _part(figures.simulation, counted, every)
-    summary.simulation += part
-    overview.simulations[figures.source] += part
+    overview.parted += bool(part.calls and part is not figures.simulation)
+    if figures.managed:
+        overview.effects[figures.source] += part
+        overview.worked[figures.source] += 1
+    else:
+        overview.simulations[figures.source] += part
 
 
 def _part(simulation: Simulation, counted: Sums, every: Sums) -> Simulation:
@@ -271,7 +308,7 @@ def _part(simulation: Simulation, counted: Sums, every: Sums) -> Simulation:
     share = counted.dollars / every.dollars if every.dollars else counted.calls / every.calls
     return replace(
         simulation,
-        calls=min(simulation.calls, counted.calls),
+        calls=round(simulation.calls * counted.calls / every.calls),
         before=share * simulation.before,
         low=share * simulation.low,
         high=share * simulation.high,
@@ -279,7 +316,10 @@ def _part(simulation: Simulation, counted: Sums, every: Sums) -> Simulation:
 
 
 def _distinct(sessions: Iterable[SessionFigures]) -> list[SessionFigures]:
-    """Return sessions without those of agents whose requests all went through Wane's proxy, which recorded them too."""
+    """Return sessions without those of agents whose requests all went through Wane's proxy, which recorded them too.
+
+    The proxy's recording then counts for the agent that sent the requests.
+    """
     every = list(sessions)
     proxied: Counter[tuple[int, ...]] = Counter()
     for figures in every:
@@ -288,11 +328,24 @@ def _distinct(sessions: Iterable[SessionFigures]) -> list[SessionFigures]:
     if not proxied:
         return every
     distinct = []
+    senders: dict[tuple[int, ...], str] = {}
     for figures in every:
         usages = _usages(figures)
         if figures.source == JOURNAL or not usages or not usages <= proxied:
             distinct.append(figures)
-    return distinct
+        else:
+            senders |= dict.fromkeys(usages, figures.source)
+    sources: dict[str, str] = {}
+    for figures in distinct:
+        agents = Counter(senders[usage] for usage in _usages(figures) if usage in senders)
+        if figures.source == JOURNAL and agents:
+            sources[figures.id] = agents.most_common(1)[0][0]
+    named = []
+    for figures in distinct:
+        own = sources.get(figures.id, figures.source)
+        # A sub-agent is of the agent that started it.
+        named.append(replace(figures, source=sources.get(figures.parent, own)))
+    return named
 
 
 def _usages(figures: SessionFigures) -> Counter[tuple[int, ...]]:

@@ -18,7 +18,7 @@ def money_of(material: Material, pricing: Pricing) -> Money:
     evictions = sorted((one for one in session.evictions if not one.client), key=lambda one: one.position)
     own = own_overhead() if any(wanes) else 0
     evicted = seen = answered = taken = 0
-    for call, output in zip(session.calls, material.output_tokens, strict=True):
+    for call in session.calls:
         for index in range(seen, call.first):
             own += material.items[index].tokens if wanes[index] else 0
         seen = call.first
@@ -27,10 +27,12 @@ def money_of(material: Material, pricing: Pricing) -> Money:
             taken += 1
         # A round that follows nothing but results of Wane's own tools is one that the client would not have made.
         replied = answered == call.first or not all(wanes[answered : call.first])
-        cost = recorded_cost(call, output, pricing) if call.cost is None else call.cost
+        # Output that was not reported is in no cost: a count of its text may be too high.
+        cost = recorded_cost(call, 0, pricing) if call.cost is None else call.cost
         prices = pricing.prices_for(call)
-        usage, model, at = _usage(call, output), call.priced_as or "", moment(call)
-        whole = call.cost is not None or not is_open_ended(call)
+        usage, model, at = _usage(call), call.priced_as or "", moment(call)
+        reported = call.usage is not None and call.usage.output is not None
+        whole = call.cost is not None or (reported and not is_open_ended(call))
         bill = None if cost is None else Bill(cost, whole, call.assumed)
         meter.add(usage, model, evicted, own=own, replied=replied, at=at, prices=prices, bill=bill)
         if call.inherited:
@@ -45,9 +47,8 @@ def _of_own_tools(material: Material) -> list[bool]:
     return [item.kind in (Kind.CALL, Kind.RESULT) and item.call_id in ids for item in material.items]
 
 
-def _usage(call: ModelCall, output: int) -> TokenUsage:
+def _usage(call: ModelCall) -> TokenUsage:
     usage = call.usage
     if usage is None:
         return TokenUsage(0, 0)
-    output = output if usage.output is None else usage.output
-    return TokenUsage(usage.total_input, output, usage.cache_read, usage.cache_write, usage.cache_write_hour)
+    return TokenUsage(usage.total_input, usage.output or 0, usage.cache_read, usage.cache_write, usage.cache_write_hour)

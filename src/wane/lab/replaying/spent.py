@@ -10,10 +10,10 @@ from typing import Any, Final
 from wane.account import Account
 from wane.lab.counting import Material
 from wane.lab.figures import Totals
-from wane.lab.replaying.replay import Pricing, own_cost, recorded_cost
+from wane.lab.replaying.replay import Pricing, own_cost
 from wane.lab.session import ModelCall, RecordedSession
 from wane.money import dollars
-from wane.prices import TokenUsage, varies_by_region
+from wane.prices import Cost, TokenUsage, varies_by_region
 
 RECORDED: Final = "as recorded"
 """The name of the recording in a comparison."""
@@ -37,7 +37,7 @@ class Recorded:
         asides: the account of those calls that were no part of the conversation, such as those that wrote summaries. No
             replay makes them, so that a verdict leaves them out.
         abandoned: the account of the calls on abandoned branches. They were paid, so that they are in `cost_usd`, but
-            no replay makes them, so that they are not in the ratio.
+            no replay makes them, so that there is no ratio then.
         unread: records that could not be read; if they held model calls, these are in neither.
     """
 
@@ -85,12 +85,17 @@ class Recorded:
     @property
     def complete(self) -> bool:
         """Whether the cost covers every model call that the recording agent made, as far as is known."""
-        return self.covers and not self.left_out
+        return self.covers and self.abandoned.complete and not self.left_out
 
     @property
     def covers(self) -> bool:
         """Whether the cost covers every model call that a replay makes, and those that wrote summaries."""
         return self.account.complete and not (self.summaries or self.undated)
+
+    @property
+    def spent(self) -> Account:
+        """The account of all recorded calls, those on abandoned branches included."""
+        return self.account + self.abandoned
 
     @property
     def left_out(self) -> str:
@@ -100,7 +105,7 @@ class Recorded:
     @property
     def paid(self) -> float:
         """Dollars for all recorded calls whose usage and price are known, those on abandoned branches included."""
-        return self.account.at_least + self.abandoned.at_least
+        return self.spent.at_least
 
     @property
     def bounded(self) -> list[str]:
@@ -113,7 +118,7 @@ class Recorded:
         """What the cost leaves out or estimates, in words; empty if nothing."""
         account = self.account
         notes: list[str] = []
-        if account.priced and not account.complete:
+        if 0 < account.priced < account.calls:
             notes.append(f"{account.priced:,} of {account.calls:,} calls")
         if self.unpriced:
             notes.append(unknown_prices(self.unpriced))
@@ -132,22 +137,24 @@ class Recorded:
             notes.append(f"without {self.left_out}")
         if self.undated:
             notes.append(f"{calls_of(self.undated)} without a time at the lowest price of the model")
-        if account.estimated:
-            notes.append(f"output of {calls_of(account.estimated)} counted from its text")
+        if estimated := self.spent.estimated:
+            notes.append(unrecorded_output(estimated, account.guessed))
         return ", ".join(notes)
 
     def row(self, baseline: Totals) -> dict[str, Any]:
         """Return the figures that a recording has, by column of a comparison.
 
         It has no recall or grounding, because the model could only use what it saw; fetching again is in its cost.
-        Figures in `bounded` are lower bounds. The ratio is to `baseline`, the totals of `none` on the same sessions.
+        Figures in `bounded` are lower bounds. The ratio is to `baseline`, the totals of `none` on the same sessions. It
+        is missing where calls on abandoned branches were paid, which `none` does not make.
         """
         account = self.account
-        paid = self.paid if account.known or self.abandoned.known else None
+        paid = self.paid if self.spent.known else None
+        alike = paid is not None and baseline.dollars and not self.abandoned.known
         return {
             "cost_usd": paid,
             "total_usd": paid,
-            "ratio": account.at_least / baseline.dollars if account.known and baseline.dollars else None,
+            "ratio": self.paid / baseline.dollars if alike else None,
             "view_tokens": self.viewed / self.reported if self.reported else None,
             "peak_tokens": self.peak or None,
             "over": self.over if self.reported == self.calls else None,
@@ -156,11 +163,14 @@ class Recorded:
 
     def to_dict(self, baseline: Totals) -> dict[str, Any]:
         """Return it as JSON-able data."""
-        data = {**self.row(baseline), **self.account.to_dict()}
+        row = self.row(baseline)
         return {
-            **data,
-            "cost_usd": data["cost_usd"] if self.complete else None,
-            "output_estimated_calls": self.account.estimated,
+            **self.spent.to_dict(),
+            **row,
+            "cost_usd": row["cost_usd"] if self.complete else None,
+            "total_usd": row["total_usd"] if self.complete else None,
+            "output_estimated_calls": self.spent.estimated,
+            "output_estimated_usd": self.spent.guessed,
             "summaries_left_out": self.summaries,
             "unpriced_models": dict(self.unpriced),
             "undated_calls": self.undated,
@@ -231,6 +241,12 @@ def unrecorded_summaries(number: int) -> str:
     return f"the calls that wrote {'a summary' if number == 1 else f'{number:,} summaries'}"
 
 
+def unrecorded_output(calls: int, amount: float) -> str:
+    """Return in words that a cost is without the output of some calls, and what that costs by a count of its text."""
+    about = f" (about {dollars(amount)} by its text)" if amount else ""
+    return f"without the output of {calls_of(calls)}, which was not recorded{about}"
+
+
 def calls_of(number: int) -> str:
     """Return a number of calls in words."""
     return f"{number:,} {'call' if number == 1 else 'calls'}"
@@ -272,9 +288,11 @@ def with_call(account: Account, call: ModelCall, counted: int, pricing: Pricing)
         return account.plus(tokens, call.cost, assumed=call.assumed)
     if prices is None:
         return account.plus(tokens, None)
-    cost = recorded_cost(call, counted, pricing)
-    if cost is None:  # the price of an advisor's model is unknown
-        return account.plus(tokens, None, at_least=own_cost(call, counted, prices))
-    if is_open_ended(call):
-        return account.plus(tokens, None, at_least=cost)
-    return account.plus(tokens, cost, estimated=usage.output is None)
+    # A count of its text may be more than the output was.
+    least, guessed = own_cost(call, 0, prices), None
+    if usage.output is None:
+        guessed = own_cost(call, counted, prices) - least
+    further = pricing.further(call)  # None if the price of an advisor's model is unknown
+    if further is None or is_open_ended(call):
+        return account.plus(tokens, None, at_least=least + (further or Cost()).total, guessed=guessed)
+    return account.plus(tokens, least + further.total, guessed=guessed)

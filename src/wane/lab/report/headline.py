@@ -103,15 +103,15 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
 
 def _of_managed(material: Material, baselines: Baselines, pricing: Pricing) -> str:
     """Return the headline of a session that Wane managed: its cost, and what Wane changed of it."""
-    account = baselines.recorded.account
+    recorded = baselines.recorded
     passes = len(material.session.evictions)
     ran = "one pass" if passes == 1 else f"{passes:,} passes"
     in_view = _in_view(material)
-    if not account.known:
+    if not recorded.spent.known:
         return f"Wane ran {ran}; no usage with a known price was recorded. {in_view}"
-    bound = "" if baselines.recorded.complete else "at least "
+    bound = "" if recorded.complete else "at least "
     effect = described_effect(money_of(material, pricing)) or "that is what it would have cost without Wane"
-    return f"Wane ran {ran}, {bound}{dollars(account.at_least)} {RECORDED}; {effect}. {in_view}"
+    return f"Wane ran {ran}, {bound}{dollars(recorded.paid)} {RECORDED}; {effect}. {in_view}"
 
 
 def recorded_loss(material: Material) -> LossTotals:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.lab.discover import AGENTS
-from wane.lab.overview.figures import LostMessage
+from wane.lab.overview.figures import LostMessage, Simulation
 from wane.lab.overview.summary import Overview, SessionSummary
 from wane.lab.report.page import OVERVIEW, render, to_json, write_page
 
@@ -50,21 +50,20 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         day = first + timedelta(days=number)
         parts = overview.by_day.get(day, {})
         days.append([day.isoformat(), [parts[agent].dollars if agent in parts else 0 for agent in agents]])
-    causes = []
+    causes: list[dict[str, Any]] = []
     for cause, broken in sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars):
         row = {"cause": cause, "label": cause.label, "advice": cause.hint, "times": broken.times}
-        causes.append({**row, "priced": broken.priced, "dollars": broken.dollars})
-    ranges = {agent: overview.with_wane(agent) for agent in agents}
+        row |= {"priced": broken.priced, "inferred": broken.inferred, "dollars": broken.dollars}
+        causes.append(row)
     known = []
     for agent in agents:
-        sums, simulation = overview.by_agent[agent], overview.simulations[agent]
-        row = {"agent": agent, "name": NAMES.get(agent, agent), **sums.to_dict(), "simulated": simulation.calls}
-        known.append({**row, "with_wane": ranges[agent]})
+        row = {"agent": agent, "name": NAMES.get(agent, agent), **overview.by_agent[agent].to_dict()}
+        known.append({**row, "compared": comparison_dict(overview, overview.compared(agent))})
     models = []
     for model, sums in sorted(overview.by_model.items(), key=lambda entry: (-entry[1].dollars, -entry[1].calls)):
         models.append({"model": model, **sums.to_dict()})
     sessions = [_session(summary, agents, contents, number) for number, summary in enumerate(overview.sessions)]
-    total = overview.simulation
+    simulation = overview.simulation
     return {
         "since": first.isoformat(),
         "until": last.isoformat(),
@@ -74,16 +73,31 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         "days": days,
         "causes": causes,
         "paid_again": {"times": overview.lost.times, "dollars": overview.lost.dollars, "priced": overview.lost.priced},
-        "with_wane": overview.with_wane(),
-        "simulated": total.calls,
-        "in_view": total.in_view / total.uses if total.uses else None,
+        "compared": comparison_dict(overview, overview.compared()),
+        "simulated": comparison_dict(overview, simulation),
+        "managed": comparison_dict(overview, overview.effect),
+        "managed_sessions": overview.worked.total(),
+        "in_view": simulation.in_view / simulation.uses if simulation.uses else None,
         "sessions": sessions[:_LISTED],
         "sessions_in_all": len(sessions),
         "words": _words(overview, agents, contents),
         "compactions": sum(len(summary.compactions) for summary in overview.sessions),
         "undated": overview.undated,
         "not_replayed": overview.pending,
+        "counted_in_part": overview.parted,
         "unread": len(overview.unread),
+    }
+
+
+def comparison_dict(overview: Overview, simulation: Simulation) -> dict[str, Any] | None:
+    """Return what calls cost without Wane and with it as JSON-able data; None for no call."""
+    if not simulation.calls:
+        return None
+    return {
+        "calls": simulation.calls,
+        "without_wane_usd": simulation.before,
+        "with_wane_usd": [simulation.low, simulation.high],
+        "saving": overview.say_saving(simulation),
     }
 
 

@@ -63,11 +63,11 @@ def _cost(material: Material, simulated: Simulated) -> Tile:
     at_budget = f"at {simulated.replay.budget:,} tokens"
     before = baselines.lowest()
     if not totals.passes:
-        account = baselines.recorded.account
+        recorded = baselines.recorded
         fits = f"The session fits: nothing leaves the view {at_budget}."
-        if not account.known:
+        if not recorded.spent.known:
             return Tile(what, UNKNOWN, "", "", fits, (), notes)
-        value = f"{'' if account.complete else '≥ '}{dollars(account.at_least)}"
+        value = f"{'' if recorded.complete else '≥ '}{dollars(recorded.paid)}"
         return Tile(what, value, "", "the same with Wane", fits, (), notes)
     again: tuple[Line, ...] = ()
     if totals.reread_cost:
@@ -88,10 +88,13 @@ def _cost(material: Material, simulated: Simulated) -> Tile:
     then = savings(worst, best, bound=before.bound)
     if best <= 1 - NOTABLE:
         then = "no saving" if not before.bound else "no saving can be shown"
+    mark = "≥ " if before.bound else ""
+    if before.guessed:
+        mark = "≈ "
     over = "" if before.share == 1 else f", over {share(min(before.share, 0.999))} of the calls"
     return Tile(
         what,
-        f"{'≥ ' if before.bound else ''}{dollars(before.cost)} → {with_wane}",
+        f"{mark}{dollars(before.cost)} → {with_wane}",
         up_to and f"to {up_to}",
         then,
         f"{capital(before.label)}; with Wane {at_budget}, simulated{over}.",

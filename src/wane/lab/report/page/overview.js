@@ -8,39 +8,38 @@ const day = (iso, long) => new Intl.DateTimeFormat("en-GB", { day: "numeric", mo
 const agents = data.agents.map((it) => it.name);
 const total = data.total, spent = total.dollars ?? 0, unpriced = total.calls - total.priced;
 const messages = data.words.reduce((sum, it) => sum + it.messages, 0), words = data.words.reduce((sum, it) => sum + it.words, 0);
-const [low, high] = data.with_wane || [spent, spent];
+const compared = data.compared, [low, high] = compared ? compared.with_wane_usd : [0, 0], before = compared ? compared.without_wane_usd : 0;
+const counted = (calls, amount) => `The output of ${many(calls, "call")} was not recorded, and is in no cost${amount ? `: about ${usd(amount)} by its text` : ""}.`;
 // A sum that leaves calls out is a lower bound, and says so.
 const bounded = (part) => (part.dollars === null ? UNKNOWN : `${part.complete ? "" : "≥ "}${usd(part.dollars)}`);
 const amounts = (from, to) => (usd(from) === usd(to) ? usd(from) : `${usd(from)} to ${usd(to)}`);
+const sides = (pair) => (pair ? `${usd(pair.without_wane_usd)} → ${amounts(...pair.with_wane_usd)}` : UNKNOWN);
 const round = (value) => (value < 100 ? usd(value) : `$${n0(value)}`);
 // A share that is not all is never rounded to all, and one that is not nothing never to nothing.
 const part = (some, all) => (some === all ? "all" : `${Math.min(99, Math.max(some ? 1 : 0, Math.round((100 * some) / all)))}%`);
-function less(before, from, to) {
-  if (!before) return "";
-  const worst = Math.round(100 * (1 - to / before)), best = Math.round(100 * (1 - from / before));
-  if (best <= 0) return "no saving";
-  if (worst < 0) return `${-worst}% more to ${best}% less`;
-  return worst === best ? `${best}% less` : `${worst} to ${best}% less`;
-}
-
 byId("title").textContent = data.title;
 byId("lead").textContent = `${many(data.sessions_in_all, "session")} with ${many(total.calls, "call")}, ${data.since === data.until ? "" : `${day(data.since, true)} to `}${day(data.until, true)}: what they cost, where money and words were lost, and what Wane would have saved.`;
 
+const missing = [];
+if (unpriced) missing.push(`The cost of ${many(unpriced, "call")} is not known, or only in part.`);
+if (total.estimated) missing.push(counted(total.estimated, total.guessed));
+if (total.summaries) missing.push(`What wrote ${many(total.summaries, "summary", "summaries")} was not recorded.`);
 const broken = data.paid_again;
-const again = `${broken.priced < broken.times ? "≥ " : ""}${usd(broken.dollars)}`;
+const atLeast = (part) => `${part.priced < part.times ? "≥ " : ""}${usd(part.dollars)}`;
+const again = atLeast(broken);
 byId("tiles").append(...[
-  tile({ id: "spent", what: "Spent", value: bounded(total), then: `over ${part(total.priced, total.calls)} of the calls`, bound: unpriced ? `At least: the cost of the other ${n0(unpriced)} is not known, or only in part.` : total.summaries ? `At least: what wrote ${many(total.summaries, "summary", "summaries")} was not recorded.` : "The cost of each call is known.",
-    how: [account([...data.agents.map((it) => [`${it.name}: ${n0(it.priced)} of ${n0(it.calls)} calls`, bounded(it)]), ["In all", bounded(total), true]], "What was spent, by agent"),
+  tile({ id: "spent", what: "Spent", value: bounded(total), then: `known in full for ${part(total.priced, total.calls)} of the calls`, bound: missing.length ? `At least. ${missing.join(" ")}` : "The cost of each call is known.",
+    how: [account([...data.agents.map((it) => [`${it.name}: ${n0(it.priced)} of ${n0(it.calls)} calls in full`, bounded(it)]), ["In all", bounded(total), true]], "What was spent, by agent"),
       h("p", { class: "small" }, "Where the agent recorded a cost, that, 0 of a subscription included; else the tokens that the provider counted, by the list price of the day.")] }),
   tile({ id: "broke", what: "Paid again as the cache broke", value: total.cache_known ? again : UNKNOWN, then: spent ? `${part(broken.dollars, spent)} of what was spent` : "", bound: `${many(broken.times, "time")}, over ${part(total.cache_known, total.calls)} of the calls; the causes are below.`,
-    how: [account([...data.causes.map((it) => [`${it.label} (${n0(it.times)})`, it.priced ? usd(it.dollars) : UNKNOWN]), ["In all", again, true]], "Cache rewrites by cause"),
+    how: [account([...data.causes.map((it) => [`${it.label} (${n0(it.times)})`, it.priced ? atLeast(it) : UNKNOWN]), ["In all", again, true]], "Cache rewrites by cause"),
       h("p", { class: "small" }, "What a call wrote into the cache or read in full although the call before had put it there, less what reading it from the cache would have cost. After a compaction this is at most so: its summary is new.")] }),
   tile({ id: "taken", what: "Your messages lost to compactions", value: [n0(messages), h("small", {}, messages === 1 ? " message" : " messages")], then: `${many(words, "word")} of yours`, bound: `In ${many(data.compactions, "compaction")} of ${many(data.words.length, "session")}. Wane keeps all of them.`,
     how: [account([...data.words.map((it) => [it.title, many(it.messages, "message")]), ["In all", many(messages, "message"), true]], "Messages lost, by session"),
       h("p", { class: "small" }, "Messages that you typed before a compaction, and that neither its summary nor a later call held word for word.")] }),
-  tile({ id: "would", what: "With Wane", value: data.with_wane ? (round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`) : UNKNOWN, then: data.with_wane ? less(spent, low, high) : "", bound: `Simulated within ${n0(data.budget)} tokens, for ${part(data.simulated, total.calls)} of the calls; the others count unchanged.`,
-    how: [account([...data.agents.map((it) => [it.name, it.with_wane ? `${usd(it.dollars ?? 0)} → ${amounts(...it.with_wane)}` : `${bounded(it)}; ${UNKNOWN} with Wane`]), ["In all", data.with_wane ? `${usd(spent)} → ${amounts(low, high)}` : UNKNOWN, true]], "With Wane, by agent"),
-      h("p", { class: "small" }, "The low cost has none of the cache misses that no strategy causes (pauses, tools, prompts, the provider), the high one all that were recorded. Fetching again is in both. A call that is not simulated counts as it was.")] }),
+  tile({ id: "would", what: "Without Wane, and with it", value: compared ? `${round(before)} → ${round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`}` : UNKNOWN, then: compared ? compared.saving || "no saving" : "", bound: `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, simulated within ${n0(data.budget)} tokens${data.managed ? `; in ${many(data.managed_sessions, "session")} Wane was at work` : ""}.`,
+    how: [account([...data.agents.map((it) => [it.name, sides(it.compared)]), ["In all", sides(compared), true]], "Without Wane and with it, by agent"),
+      h("p", { class: "small" }, "The calls of which both can be told; without Wane is the lower cost of as recorded and, simulated, if nothing is evicted. The low cost has none of the cache misses that no strategy causes (pauses, tools, prompts, the provider), the high one all that were recorded. Fetching again is in both. Where Wane was at work, the cost with it is what was recorded, and the one without it is estimated.")] }),
 ].flat());
 
 const swatch = (fill) => svg("svg", { width: 16, height: 12, "aria-hidden": "true" }, svg("rect", { width: 16, height: 12, rx: 2, fill }));
@@ -102,12 +101,12 @@ const figures = (heads, rows, caption, name) => h("table", { class: name }, h("c
   h("tbody", {}, rows.map((row) => h("tr", {}, row.map((text, at) => h(at ? "td" : "th", { scope: at ? null : "row", class: heads[at][1] || null }, text))))));
 byId("modelstable").append(figures(
   [["Model"], ["Calls", "n"], ["Input", "n opt"], ["From the cache", "n opt"], ["Output", "n opt"], ["Cost", "n"]],
-  data.models.map((it) => [it.model || "no model recorded", n0(it.calls), it.input ? short(it.input) : UNKNOWN, it.input && it.cache_known ? part(it.read, it.input) : UNKNOWN, short(it.output), bounded(it)]),
+  data.models.map((it) => [it.model || "no model recorded", n0(it.calls), it.input ? short(it.input) : UNKNOWN, it.input && it.cache_known ? part(it.read, it.input) : UNKNOWN, `${it.estimated ? "≈ " : ""}${short(it.output)}`, bounded(it)]),
   "Calls, tokens and dollars by model", "sessions"));
 
 const lane = (share, soft) => h("div", { class: `lane ${soft ? "soft" : ""}`, "aria-hidden": "true" }, styled(h("i", {}), { width: `${100 * clamp(share, 0, 1)}%` }));
 const largest = Math.max(...data.causes.map((it) => it.dollars), 0) || 1;
-byId("causes").append(...data.causes.map((it) => h("li", {}, h("b", {}, it.label), h("span", { class: "dollars" }, it.priced ? usd(it.dollars) : UNKNOWN), lane(it.dollars / largest, it.cause === "unexplained"), h("span", { class: "small" }, `${many(it.times, "time")}. `, marked(it.advice)))));
+byId("causes").append(...data.causes.map((it) => h("li", {}, h("b", {}, it.label), h("span", { class: "dollars" }, it.priced ? atLeast(it) : UNKNOWN), lane(it.dollars / largest, it.cause === "unexplained"), h("span", { class: "small" }, `${many(it.times, "time")}${it.inferred ? `, ${it.inferred === it.times ? "" : `${n0(it.inferred)} of them `}inferred` : ""}. `, marked(it.advice)))));
 if (!data.causes.length) byId("causes").append(h("li", {}, h("span", { class: "small" }, total.cache_known ? "It never did." : "These recordings do not show what the cache did.")));
 
 byId("lost").append(data.words.length ? h("ul", { class: "losses" }, data.words.map((it) => h("li", {},
@@ -115,25 +114,24 @@ byId("lost").append(data.words.length ? h("ul", { class: "losses" }, data.words.
   h("p", { class: "small" }, `${agents[it.agent]}, ${day(it.day)}, ${many(it.compactions, "compaction")}, ${many(it.words, "word")}`),
   it.texts.length > 0 && h("details", {}, h("summary", {}, it.texts.length === it.messages ? "Read them" : `Read ${it.texts.length} of ${n0(it.messages)}`, h("span", { class: "away" }, `: ${it.title}`)), it.texts.map((text) => h("blockquote", {}, text)))))) : h("p", { class: "small" }, "None did."));
 
-byId("terms").textContent = `Sessions replayed within ${n0(data.budget)} tokens, with fetching again; a range, as cache misses that no strategy causes may have come with Wane, too.`;
+byId("terms").textContent = `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, of which both costs can be told. Without Wane is the lower cost of as recorded${total.estimated ? " (with output that was not recorded by its text)" : ""} and, simulated, if nothing is evicted; with Wane is simulated within ${n0(data.budget)} tokens, with fetching again: a range, as cache misses that no strategy causes may have come with Wane, too.${data.managed ? ` Wane was at work in ${many(data.managed_sessions, "session")}, which count as recorded: about ${sides(data.managed)}.` : ""}`;
 byId("keeps").textContent = data.in_view === null ? "" : `${part(data.in_view, 1)} of the names that later calls used would still have been in view.`;
 byId("savingkey").append(
-  h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, svg("rect", { x: 1, y: 1, width: 20, height: 10, class: "spentbar" })), "spent"),
+  h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, svg("rect", { x: 1, y: 1, width: 20, height: 10, class: "spentbar" })), "without Wane"),
   h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, svg("rect", { width: 22, height: 12, class: "wanebar" })), "with Wane, at least"),
   h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, patterns("k"), svg("rect", { width: 22, height: 12, fill: "url(#k-gone)" })), "to at most"));
-const entries = [...data.agents.map((it) => [it.name, it.dollars ?? 0, it.with_wane, it.dollars !== null]), ["In all", spent, data.with_wane, total.dollars !== null]];
-const compared = ([, before, range, priced]) => (range && before ? `${usd(before)} → ${amounts(...range)}` : priced ? `${usd(before)}; with Wane ${UNKNOWN}` : UNKNOWN);
+const entries = [...data.agents.map((it) => [it.name, it.compared]), ["In all", compared]].map(([name, pair]) => [name, pair ? pair.without_wane_usd : 0, pair && pair.with_wane_usd, sides(pair)]);
 onWidth(byId("savingchart"), (width) => {
   const narrow = width < 620, left = narrow ? 0 : 120, right = narrow ? 0 : 260, pitch = narrow ? 58 : 42;
   const x = scale(0, Math.max(...entries.map((it) => Math.max(it[1], it[2] ? it[2][1] : 0))) || 1, left, width - right);
-  byId("savingchart").replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${entries.length * pitch}`, height: entries.length * pitch, role: "img", "aria-label": `What was spent, and what it would have been with Wane. ${entries.map((it) => `${it[0]}: ${compared(it)}`).join("; ")}.` }, patterns("s"),
+  byId("savingchart").replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${entries.length * pitch}`, height: entries.length * pitch, role: "img", "aria-label": `The cost without Wane and with it, of the calls of which both can be told. ${entries.map((it) => `${it[0]}: ${it[3]}`).join("; ")}.` }, patterns("s"),
     entries.map((it, at) => {
-      const [name, before, range] = it, top = at * pitch + (narrow ? 22 : 8), tall = 24, last = at === entries.length - 1;
+      const [name, dollars, range] = it, top = at * pitch + (narrow ? 22 : 8), tall = 24, last = at === entries.length - 1;
       return [
         svg("text", { class: `who ${last ? "all" : ""}`, x: narrow ? 0 : left - 10, y: narrow ? top - 7 : top + 17, "text-anchor": narrow ? "start" : "end" }, name),
-        svg("rect", { class: "spentbar", x: x(0) + 0.6, y: top, width: Math.max(1, x(before) - x(0) - 1.2), height: tall }),
-        range && before > 0 && [svg("rect", { class: "wanebar", x: x(0), y: top, width: Math.max(0, x(range[0]) - x(0)), height: tall }), svg("rect", { fill: "url(#s-gone)", x: x(range[0]), y: top, width: Math.max(0, x(range[1]) - x(range[0])), height: tall }), svg("path", { class: "maybe", d: `M${x(range[1])} ${top}v${tall}` })],
-        svg("text", { class: "said", x: narrow ? width : Math.max(x(before), range ? x(range[1]) : 0) + 10, y: narrow ? top - 7 : top + 16, "text-anchor": narrow ? "end" : "start" }, compared(it)),
+        svg("rect", { class: "spentbar", x: x(0) + 0.6, y: top, width: Math.max(1, x(dollars) - x(0) - 1.2), height: tall }),
+        range && dollars > 0 && [svg("rect", { class: "wanebar", x: x(0), y: top, width: Math.max(0, x(range[0]) - x(0)), height: tall }), svg("rect", { fill: "url(#s-gone)", x: x(range[0]), y: top, width: Math.max(0, x(range[1]) - x(range[0])), height: tall }), svg("path", { class: "maybe", d: `M${x(range[1])} ${top}v${tall}` })],
+        svg("text", { class: "said", x: narrow ? width : Math.max(x(dollars), range ? x(range[1]) : 0) + 10, y: narrow ? top - 7 : top + 16, "text-anchor": narrow ? "end" : "start" }, it[3]),
       ];
     })));
 });
@@ -152,9 +150,12 @@ list("all");
 
 const share = (some, all) => [some === all ? "all" : `${n0(some)} (${part(some, all)})`, lane(all ? some / all : 0)];
 byId("shares").append(h("table", { class: "shares" }, h("caption", { class: "away" }, "Calls of which the cost, the cache and the cost with Wane are known, by agent"),
-  h("thead", {}, h("tr", {}, ["Agent, calls", "Cost known", "Cache known", "With Wane known"].map((text) => h("th", { scope: "col" }, text)))),
-  h("tbody", {}, data.agents.map((it) => h("tr", {}, h("th", { scope: "row" }, it.name, h("br", {}), h("span", { class: "small" }, n0(it.calls))), h("td", {}, share(it.priced, it.calls)), h("td", {}, share(it.cache_known, it.calls)), h("td", {}, share(it.simulated, it.calls)))))));
+  h("thead", {}, h("tr", {}, ["Agent, calls", "Cost known in full", "Cache known", "With Wane known"].map((text) => h("th", { scope: "col" }, text)))),
+  h("tbody", {}, data.agents.map((it) => h("tr", {}, h("th", { scope: "row" }, it.name, h("br", {}), h("span", { class: "small" }, n0(it.calls))), h("td", {}, share(it.priced, it.calls)), h("td", {}, share(it.cache_known, it.calls)), h("td", {}, share(it.compared ? it.compared.calls : 0, it.calls)))))));
 const notes = [];
+if (total.estimated) notes.push(counted(total.estimated, total.guessed));
+if (data.not_replayed) notes.push(`${many(data.not_replayed, "session")} beyond the budget not replayed yet, so that no saving of theirs is told.`);
+if (data.counted_in_part) notes.push(`Of ${many(data.counted_in_part, "session")} only some calls count here: of what was compared, as much as their share of the cost.`);
 if (data.undated) notes.push(`${many(data.undated, "call")} without a time count on the day when their file was last written.`);
 if (data.unread) notes.push(`${many(data.unread, "file")} could not be read.`);
 if (notes.length) byId("shares").append(h("p", { class: "small" }, notes.join(" ")));
