@@ -39,7 +39,7 @@ FLOORS: dict[str, set[str]] = {
     "rebuilding": {"conversation", "core", "formats", "journal", "strategies"},
     "journal": {"core", "formats"},
     "testing": {"core", "formats", "conversation", "strategies"},
-    "inference": {"core", "tools", "formats"},
+    "inference": {"core", "tools", "formats", "words"},
     "strategies": {"core", "formats", "identifiers", "inference", "research", "tools"},
     "lab": {
         "budgets",
@@ -108,6 +108,7 @@ FLOORS: dict[str, set[str]] = {
         "money",
         "refusals",
         "replacing",
+        "words",
     },
     "proxy": {
         "budgets",

@@ -33,7 +33,7 @@ def test_a_session_is_resumed_with_what_was_inferred(served: Serve, project: Pat
         assert [at.run(f"task {number}").output for number in range(5)] == [f"Done {number}." for number in range(5)]
         assert any(event.report.satisfied for event in at.of(PassRan))
         opened = [event.episode.name for event in at.of(EpisodeOpened) if event.episode.name]
-        assert opened[:2] == ["explore-1:long.py", "act-2:out0.txt"]
+        assert opened[:2] == ["reading-1:long.py", "work-2:out0.txt"]
         data = event_json(at.of(EpisodeOpened)[0])
         assert data is not None
         assert data["inferred"]

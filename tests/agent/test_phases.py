@@ -34,14 +34,14 @@ def test_turns_are_tasks_and_changes_tell_the_phases(served: Serve, tmp_path: Pa
         assert resumed.conversation.settings.annotate == "host"
         at.run("Second.")
     marked = [episode for episode in resumed.episodes if not episode.implicit]
-    names = ["turn", "explore", "change", "explore 2", "change 2"]
+    names = ["turn", "reading", "work", "reading 2", "work 2"]
     assert [str(episode.name) for episode in marked][:5] == names
     assert [str(episode.task and episode.task.name) for episode in marked if not episode.is_task][:5] == [
         *["turn"] * 4,
         "turn 2",
     ]
-    assert marked[2].dependencies == ("explore",)
-    assert marked[4].dependencies == ("explore 2",)
-    assert [episode.closed for episode in marked] == [True] * 5 + [False] + [True] * 3 + [False]  # turn 2, change 4
+    assert marked[2].dependencies == ("reading",)
+    assert marked[4].dependencies == ("reading 2",)
+    assert [episode.closed for episode in marked] == [True] * 5 + [False] + [True] * 3 + [False]  # turn 2, work 4
     rebuilt = rebuild(at.records, resumed.conversation.format)  # type: ignore[arg-type]
     assert [repr(episode) for episode in rebuilt.episodes] == [repr(episode) for episode in resumed.episodes]

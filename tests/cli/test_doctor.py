@@ -80,6 +80,7 @@ def test_the_timeline_reads_its_breaks(run: Run, tmp_path: Path) -> None:
         browser.open(page)
         assert browser.run("document.documentElement.scrollWidth") <= 390
         assert browser.text("#times .value").startswith("1 of ")
+        assert browser.run("[...document.querySelectorAll('.tile .value')].every(it => it.clientHeight < 40)")
         browser.run("document.querySelector('.timeline .chart').focus()")
         browser.press("ArrowRight")
         said = browser.text("#said")

@@ -59,92 +59,92 @@ class Story:
 
 def test_reading_explores_and_editing_acts_on_it() -> None:
     story = Story().user().read("a.py").run("grep -n x b.py").edit("a.py").run("pytest").user()
-    assert story.marks == ["+explore-1", "-explore-1", "+act-2", "-act-2"]
-    assert story.starts["explore-1"] == Mark("start", "explore-1:a.py", EpisodeType.EXPL)
-    assert story.starts["act-2"] == Mark("start", "act-2:a.py", EpisodeType.ACT, ("explore-1:a.py",))
-    assert story.ends["explore-1"].description == "(inferred) looked at: a.py, grep x"
-    assert story.ends["act-2"].description is None
+    assert story.marks == ["+reading-1", "-reading-1", "+work-2", "-work-2"]
+    assert story.starts["reading-1"] == Mark("start", "reading-1:a.py", EpisodeType.EXPL)
+    assert story.starts["work-2"] == Mark("start", "work-2:a.py", EpisodeType.ACT, ("reading-1:a.py",))
+    assert story.ends["reading-1"].description == "(inferred) looked at: a.py, grep x"
+    assert story.ends["work-2"].description is None
 
 
 def test_what_ran_or_was_reviewed_changes_nothing_of_what_the_agent_is_at() -> None:
     story = Story().read("a.py").run("pytest").run("git status").read("b.py")
-    assert story.marks == ["+explore-1"]
+    assert story.marks == ["+reading-1"]
     story.edit("a.py").run("make").run("git diff").call("TodoWrite").edit("a.py")
-    assert story.marks == ["+explore-1", "-explore-1", "+act-2"]
+    assert story.marks == ["+reading-1", "-reading-1", "+work-2"]
 
 
 def test_a_run_after_the_users_turn_acts_and_a_review_explores() -> None:
-    assert Story().user().run("pytest").marks == ["+act-1"]
-    assert Story().user().run("git diff").marks == ["+explore-1"]
+    assert Story().user().run("pytest").marks == ["+work-1"]
+    assert Story().user().run("git diff").marks == ["+reading-1"]
     assert Story().user().call("TodoWrite").run("sleep 1").marks == []
 
 
 def test_an_entry_of_the_agents_plan_names_episodes_until_the_users_next_turn() -> None:
     story = Story().call("TaskCreate", subject="Fix the parser").read("a.py")
     story.call("TaskUpdate", taskId="1", status="in_progress").edit("a.py").user().edit("a.py")
-    assert story.marks == ["+explore-1", "-explore-1", "+act-2", "-act-2", "+act-3"]
-    names = [story.starts[name].name for name in ("explore-1", "act-2", "act-3")]
-    assert names == ["explore-1:a.py", "act-2:Fix the parser", "act-3:a.py"]
+    assert story.marks == ["+reading-1", "-reading-1", "+work-2", "-work-2", "+work-3"]
+    names = [story.starts[name].name for name in ("reading-1", "work-2", "work-3")]
+    assert names == ["reading-1:a.py", "work-2:Fix the parser", "work-3:a.py"]
 
 
 def test_an_act_bears_a_look_aside() -> None:
     story = Story().read("a.py").edit("a.py").read("b.py").run("ls").edit("a.py").read("c.py").read("a.py").edit("a.py")
-    assert story.marks == ["+explore-1", "-explore-1", "+act-2"]
+    assert story.marks == ["+reading-1", "-reading-1", "+work-2"]
 
 
 def test_an_act_ends_when_the_agent_looks_elsewhere_again_and_again() -> None:
     story = Story().edit("a.py").read("b.py").read("a.py").read("c.py").read("d.py").edit("d.py")
-    assert story.marks == ["+act-1", "-act-1", "+explore-2", "-explore-2", "+act-3"]
-    assert story.starts["explore-2"].name == "explore-2:d.py"
+    assert story.marks == ["+work-1", "-work-1", "+reading-2", "-reading-2", "+work-3"]
+    assert story.starts["reading-2"].name == "reading-2:d.py"
 
 
 def test_an_act_ends_when_the_agent_looks_elsewhere_at_length() -> None:
     story = Story().edit("a.py").read("b.py", tokens=70).read("c.py")
-    assert story.marks == ["+act-1", "-act-1", "+explore-2"]
+    assert story.marks == ["+work-1", "-work-1", "+reading-2"]
 
 
 def test_an_edit_that_builds_on_another_exploration_is_another_act() -> None:
     story = Story().read("a.py").edit("a.py").read("b.py", 70).read("c.py").edit("b.py").edit("c.py").edit("a.py")
-    assert story.marks[-4:] == ["-explore-3", "+act-4", "-act-4", "+act-5"]
-    assert story.needs("act-4") == ["explore-3"]
-    assert story.needs("act-5") == ["explore-1"]
+    assert story.marks[-4:] == ["-reading-3", "+work-4", "-work-4", "+work-5"]
+    assert story.needs("work-4") == ["reading-3"]
+    assert story.needs("work-5") == ["reading-1"]
 
 
 def test_files_are_known_by_their_ends() -> None:
     story = Story().read("/repo/src/a.py").edit("x.py").user().run("cd src && sed -i s/a/b/ a.py")
-    assert story.needs("act-3") == ["explore-1"]
+    assert story.needs("work-3") == ["reading-1"]
 
 
 def test_an_act_depends_on_all_that_was_explored_since_the_last() -> None:
     story = Story().edit("z.py").user().read("a.py").user().read("b.py").user().edit("new.py")
-    assert story.needs("act-4") == ["explore-2", "explore-3"]
+    assert story.needs("work-4") == ["reading-2", "reading-3"]
 
 
 def test_an_act_with_nothing_new_goes_on_with_what_the_last_one_had() -> None:
     story = Story().read("a.py").edit("a.py").user().edit("new.py").user().run("git push")
-    assert [story.needs(name) for name in ("act-2", "act-3", "act-4")] == [["explore-1"]] * 3
+    assert [story.needs(name) for name in ("work-2", "work-3", "work-4")] == [["reading-1"]] * 3
 
 
 def test_dependencies_are_not_too_large_together() -> None:
     story = Story().read("a.py", 30).user().read("b.py", 60).user().read("c.py", 60).user().edit("a.py")
-    assert story.needs("act-4") == ["explore-1", "explore-3"]
+    assert story.needs("work-4") == ["reading-1", "reading-3"]
     story = Story().read("a.py", 500).user().edit("b.py")
-    assert story.needs("act-2") == ["explore-1"]
+    assert story.needs("work-2") == ["reading-1"]
 
 
 def test_a_long_episode_goes_on_as_another() -> None:
     story = Story().read("a.py", 150).read("b.py", 150).call("TodoWrite").read("c.py").edit("b.py")
-    assert story.marks == ["+explore-1", "-explore-1", "+explore-2", "-explore-2", "+act-3"]
+    assert story.marks == ["+reading-1", "-reading-1", "+reading-2", "-reading-2", "+work-3"]
     story.run("make", 300).run("make")
-    assert story.marks[-2:] == ["-act-3", "+act-4"]
-    assert story.needs("act-4") == story.needs("act-3") == ["explore-1"]
+    assert story.marks[-2:] == ["-work-3", "+work-4"]
+    assert story.needs("work-4") == story.needs("work-3") == ["reading-1"]
 
 
 def test_a_late_result_counts_for_the_episode_of_its_call() -> None:
     story = Story()
     story.add(Part(Kind.CALL, call_id="late", tool="read", arguments='{"path": "a"}'))
     story.edit("b.py").add(Part(Kind.RESULT, call_id="late"), 500)
-    assert story.edit("b.py").marks == ["+explore-1", "-explore-1", "+act-2"]
+    assert story.edit("b.py").marks == ["+reading-1", "-reading-1", "+work-2"]
 
 
 def test_prose_opens_nothing() -> None:
@@ -156,7 +156,7 @@ def test_the_agent_is_the_authority() -> None:
     story = Story().read("a.py")
     story.annotator.stop()
     assert story.annotator.stopped
-    assert story.edit("a.py").user().read("b.py").marks == ["+explore-1"]
+    assert story.edit("a.py").user().read("b.py").marks == ["+reading-1"]
 
 
 @pytest.mark.parametrize("tool", ["", "\ud800", "a" * 500, "x\n\ny"])

@@ -320,9 +320,9 @@ def test_an_agent_that_marks_nothing_stays_within_its_budget_and_recalls_by_a_se
     search = Reply(calls=(Call("recall", {"search": '"0.py"'}),))
     result, offered = reading(12, search, remind_at=0.01, guidance="Mark your work.", on_event=log)
     opened = [event.episode for event in log.of(EpisodeOpened)]
-    assert [episode.name for episode in opened[:2]] == ["explore-1:0.py", "act-2:0.py"]
+    assert [episode.name for episode in opened[:2]] == ["reading-1:0.py", "work-2:0.py"]
     assert all(episode.inferred for episode in opened)
-    assert opened[1].dependencies == ("explore-1:0.py",)
+    assert opened[1].dependencies == ("reading-1:0.py",)
     assert log.of(PassRan)
     assert all(event.report.satisfied for event in log.of(PassRan))
     assert "not in view" in result

@@ -457,6 +457,30 @@ def test_the_scrubber_shows_what_was_visible_and_why_not(shown: Browser, page: P
 
 
 @needs_chromium
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pieces_of_work_have_their_names_inside_the_picture(shown: Browser, width: int) -> None:
+    shown.run("""
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        window.written = [];
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+            written.push([text, x, x + this.measureText(text).width]);
+            write.call(this, text, x, y);
+        }; 0
+    """)
+    shown.look(800, 900)
+    shown.settle()
+    shown.run("written.length = 0")
+    shown.look(width, 900)
+    shown.settle()
+    shown.settle()
+    room = shown.run("document.querySelector('#episodes .bars').clientWidth")
+    names = [text for text in shown.run("written") if text[0].startswith("\N{LEFT SINGLE QUOTATION MARK}")]
+    assert names
+    assert all(start >= 0 and end <= room for _, start, end in names)
+    assert not [text for text, *_ in names if text.startswith(("reading-", "work-"), 1)]
+
+
+@needs_chromium
 def test_notices_are_told_and_what_holds_a_view_that_is_over_its_budget(browser: Browser, tmp_path: Path) -> None:
     told = Tale().system(50).notice(300, "the rules").user(1_900, "all of this")
     told.calls("r0", 20, "read").result("r0", 400).notice(70, "a reminder").says(10)

@@ -31,6 +31,7 @@ from wane.formats.pydantic_ai import raw_arguments
 from wane.integrations.pydantic_ai import ContextLifecycle
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
+from wane.words import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -148,7 +149,7 @@ class Phases:
             return
         active, self._type = self._conversation.window.active, type_
         explored = [str(active.name)] if type_ is EpisodeType.ACT and active is not None else []
-        host.worker = new_scope("change" if type_ is EpisodeType.ACT else "explore", type_, explored)
+        host.worker = new_scope(TYPES[type_.value], type_, explored)
 
 
 class _Lifecycle(ContextLifecycle):

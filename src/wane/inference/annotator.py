@@ -13,6 +13,7 @@ from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.paths import FileMap
 from wane.tools.plans import Plan
+from wane.words import TYPES
 
 # With a smaller budget, the usual limits would hold more than a third of it.
 _SMALL_BUDGET: Final = 40_000
@@ -164,8 +165,7 @@ class Annotator:
         if type_ is None:
             return []
         marks = self._end()
-        word = "explore" if type_ is EpisodeType.EXPL else "act"
-        name = f"{word}-{self._count + 1}"
+        name = f"{TYPES[type_.value]}-{self._count + 1}"
         hint = _short(self._entry or judgement.hint)
         if hint:
             name = f"{name}:{hint}"

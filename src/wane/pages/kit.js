@@ -29,6 +29,8 @@ const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximum
 const n0 = (value) => whole.format(value);
 const usd = (value) => `${value < 0 ? "−" : ""}$${cents.format(Math.abs(value))}`;
 const many = (count, noun, plural) => `${n0(count)} ${count === 1 ? noun : plural || `${noun}s`}`;
+// An inferred piece of work has its kind and number in its name, so that no two are called alike; where the kind stands beside it, the rest says more.
+const pieceName = (name) => name.replace(/^(?:reading|work)-\d+:(?=.)/, "");
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const round1 = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1).replace(/\.0$/, ""));
 const short = (tokens) => (tokens >= 1e6 ? `${round1(tokens / 1e6)}M` : tokens >= 1e3 ? `${round1(tokens / 1e3)}k` : String(Math.round(tokens)));

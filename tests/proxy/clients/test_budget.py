@@ -38,7 +38,7 @@ def endless(step: int) -> tuple[Call, ...]:
 
 def refused(step: int) -> tuple[Call, ...]:
     """The model begins acts, on explorations that there are none of."""
-    return (start(f"act-{step}", "act", f"find-{step}"),) if step % 2 == 0 else ()
+    return (start(f"work-{step}", "act", f"find-{step}"),) if step % 2 == 0 else ()
 
 
 def lawless(step: int) -> tuple[Call, ...]:

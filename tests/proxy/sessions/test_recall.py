@@ -273,7 +273,7 @@ async def test_who_gains_the_tool(
 async def test_a_model_that_marks_nothing_recalls(make: type[Client], values: dict[str, Any]) -> None:
     """By a search, and by the name of an inferred episode that it found; the client sees nothing of either."""
     reads = [Reply(calls=(Call("read", {"path": f"f{number}"}),)) for number in range(40)]
-    name = Call("recall", {"name": "explore-1:f0"})
+    name = Call("recall", {"name": "reading-1:f0"})
     replies = [*reads, Reply(calls=(Call("recall", {"search": '"f0"'}), name)), Reply("Found."), Reply("On.")]
 
     client = make()
@@ -282,7 +282,7 @@ async def test_a_model_that_marks_nothing_recalls(make: type[Client], values: di
     found, read = recalled(upstream.requests[-1])
     assert "was found in " in found
     assert "not in view" in found
-    assert ('Episode "explore-1:f0"' in read) == ("annotate" in values)
+    assert ('Episode "reading-1:f0"' in read) == ("annotate" in values)
     assert hidden(client)
 
 

@@ -16,6 +16,7 @@ from wane.cli.flags import PolicyOptions
 from wane.cli.lab.commands import TuneOptions
 from wane.cli.lab.common import check_report, print_json, print_lines, rounded
 from wane.cli.lab.preparing import prepare, price_source, read_lines
+from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, plain_console, printable
 from wane.lab.advice import advised_for_all, kept_budgets
@@ -27,7 +28,7 @@ from wane.lab.verdict import capital, in_view, verdict
 from wane.money import dollars, share
 from wane.strategies.base import Settings
 from wane.tuned import save_tuned
-from wane.words import PURPOSES
+from wane.words import PURPOSES, name_strategy
 
 FEW: Final = 5
 """With fewer sessions, a recommendation warns that it rests on little."""
@@ -57,10 +58,11 @@ def run_tune(options: TuneOptions) -> int:
     if options.report is not None:
         from wane.lab.report import write_tune_report
 
-        write_tune_report(options.report, result, command, list(reasons(result)))
+        write_tune_report(options.report, result, command, list(reasons(result)), compare_others(result))
     if options.as_json:
         data = result.to_dict() | {
             "reasons": list(reasons(result)),
+            "others": compare_others(result),
             "command": command or None,
             "saved": None if saved is None else str(saved),
         }
@@ -77,12 +79,21 @@ def run_tune(options: TuneOptions) -> int:
     policy = ", ".join(f"{name} {_value_text(value)}" for name, value in departures) or "the default policy"
     print_lines([f"Recommended: a budget of {result.chosen.budget:,} tokens, with {policy}.", ""])
     print_lines(reasons(result))
+    others = compare_others(result)
+    if others:
+        # In a narrow terminal, what stands last wraps.
+        table = plain_table("instead", "cost", "kept of what was needed", "*besides")
+        for row in others:
+            table.add_row(*row)
+        plain_console().print("", table)
     print_lines(["", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
     if saved is not None:
         print_lines(["", printable(f"Kept for --budget auto, in {saved}.")])
-    others = [name for name in result.chosen.departures if name not in _FLAGS]
-    left_out = f", but for {' and '.join(others)}, which only the agent's settings have" if others else ""
+    without_flag = [name for name in result.chosen.departures if name not in _FLAGS]
+    left_out = ""
+    if without_flag:
+        left_out = f", but for {' and '.join(without_flag)}, which only the agent's settings have"
     print_lines(["", f"To work with it{left_out}:", ""])
     # Alone on its line and unbroken, to be pasted.
     plain_console().print(f"  {command}", style="bold", soft_wrap=True)
@@ -140,7 +151,9 @@ def reasons(result: Tuning) -> Iterator[str]:
     if result.default is chosen:
         yield "These are the defaults."
     elif result.default is not None:
-        yield f"The defaults, {_brief(result.default)}: {_against(chosen, result.default)}."
+        cost, kept, besides = _against(chosen, result.default)
+        said = ", ".join(filter(None, (cost, f"keeps {kept}", besides)))
+        yield f"The defaults, {_brief(result.default)}: {said}."
     if result.advised is not None:
         better = "no other budget that was tried is clearly better"
         if chosen.budget != result.advised.tokens:
@@ -148,13 +161,6 @@ def reasons(result: Tuning) -> Iterator[str]:
         yield f"{capital(str(result.advised))}; {better}."
     yield _of_the_frontier(result)
     yield from _of_the_edges(result)
-    for alternative in result.alternatives:
-        name = f"{alternative.what} = {_value_text(alternative.value)}"
-        if alternative.what == "budget":
-            name = f"{rounded(alternative.value)} instead"
-        elif alternative.what == "strategy":
-            name = f"{alternative.value} instead"
-        yield f"- {name}: {_against(chosen, alternative)}."
     for alternative in result.alternatives:
         if (
             alternative.what == "strategy"
@@ -217,17 +223,32 @@ def _value_text(value: Any) -> str:
     return "the order's own" if value is None else str(value)
 
 
-def _against(chosen: Candidate, candidate: Alternative | Candidate) -> str:
+def compare_others(result: Tuning) -> list[tuple[str, str, str, str]]:
+    """Return what else was tried: its name, and against the choice its cost, what it keeps, and what else differs."""
+    if result.unfilled:
+        return []
+    rows = []
+    for alternative in result.alternatives:
+        name = f"{alternative.what.replace('_', ' ')} {_value_text(alternative.value)}"
+        if alternative.what == "budget":
+            name = rounded(alternative.value)
+        elif alternative.what == "strategy":
+            name = name_strategy(alternative.value)
+        rows.append((name, *_against(result.chosen, alternative)))
+    return rows
+
+
+def _against(chosen: Candidate, candidate: Alternative | Candidate) -> tuple[str, str, str]:
     extra_cost, gain = candidate.totals.full_cost - chosen.cost, candidate.totals.kept - chosen.kept
-    cost = keeps = "about as much"
+    cost = kept = "about as much"
     if abs(extra_cost) > CLOSE * chosen.cost:
         cost = f"{dollars(abs(extra_cost))} {'more' if extra_cost > 0 else 'less'}"
     if abs(gain) > GAIN:
-        keeps = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
-    parts = [cost, f"keeps {keeps}"]
+        kept = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
+    besides = []
     lost = candidate.totals.loss.user_turns_lost
     if lost:
-        parts.append(f"loses {lost:,} of {counted(candidate.totals.loss.user_turns, 'turn')} of the user")
+        besides.append(f"loses {lost:,} of your {counted(candidate.totals.loss.user_turns, 'message')}")
     if candidate.totals.own_calls:
-        parts.append(f"calls the model {counted(candidate.totals.own_calls, 'time')} more")
-    return ", ".join(parts)
+        besides.append(f"calls the model {counted(candidate.totals.own_calls, 'time')} more")
+    return cost, kept, ", ".join(besides)

@@ -263,7 +263,13 @@ _OTHERS: Final = "other policies"
 """What the page of a recommendation calls policies that were tried, but not recommended."""
 
 
-def write_tune_report(path: str | Path, tuning: Tuning, command: str, reasons: Sequence[str]) -> None:
+def write_tune_report(
+    path: str | Path,
+    tuning: Tuning,
+    command: str,
+    reasons: Sequence[str],
+    others: Sequence[tuple[str, str, str, str]],
+) -> None:
     """Write a recommendation as a page: each budget and policy that was tried, by its cost and what it kept.
 
     Args:
@@ -271,6 +277,7 @@ def write_tune_report(path: str | Path, tuning: Tuning, command: str, reasons: S
         tuning: the recommendation.
         command: the command that works with it; empty for none.
         reasons: sentences that say why it is recommended.
+        others: what else was tried: its name, its cost, what it keeps, and what else differs.
 
     Raises:
         OSError: if it cannot be written.
@@ -315,6 +322,7 @@ def write_tune_report(path: str | Path, tuning: Tuning, command: str, reasons: S
         "command": command,
         "config": tuning.config(),
         "reasons": list(reasons),
+        "others": list(others),
     }
     write_page(Path(path), page.to_html(SIZE_LIMIT))
 

@@ -153,7 +153,7 @@ function drawBars(canvas, box, view, lives) {
       context.globalAlpha = 1;
     }
     drawBar(context, bar, lives[number], x, y, view.row, colours[bar.type]);
-    if (y + top - named >= NAME && width > 500) {
+    if (y + top - named >= NAME) {
       label(context, bar, x, y, view.row, width, colours);
       named = y + top;
     }
@@ -194,13 +194,21 @@ function drawBar(context, bar, life, x, y, row, fillStyle) {
   context.globalAlpha = 1;
 }
 
+// A name stands before its bar where it fits, else over or behind what is left of it. On a phone a part of it must do.
 function label(context, bar, x, y, row, width, colours) {
-  const name = episodeName(bar), text = name.length > 34 ? `${name.slice(0, 33)}…` : name;
-  const from = x(Math.max(0, bar.opened - 1));
-  const wide = context.measureText(text).width;
-  context.fillStyle = colours.ink;
+  const name = episodeName(bar).slice(0, 60);
+  const before = x(Math.max(0, bar.opened - 1)) - 10, behind = x(bar.closed < 0 ? callCount() : bar.closed) + 6;
+  const fits = (text, room) => context.measureText(text).width <= room;
+  let text = name.length > 34 ? `${name.slice(0, 33)}…` : name;
+  const first = fits(text, before) || before > width - behind, room = first ? before : width - behind;
+  for (let length = text.length - 1; length > 3 && !fits(text, room); length -= 1) text = `${name.slice(0, length - 1)}…`;
   context.textAlign = "left";
-  const left = from - wide - 6 > 4 ? from - wide - 6 : Math.min(x(bar.closed < 0 ? callCount() : bar.closed) + 6, width - wide - 6);
+  const left = first ? before + 4 - context.measureText(text).width : behind;
+  context.strokeStyle = colours.paper;
+  context.lineWidth = 3;
+  context.lineJoin = "round";
+  context.strokeText(text, left, y + row / 2 + 4);
+  context.fillStyle = colours.ink;
   context.fillText(text, left, y + row / 2 + 4);
 }
 

@@ -66,7 +66,7 @@ function drawDays() {
   });
   chart.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${bottom + 22}`, height: bottom + 22, "aria-hidden": "true" }, patterns("p"),
     picked !== null && svg("rect", { class: "hit on", x: left + picked * step, width: step, y: top, height: bottom - top }),
-    ticks(0, most, 3).map((value) => [svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, most < 3 ? usd(value) : `$${n0(value)}`)]), bars,
+    ticks(0, most, 3).map((value) => [svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, Number.isInteger(value) ? `$${n0(value)}` : usd(value))]), bars,
     data.days.map(([iso], at) => at % every === 0 && svg("text", { x: left + (at + 0.5) * step, y: bottom + 17, "text-anchor": at ? "middle" : "start" }, day(iso)))), tip);
 }
 const said = ([iso, values]) => `${day(iso, true)}: ${usd(sum(values))}${agents.length > 1 ? `; ${agents.map((name, at) => `${name} ${usd(values[at])}`).join(", ")}` : ""}`;

@@ -84,7 +84,7 @@ function levelsOf(it) {
 }
 
 function episodeName(bar) {
-  if (bar.name) return `‘${bar.name}’${bar.abandoned ? " (abandoned)" : ""}`;
+  if (bar.name) return `‘${pieceName(bar.name)}’${bar.abandoned ? " (abandoned)" : ""}`;
   const from = Math.max(1, bar.opened), to = Math.max(from, bar.closed < 0 ? callCount() : bar.closed);
   const calls = from === to ? `call ${n0(from)}` : `calls ${n0(from)} to ${n0(to)}`;
   return `${WORDS.types[bar.type] || "steps"} at ${calls}`;

@@ -160,14 +160,8 @@ function tuneSection() {
 }
 
 function tuneReasons() {
-  const body = section("why", "Why"), others = data.reasons.filter((text) => text.startsWith("- "));
-  const sentences = data.reasons.filter((text) => !text.startsWith("- "));
-  body.append(h("div", { class: "reasons" }, sentences.map((text) => h("p", {}, text))));
-  // What else was tried: `- name: cost, what it keeps, the rest.`
-  const rows = others.map((text) => {
-    const [, name, said] = /^- (.*?): (.*)\.$/.exec(text), [cost, kept, ...rest] = said.split(", ");
-    return [name.replace(/ instead$/, ""), cost, kept.replace(/^keeps /, ""), rest.join(", ")];
-  });
+  const body = section("why", "Why"), rows = data.others;
+  body.append(h("div", { class: "reasons" }, data.reasons.map((text) => h("p", {}, text))));
   if (!rows.length) return;
   const heads = ["Instead", "Cost", "Kept of what was needed", "Besides"].slice(0, rows.some((row) => row[3]) ? 4 : 3);
   body.append(h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "What else was tried, scrollable" }, h("table", { class: "others" },

@@ -15,7 +15,7 @@ const KIND_COLOURS = { system: "var(--other)", user: "var(--yours)", notice: "va
 const kindOf = (episode) => (episode.name === null ? "work" : WORDS.types[episode.type] ? episode.type : "expl");
 const stateOf = (episode) => STATES[episode.state] || episode.state;
 const placeOf = (episode) => `${episode.task ? ` in task ‘${episode.task}’` : ""}${episode.abandoned ? " (abandoned)" : ""}`;
-const nameOf = (episode) => (episode.name === null ? "outside pieces of work" : `${WORDS.types[episode.type] || episode.type} ‘${episode.name}’${placeOf(episode)}`);
+const nameOf = (episode) => (episode.name === null ? "outside pieces of work" : `${WORDS.types[episode.type] || episode.type} ‘${pieceName(episode.name)}’${placeOf(episode)}`);
 
 function colourOf(episode) {
   const share = PALE[episode.state] || PALE.closed;
