@@ -151,8 +151,8 @@ def reasons(result: Tuning) -> Iterator[str]:
     if result.default is chosen:
         yield "These are the defaults."
     elif result.default is not None:
-        cost, kept, besides = _against(chosen, result.default)
-        said = ", ".join(filter(None, (cost, f"keeps {kept}", besides)))
+        cost, keeps, besides = _against(chosen, result.default)
+        said = ", ".join(filter(None, (cost, f"keeps {keeps}", besides)))
         yield f"The defaults, {_brief(result.default)}: {said}."
     if result.advised is not None:
         better = "no other budget that was tried is clearly better"
@@ -240,15 +240,15 @@ def compare_others(result: Tuning) -> list[tuple[str, str, str, str]]:
 
 def _against(chosen: Candidate, candidate: Alternative | Candidate) -> tuple[str, str, str]:
     extra_cost, gain = candidate.totals.full_cost - chosen.cost, candidate.totals.kept - chosen.kept
-    cost = kept = "about as much"
+    cost = keeps = "about as much"
     if abs(extra_cost) > CLOSE * chosen.cost:
         cost = f"{dollars(abs(extra_cost))} {'more' if extra_cost > 0 else 'less'}"
     if abs(gain) > GAIN:
-        kept = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
+        keeps = f"{abs(100 * gain):.1f} points {'more' if gain > 0 else 'less'}"
     besides = []
     lost = candidate.totals.loss.user_turns_lost
     if lost:
         besides.append(f"loses {lost:,} of your {counted(candidate.totals.loss.user_turns, 'message')}")
     if candidate.totals.own_calls:
         besides.append(f"calls the model {counted(candidate.totals.own_calls, 'time')} more")
-    return cost, kept, ", ".join(besides)
+    return cost, keeps, ", ".join(besides)
