@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from generated import write_or_check
-from wane.cli.commands import AGENT, RESEARCH, installed
 from wane.cli.flags import VERSION
 from wane.cli.parser import Command, is_literal, paragraphs
+from wane.cli.registry import AGENT, RESEARCH, installed
 from wane.flags import Flag
 
 HEAD = """\

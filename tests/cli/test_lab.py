@@ -28,13 +28,13 @@ from tests.lab.test_rereads import rollout
 from tests.marks import first_quick
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
-from wane.cli.commands import AGENT, installed
 from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
 from wane.cli.lab.replay import REPLAYED
 from wane.cli.lab.tune import PROGRAMS, command_for, reasons
 from wane.cli.parser import parse
+from wane.cli.registry import AGENT, installed
 from wane.core import Policy, parse_budget
 from wane.flags import declared
 from wane.lab.figures import Totals

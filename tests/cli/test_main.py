@@ -17,9 +17,9 @@ from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from tests.marks import cross_quick
 from wane.agent.options import CHOOSE, AgentOptions
-from wane.cli.commands import AGENT, COMMANDS, installed
 from wane.cli.main import agent_options, main
 from wane.cli.parser import Command, parse
+from wane.cli.registry import AGENT, COMMANDS, installed
 
 # Runs the command and then prints which modules it loaded.
 LOADED = """

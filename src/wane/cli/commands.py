@@ -1,16 +1,16 @@
-"""All commands, in the order of help: what each takes, what its help says, and what runs it.
+"""The options of commands that are in no folder of their own: what each takes, and what its help says.
 
 A help text has paragraphs. One with an indented line is printed unchanged, others are filled; lists show the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
-from wane.agent.options import STRATEGY_HELP, AgentOptions, Strategy
+from wane.agent.options import STRATEGY_HELP, Strategy
 from wane.cli import values
 from wane.cli.flags import (
     Budget,
@@ -25,34 +25,8 @@ from wane.cli.flags import (
     WhoMarks,
     Window,
 )
-from wane.cli.lab.commands import LAB_COMMANDS
-from wane.cli.parser import Command
-from wane.cli.proxy.commands import PROXY_COMMANDS
 from wane.flags import Flag
 from wane.lab.names import MAX_UNPACKED
-from wane.research import is_research_installed, load_research
-
-AGENT_TEXT: Final = """\
-A coding agent that keeps its context within a budget, and tools that show how it does so.
-
-Without a command, an interactive session starts in this directory. The agent marks its work as episodes. When the
-window is over the budget, Wane evicts what is easiest to recover, by fixed rules, without a model call or a summary.
-The session on disk keeps everything.
-
-Examples:
-  wane                                talk to the agent
-  wane -p "make the tests pass" -y    do one task and print the answer
-  wane -c                             resume your last session here
-  wane demo                           watch it work, without a key or a network
-  wane plan chat.json --budget 80k    what a pass would evict, and why
-
-Exit codes:
-  0    done
-  1    it failed: a model error, a missing extra, a damaged session
-  2    an option or the input cannot be used
-  130  stopped with Ctrl-C
-"""
-
 
 _Session: TypeAlias = Annotated[
     str, Flag("SESSION", "The session's id or the beginning of it, or the path of its file.", "SESSION")
@@ -277,31 +251,3 @@ class WordsOptions:
     """
 
     term: Annotated[Sequence[str], Flag("WORD", "The word. The default is all.", "[WORD...]")] = ()
-
-
-AGENT: Final = Command("", AgentOptions, "wane.cli.main:run_agent", AGENT_TEXT)
-"""What runs without a command."""
-
-COMMANDS: Final = (
-    Command("plan", PlanOptions, "wane.cli.lab.plan:run_plan"),
-    Command("sessions", SessionsOptions, "wane.cli.sessions.listing:list_sessions"),
-    Command("sessions prune", PruneOptions, "wane.cli.sessions.removing:prune_sessions"),
-    Command("sessions delete", DeleteOptions, "wane.cli.sessions.removing:delete_sessions"),
-    Command("show", ShowOptions, "wane.cli.sessions.show:show_session"),
-    Command("verify", VerifyOptions, "wane.cli.sessions.receipts:verify_session"),
-    *PROXY_COMMANDS,
-    *LAB_COMMANDS,
-    Command("demo", DemoCommandOptions, "wane.cli.demo.command:run_demo"),
-    Command("words", WordsOptions, "wane.cli.terminal.glossary:print_words"),
-)
-"""Wane's own, in the order of help."""
-
-RESEARCH: Final = {"lab": "", "eval": "eval"}
-"""The groups of commands that `wane-research` adds, with the extra of it that each needs."""
-
-
-def installed() -> tuple[Sequence[Command], Mapping[str, str]]:
-    """Return all commands that are installed, in the order of help, and the help texts of the groups among them."""
-    if not is_research_installed():
-        return COMMANDS, {}
-    return (*COMMANDS, *load_research("cli.commands:COMMANDS")), load_research("cli.commands:GROUPS")

@@ -15,10 +15,9 @@ from typing import Final
 
 from wane.agent.options import AgentOptions
 from wane.cli import failure
-from wane.cli.commands import AGENT, RESEARCH, installed
 from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
-from wane.cli.proxy.commands import split
+from wane.cli.registry import AGENT, RESEARCH, installed
 from wane.cli.terminal.text import say
 from wane.core.errors import WaneError
 from wane.research import MissingResearchError, is_research_installed
@@ -51,7 +50,11 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run(args: Sequence[str]) -> int:
-    args, arguments = split(args)
+    arguments: tuple[str, ...] = ()
+    if args[:1] == ["run"]:
+        from wane.cli.proxy.commands import split
+
+        args, arguments = split(args)
     if args and args[0] in RESEARCH and not is_research_installed():
         raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
     command, options = parse(args, AGENT, *installed())

@@ -46,7 +46,9 @@ class Command:
 
     Attributes:
         name: its name; empty for the agent, which starts without a command.
-        options: the class of its options, which declares its flags, and whose docstring is its help text.
+        declaration: `module:class` of its options, which declare its flags, and whose docstring is its help text;
+            imported when a command line names it, or help does: to make the classes of all commands takes longer than
+            most commands run.
         function: `module:function` of the function that takes the options and returns the exit code; imported when it
             runs. It raises a WaneError for what cannot be used or done, and `main` shows that to the user.
         other_text: a help text to use instead of the docstring.
@@ -54,10 +56,16 @@ class Command:
     """
 
     name: str
-    options: type
+    declaration: str
     function: str
     other_text: str = ""
     daily: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> type[Any]:
+        """The class of its options."""
+        options: type[Any] = resolve_name(self.declaration)
+        return options
 
     @property
     def text(self) -> str:
@@ -217,8 +225,7 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
             is_command = group in parsers
             if not is_command:
                 owner = choices[""].add_parser(group, allow_abbrev=False)
-                usage, members = f"wane {group} [OPTIONS] COMMAND", _members(group, commands)
-                owner.page = partial(_page, usage, groups[group], (HELP,), members)
+                owner.page = partial(_group_page, group, groups[group], commands)
                 parsers[group] = parser.commands[group] = owner
             choices[group] = parsers[group].add_subparsers(
                 prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=not is_command
@@ -260,6 +267,10 @@ def _add(parser: argparse.ArgumentParser, field: Declared, prefix: str = "") -> 
 def _command_page(command: Command, commands: Sequence[Command]) -> str:
     members = _members(command.name, commands)
     return _page(command.usage, command.text, (*command.flags, HELP), members, len(command.daily))
+
+
+def _group_page(group: str, text: str, commands: Sequence[Command]) -> str:
+    return _page(f"wane {group} [OPTIONS] COMMAND", text, (HELP,), _members(group, commands))
 
 
 def _members(group: str, commands: Iterable[Command]) -> list[tuple[str, str]]:

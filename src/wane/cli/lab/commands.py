@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from wane.cli import values
 from wane.cli.flags import FormatName, IndexShare, Json, MaxUnpacked, MinRoom, WhoMarks
-from wane.cli.parser import Command
 from wane.core import parse_budget
 from wane.flags import Flag
 from wane.lab.names import MAX_UNPACKED
@@ -347,14 +346,3 @@ class ReportOptions:
     afresh: Annotated[bool, Flag("--afresh", "Read everything anew, and keep nothing.")] = False
     workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
     as_json: Json = False
-
-
-LAB_COMMANDS: Final = (
-    Command("report", ReportOptions, "wane.cli.lab.report:run_report"),
-    Command("view", ViewOptions, "wane.cli.lab.view:run_view"),
-    Command("replay", ReplayOptions, "wane.cli.lab.replay:run_replay"),
-    Command("sweep", SweepOptions, "wane.cli.lab.replay:run_sweep"),
-    Command("tune", TuneOptions, "wane.cli.lab.tune:run_tune"),
-    Command("doctor", DoctorOptions, "wane.cli.lab.doctor:run_doctor"),
-)
-"""All of them, in the order of help."""

@@ -10,8 +10,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 from wane.cli import values
 from wane.cli.failure import UsageError
 from wane.cli.flags import Budget, PolicyName, PolicyOptions, ToolClasses, Window
-from wane.cli.parser import Command
-from wane.cli.proxy.team_commands import TEAM_COMMANDS
 from wane.flags import Flag, declared
 
 _Level: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -450,19 +448,6 @@ class PluginOptions:
 
     action: Annotated[str, Flag("ACTION", "install or uninstall.", "ACTION")]
     agent: Annotated[str, Flag("AGENT", "The agent: claude.", "AGENT")]
-
-
-PROXY_COMMANDS: Final = (
-    Command("proxy", ProxyCommandOptions, "wane.cli.proxy.command:run_proxy"),
-    *TEAM_COMMANDS,
-    Command(
-        "run", RunOptions, "wane.cli.proxy.run:run_agent", daily=("--budget", "--recall", "--shadow", "--max-cost")
-    ),
-    Command("statusline", StatuslineOptions, "wane.cli.proxy.statusline:print_statusline"),
-    Command("choose", ChooseOptions, "wane.cli.proxy.choosing:choose_episode"),
-    Command("plugin", PluginOptions, "wane.cli.proxy.choosing:manage_plugin"),
-)
-"""All of them, in the order of help."""
 
 
 _AGENTS_TOO: Final = ("--listen", "--log-level", "--policy")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from wane.cli import values
 from wane.cli.flags import Json, StoreName
-from wane.cli.parser import Command
 from wane.flags import Flag
 
 _Name: TypeAlias = Annotated[str, Flag("NAME", "The name of a person or a program, such as alice.", "NAME")]
@@ -162,17 +161,3 @@ class StatusOptions:
 
     store: StoreName = None
     as_json: Json = False
-
-
-_TEAM: Final = "wane.cli.proxy.team:"
-
-TEAM_COMMANDS: Final = (
-    Command("proxy status", StatusOptions, _TEAM + "show_status"),
-    Command("proxy tokens", TokensOptions, _TEAM + "list_tokens"),
-    Command("proxy tokens add", AddTokenOptions, _TEAM + "add_token"),
-    Command("proxy tokens limit", LimitTokenOptions, _TEAM + "limit_token"),
-    Command("proxy tokens revoke", RevokeTokenOptions, _TEAM + "revoke_token"),
-    Command("proxy forget", ForgetOptions, _TEAM + "forget_name"),
-    Command("proxy log", LogOptions, _TEAM + "show_log"),
-)
-"""All of them, in the order of help."""

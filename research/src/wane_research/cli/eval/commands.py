@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from wane.cli.flags import Json
-from wane.cli.parser import Command
 from wane.flags import Flag
 
 _Again: TypeAlias = Annotated[
@@ -17,10 +16,6 @@ _Again: TypeAlias = Annotated[
 ]
 _TrialsAsJson: TypeAlias = Annotated[bool, Flag("--json", "Print each trial as a line of JSON when it ends.")]
 _Places: TypeAlias = Annotated[Sequence[Path], Flag("DIR...", "Folders with results, at any depth.", "DIR...")]
-
-EVAL: Final = """\
-Run a benchmark with the agent, in one session or in isolated ones, and report what the scores show.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,19 +239,3 @@ class GradeOptions:
 
     folder: Annotated[Path, Flag("DIR", "The folder of one run.", "DIR")]
     report: Annotated[Path, Flag("REPORT", "The grader's report, as JSON.", "REPORT")]
-
-
-EVAL_COMMANDS: Final = (
-    Command("eval run", RunConfigOptions, "wane_research.cli.eval.actions:run_config"),
-    Command("eval resume", ResumeOptions, "wane_research.cli.eval.actions:resume"),
-    Command("eval check", CheckOptions, "wane_research.cli.eval.actions:check"),
-    Command("eval power", PowerOptions, "wane_research.cli.eval.actions:show_power"),
-    Command("eval report", ReportOptions, "wane_research.cli.eval.actions:run_report"),
-    Command("eval tasks", TasksOptions, "wane_research.cli.eval.actions:list_tasks"),
-    Command("eval swe-bench", SweBenchOptions, "wane_research.cli.eval.actions:write_swe_bench"),
-    Command("eval recovery", RecoveryOptions, "wane_research.cli.eval.actions:write_recovered"),
-    Command("eval longcli", LongCliOptions, "wane_research.cli.eval.actions:write_long_cli"),
-    Command("eval predictions", PredictionsOptions, "wane_research.cli.eval.actions:predictions"),
-    Command("eval grade", GradeOptions, "wane_research.cli.eval.actions:grade"),
-)
-"""All of them, in the order of help."""

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from wane.cli import values
 from wane.cli.flags import FormatName, Json, MaxUnpacked
 from wane.cli.lab.commands import Sessions, Sidechains, TokenBudget
-from wane.cli.parser import Command
 from wane.core import parse_budget
 from wane.flags import Flag
 from wane.lab.names import MAX_UNPACKED
-
-LAB: Final = """\
-Compare strategies on public recordings, check the lab's own simulations, count how agents mark their work, and run the
-agent in a closed loop.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,12 +177,3 @@ class BenchOptions:
     ] = None
     workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
     as_json: Json = False
-
-
-LAB_COMMANDS: Final = (
-    Command("lab bench", BenchOptions, "wane_research.cli.lab.bench:run_bench"),
-    Command("lab validate", ValidateOptions, "wane_research.cli.lab.checks:run_validate"),
-    Command("lab annotations", AnnotationsOptions, "wane_research.cli.lab.checks:run_annotations"),
-    Command("lab closed-loop", ClosedLoopOptions, "wane_research.cli.lab.closed_loop:run_closed_loop"),
-)
-"""All of them, in the order of help."""
