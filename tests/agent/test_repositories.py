@@ -18,14 +18,8 @@ from wane.agent.approval.permissions import CANNOT_ASK, Approval, Effect, Permis
 from wane.agent.approval.reading import Surroundings
 from wane.agent.approval.rules import RememberedRules
 from wane.agent.events import Warned
-from wane.agent.repositories import (
-    RepositoryGuard,
-    find_repository,
-    holds_credential,
-    quiet_environment,
-    shield_path,
-    users_environment,
-)
+from wane.agent.repositories import RepositoryGuard, find_repository, holds_credential, quiet_environment
+from wane.agent.search_path import shield_path, users_environment
 from wane.agent.secrets import find_hidden
 from wane.cli.chat.questions import question_lines
 from wane.testing import Reply

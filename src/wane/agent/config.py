@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, SandboxMode, Strategy
-from wane.agent.repositories import holds_home
+from wane.agent.search_path import holds_home
 from wane.agent.secrets import read_of_project
 from wane.budgets import is_auto
 from wane.conversation.context import SETTING_NAMES, ContextSettings

@@ -59,7 +59,7 @@ def _run(args: Sequence[str]) -> int:
         raise MissingResearchError(f"wane {args[0]}", RESEARCH[args[0]])
     command, options = parse(args, AGENT, *installed())
     if not args or args[0] not in _UNSHIELDED:
-        from wane.agent.repositories import shield_path
+        from wane.agent.search_path import shield_path
 
         shield_path(os.environ, Path.cwd())
     return command.run(replace(options, arguments=arguments) if arguments else options)

@@ -13,7 +13,8 @@ from tests.agent.conftest import git
 from wane.agent.approval.commands import parts_of_line
 from wane.agent.approval.grammar import UnreadableError, read_line
 from wane.agent.approval.reading import Reading, Surroundings, readings
-from wane.agent.repositories import RepositoryGuard, quiet_environment, remove_project
+from wane.agent.repositories import RepositoryGuard, quiet_environment
+from wane.agent.search_path import remove_project
 
 AT_MOST = 28
 """Lines of all 135 that may be asked about."""

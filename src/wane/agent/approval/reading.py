@@ -30,7 +30,8 @@ from wane.agent.approval.grammar import (
     simple_commands,
 )
 from wane.agent.approval.scripts import prints_only
-from wane.agent.repositories import find_project, find_repository, is_of_project
+from wane.agent.repositories import find_repository
+from wane.agent.search_path import find_project, is_of_project
 from wane.agent.secrets import holds_secret
 from wane.tools.programs import word_set
 from wane.tools.usages import BUILTINS, IDLE_USAGES, PLAIN_USAGES, PROGRAMS, USAGES, Usage

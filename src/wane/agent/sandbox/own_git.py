@@ -16,8 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from wane.agent.repositories import GIT, remove_project
+from wane.agent.repositories import GIT
 from wane.agent.sandbox.wall import Sandbox, supervisor_argv
+from wane.agent.search_path import remove_project
 
 TIMEOUT: Final = 3.0
 """Seconds that Git may take for its answers: a slow repository must not delay every request."""

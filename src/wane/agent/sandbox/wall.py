@@ -33,17 +33,14 @@ from wane.agent.options import SandboxMode
 from wane.agent.repositories import (
     Repository,
     find_credentials,
-    find_project,
     find_repository,
     holds_credential,
-    holds_home,
     inert_environment,
-    is_of_project,
     quiet_environment,
-    remove_project,
 )
 from wane.agent.sandbox.filters import MACHINES, build_filter
 from wane.agent.sandbox.launcher import build_launcher
+from wane.agent.search_path import find_project, holds_home, is_of_project, remove_project
 from wane.agent.secrets import find_hidden
 
 SECONDS: Final = 600

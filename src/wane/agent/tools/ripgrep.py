@@ -14,7 +14,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from wane.agent.repositories import find_project, is_of_project, replace_path, users_environment
+from wane.agent.search_path import find_project, is_of_project, replace_path, users_environment
 
 MISSING: Final = (
     "ripgrep (rg) was not found, so searches are slower and ignore .gitignore. "

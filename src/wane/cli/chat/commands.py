@@ -23,6 +23,7 @@ from wane.agent.tools import AGENT_TOOLS, SHELL_TOOL
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.own_commands import custom_commands
 from wane.cli.terminal.glossary import show_words
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import counted, first_few, local_time, printable, short
 from wane.core.errors import ConfigError
 from wane.money import dollars
@@ -274,9 +275,8 @@ def _model(chat: Host, text: str) -> None:
 def _list_models(chat: Host) -> None:
     """List the models of the current provider and of those whose key is set, with their prices."""
     from wane.agent.opening import name_of
-    from wane.cli.terminal import picture
 
-    table = picture.plain_table("model", ">window", ">$ per 1M in", ">out")
+    table = plain_table("model", ">window", ">$ per 1M in", ">out")
     for name in offered_models(name_of(chat.session.settings, chat.session.model), os.environ):
         prices = listed_prices(name)
         if prices is None or not prices.tiers:
@@ -340,12 +340,11 @@ _KINDS: Final = {Effect.COMMAND: "commands", Effect.WRITE: "file changes", Effec
 
 
 def _permissions(chat: Host, text: str) -> None:
-    from wane.cli.terminal import picture
 
     permissions = chat.session.permissions
     if text:
         _forget(chat, text)
-    table = picture.plain_table(">", "", "*rule", "*from")
+    table = plain_table(">", "", "*rule", "*from")
     numbers = count(1)
     for rule in permissions.in_force:
         number = str(next(numbers)) if rule.source == REMEMBERED else ""
@@ -377,13 +376,12 @@ def _forget(chat: Host, text: str) -> None:
 
 
 def _mcp(chat: Host, _: str) -> None:
-    from wane.cli.terminal import picture
 
     servers = chat.session.servers.servers
     if not servers:
         chat.console.print(f"No MCP servers are configured; --mcp FILE or {MCP_FILE} beside your settings names them.")
         return
-    table = picture.plain_table("server", "*tools")
+    table = plain_table("server", "*tools")
     for server in servers:
         status = ", ".join(server.tools) or "not started yet"
         if server.problem:
@@ -438,9 +436,7 @@ MOST_CHOICES: Final = 100
 
 def session_table(infos: Sequence[SessionInfo], current: str | None) -> RenderableType:
     """Return a numbered table of sessions to choose from; the current one is marked."""
-    from wane.cli.terminal import picture
-
-    table = picture.plain_table(">", "id", "last written", ">messages", "title")
+    table = plain_table(">", "id", "last written", ">messages", "title")
     # The title gets the width that the other columns leave.
     table.expand = True
     table.columns[-1].ratio = 1
@@ -495,9 +491,8 @@ def _rewind(chat: Host, text: str) -> None:
 
 def _list_turns(chat: Host, turns: Sequence[UserTurn]) -> None:
     from wane.cli.chat.recap import one_line
-    from wane.cli.terminal import picture
 
-    table = picture.plain_table(">", "turn")
+    table = plain_table(">", "turn")
     table.expand = True
     table.columns[-1].ratio = 1
     table.columns[-1].overflow = "ellipsis"
@@ -556,9 +551,8 @@ def _forward(chat: Host, text: str) -> None:
 
 
 def _help(chat: Host, _: str) -> None:
-    from wane.cli.terminal import picture
 
-    table = picture.plain_table("", "*")
+    table = plain_table("", "*")
     table.show_header = False
     for command in COMMANDS:
         table.add_row(f"{', '.join(command.names)} {command.arguments}".rstrip(), command.help)

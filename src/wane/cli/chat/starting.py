@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from wane.agent.config import Settings, load_settings
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, CHOOSE
-from wane.agent.repositories import shield_path
+from wane.agent.search_path import shield_path
 from wane.cli.failure import UsageError
 from wane.cli.terminal.text import plain_console
 from wane.core.errors import WaneError

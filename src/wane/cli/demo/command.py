@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from wane.agent.repositories import USERS_PATH
+from wane.agent.search_path import USERS_PATH
 from wane.cli import failure
 from wane.cli.commands import DemoCommandOptions
 from wane.cli.failure import need_agent
-from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.program import program
 from wane.cli.terminal.signals import END, handled
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console, printable, say
 from wane.journal import SessionStore, default_root
 

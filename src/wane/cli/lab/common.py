@@ -17,8 +17,8 @@ from rich.table import Table
 
 from wane.cli.failure import UsageError
 from wane.cli.lab.reading import located
-from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import counted, first_few, plain_console, printable, say, write_json
 from wane.core import Kind
 from wane.lab.readers import Gathered, gather, shown_path

@@ -20,7 +20,7 @@ from wane.cli.failure import InputError, UsageError
 from wane.cli.proxy.commands import ChooseOptions, PluginOptions
 from wane.cli.proxy.options import KEY_VARIABLE
 from wane.cli.proxy.statusline import TIMEOUT, chosen, opener_for, proxy_status
-from wane.cli.terminal.picture import plain_table
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console, printable
 from wane.core.errors import ConfigError
 from wane.words import EFFECTS, TYPES, name_level

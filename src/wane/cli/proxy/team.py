@@ -26,7 +26,7 @@ from wane.cli.proxy.team_commands import (
 )
 from wane.cli.sessions.listing import short_id
 from wane.cli.sessions.stores import where_of, with_store
-from wane.cli.terminal.picture import plain_table
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable, say, short, write_json
 from wane.money import dollars
 from wane.proxy.settings import COST_PERIODS

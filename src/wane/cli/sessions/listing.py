@@ -204,7 +204,7 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
 def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str, Sums]) -> None:
     from rich.text import Text
 
-    from wane.cli.terminal.picture import plain_table
+    from wane.cli.terminal.tables import plain_table
     from wane.cli.terminal.text import human_bytes, local_time, plain_console, printable
 
     heads = ["id", "last written", ">messages", ">size", "*title"]

@@ -19,7 +19,8 @@ from wane.cli.lab.reading import located
 from wane.cli.sessions.listing import agent_of, described, short_id
 from wane.cli.sessions.receipts import show_request
 from wane.cli.terminal import layout, picture
-from wane.cli.terminal.picture import Band, Role, Row, elided, plain_table
+from wane.cli.terminal.picture import Band, Role, Row, elided
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import counted, cut, local_time, plain_console, printable, write_json
 from wane.core import Episode, Item, Kind, Pinned, Step
 from wane.core.errors import JournalError

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from wane.cli.commands import WordsOptions
 from wane.cli.failure import OK
-from wane.cli.terminal.picture import plain_table
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console
 from wane.core.errors import ConfigError
 from wane.words import GLOSSARY, HEADINGS, LEVELS, STRATEGIES, TYPES, explain_term

@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from wane.cli.terminal.picture import Band, Role, Row, elided, plain_table
+from wane.cli.terminal.picture import Band, Role, Row, elided
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import printable
 from wane.core import ContextWindow, Episode, EpisodeType, Item, Kind, Level, Policy, Step
 from wane.core.report import brief

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
-from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import counted, is_unicode, printable
 from wane.words import TYPES
 
@@ -127,19 +127,6 @@ BEFORE_AFTER: Final = ("before", "after")
 def titled(title: str, body: RenderableType) -> RenderableType:
     """Return a renderable under a heading, followed by an empty line."""
     return Group(Text(title, style="bold"), body, Text())
-
-
-def plain_table(*columns: str) -> Table:
-    """Return an empty table without lines.
-
-    Args:
-        columns: their heads; a leading `>` aligns a column to the right, a `*` lets it wrap.
-    """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
-    for column in columns:
-        side: JustifyMethod = "right" if column.startswith(">") else "left"
-        table.add_column(column.lstrip("*>"), overflow="fold", justify=side, no_wrap=not column.startswith("*"))
-    return table
 
 
 def elided(rows: Sequence[_RowT], limit: int | None) -> Iterator[_RowT | int]:

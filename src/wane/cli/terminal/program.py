@@ -22,7 +22,7 @@ def program(started_as: str | None = None, environ: Mapping[str, str] | None = N
         return f"{_typed(Path(sys.executable))} -m wane"
     if started.stem != "wane" or not started.exists():
         return "wane"
-    from wane.agent.repositories import users_environment
+    from wane.agent.search_path import users_environment
 
     on_path = None if "UV" in environ else shutil.which("wane", path=users_environment(environ).get("PATH"))
     if on_path is not None and Path(on_path).resolve() == started.resolve():

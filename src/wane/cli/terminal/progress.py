@@ -6,10 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _T = TypeVar("_T")
 
@@ -24,20 +24,19 @@ class Bar:
     """
 
     def __init__(self) -> None:
-        console = Console(file=sys.stderr)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        visible = sys.stderr.isatty()
-        self._progress = Progress(*columns, console=console, auto_refresh=False, transient=True, disable=not visible)
+        self._progress = _progress() if sys.stderr.isatty() else None
         self._drawn = 0.0
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self._progress is not None:
+            self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._progress is not None:
+            self._progress.stop()
 
     def over(self, name: str, items: Sequence[_T]) -> Iterator[_T]:
         """Yield items as a stage; each one counts as done when the next one is requested."""
@@ -48,15 +47,31 @@ class Bar:
 
     def stage(self, name: str) -> Callable[[int, int], None]:
         """Begin a stage, and return a function that takes the number of items done and the number of all items."""
-        for task in self._progress.task_ids:
-            self._progress.remove_task(task)
-        task = self._progress.add_task(name, total=None)
-        self._progress.refresh()
+        progress = self._progress
+        if progress is None:
+            return _ignore
+        for earlier in progress.task_ids:
+            progress.remove_task(earlier)
+        task = progress.add_task(name, total=None)
+        progress.refresh()
 
         def advance(done: int, total: int) -> None:
-            self._progress.update(task, completed=done, total=total)
+            progress.update(task, completed=done, total=total)
             if time.monotonic() - self._drawn >= _SECONDS or done == total:
-                self._progress.refresh()
+                progress.refresh()
                 self._drawn = time.monotonic()
 
         return advance
+
+
+def _ignore(_done: int, _total: int) -> None:
+    """Draw nothing."""
+
+
+def _progress() -> Progress:
+    # Here, because it takes as long to import as a small session to read, and mostly nobody looks.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(file=sys.stderr), auto_refresh=False, transient=True)
