@@ -16,8 +16,8 @@ from wane.cli.flags import PolicyOptions
 from wane.cli.lab.commands import TuneOptions
 from wane.cli.lab.common import check_report, print_json, print_lines, rounded
 from wane.cli.lab.preparing import prepare, price_source, read_lines
-from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
+from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import counted, plain_console, printable
 from wane.lab.advice import advised_for_all, kept_budgets
 from wane.lab.names import JOURNAL
