@@ -24,8 +24,15 @@ class Bar:
     """
 
     def __init__(self) -> None:
-        self._progress = _progress() if sys.stderr.isatty() else None
         self._drawn = 0.0
+        self._progress: Progress | None = None
+        if sys.stderr.isatty():
+            # Here, because it takes as long to import as a small session to read, and mostly nobody looks.
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._progress = Progress(*columns, console=Console(file=sys.stderr), auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
         if self._progress is not None:
@@ -49,7 +56,7 @@ class Bar:
         """Begin a stage, and return a function that takes the number of items done and the number of all items."""
         progress = self._progress
         if progress is None:
-            return _ignore
+            return lambda *_: None
         for earlier in progress.task_ids:
             progress.remove_task(earlier)
         task = progress.add_task(name, total=None)
@@ -62,16 +69,3 @@ class Bar:
                 self._drawn = time.monotonic()
 
         return advance
-
-
-def _ignore(_done: int, _total: int) -> None:
-    """Draw nothing."""
-
-
-def _progress() -> Progress:
-    # Here, because it takes as long to import as a small session to read, and mostly nobody looks.
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(file=sys.stderr), auto_refresh=False, transient=True)
