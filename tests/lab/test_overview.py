@@ -679,6 +679,18 @@ class TestCommand:
         assert done.code == 2
         assert "1 file could not be read: " in done.err
         assert "it is a transcript of Cursor" in done.err
+        assert done.err.count(str(path)) == 1
+
+    def test_what_an_agent_keeps_beside_its_sessions_is_not_told_as_unread(self, run: Run, tmp_path: Path) -> None:
+        transcript(tmp_path / "projects" / "p" / "one.jsonl")
+        for name in ("one/subagents/agent-a1.meta.json", "one/tool-results/toolu_1.json", "sessions-index.json"):
+            beside = tmp_path / "projects" / "p" / name
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text('{"agentType": "Explore"}')
+        assert json.loads(run("report", tmp_path, "--json", "--afresh").out)["unread"] == 0
+        assert "skipped" not in run("doctor", tmp_path).out
+        named = run("doctor", beside)
+        assert named.code == 2, "a file that is named is read"
 
     def test_a_file_that_did_not_change_is_not_read_again(self, tmp_path: Path) -> None:
         path = transcript(tmp_path / "a.jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from wane.core import Policy, Room
 from wane.lab.readers import gather
 from wane.lab.replaying.compare import compare
 from wane.lab.replaying.engine import InProcess, Job
+from wane.lab.replaying.over import ROOM
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import Studied, study
 from wane.lab.report import write_report
@@ -46,6 +48,32 @@ def test_a_session_that_fits_into_the_budget_has_room_enough() -> None:
     material = Tale().system(60).user(10).says(5).material()
     assert room_of(material, Settings(100, policy=STRICT)) is None
     assert room_of(material, Settings(69, policy=STRICT)) == Room(69, system=60, user=10)
+
+
+def test_all_strategies_are_judged_by_the_budget_that_was_set_and_it_is_said_which_one_was_held_to_more(
+    tmp_path: Path,
+) -> None:
+    """Beside strategies held to 1,500 tokens, one that works with more is over these, and nothing is best."""
+    studied = [heavy()]
+    done = compare(studied, ["cwl", "truncate"], Settings(BUDGET), InProcess(), trace=True)
+    ours, truncated = done.totals("cwl"), done.totals("truncate")
+    assert ours.held > BUDGET == truncated.held
+    assert (truncated.raised, ours.over_held) == (0, 0)
+    (replay,) = done.replays["cwl"]
+    assert ours.over == {ROOM: sum(call.tokens > BUDGET for call in replay.calls)}
+    assert ours.over[ROOM] > 0
+    data = ours.to_dict()
+    assert (data["over"], data["over_held"], data["held_tokens"]) == (ours.over[ROOM], 0, ours.held)
+    up_to = f"Wane at 1,500 tokens (up to {ours.held:,} where that leaves too little room)"
+    assert up_to in done.verdict()
+    assert up_to in headline_of(studied[0].subject.material, simulated(studied[0], BUDGET)).text
+    page = tmp_path / "page.html"
+    write_report(page, done)
+    data = json.loads(page.read_text().partition('id="data">')[2].partition("</script>")[0])
+    assert not any(row.get("best") for row in data["strategies"])
+    assert {row["name"]: row.get("held") for row in data["strategies"]}["cwl"] == ours.held
+    strict = compare(studied, ["cwl", "truncate"], Settings(BUDGET, policy=STRICT), InProcess())
+    assert (strict.totals("cwl").raised, strict.totals("cwl").held) == (0, BUDGET)
 
 
 def test_what_came_after_the_last_call_does_not_count() -> None:

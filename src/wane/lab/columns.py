@@ -71,7 +71,7 @@ COLUMNS: Final = (
         "share",
         "share of the requests that did not continue the one before, so that the cache missed",
     ),
-    Column("over", "count", "requests over the budget", "less"),
+    Column("over", "count", "requests over the budget that was set", "less"),
     Column("cached", "share", "share of the input tokens that the provider's cache served"),
     Column("fetches", "count", "times that evicted content would have to be fetched again", "less"),
     Column("fetched", "tokens", "tokens that these fetches would bring", "less"),

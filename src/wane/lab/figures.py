@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wane.lab.loss import CallLoss, LossTotals
-from wane.lab.replaying.over import REASONS
+from wane.lab.replaying.over import REASONS, ROOM
 from wane.prices import Cost
 
 
@@ -51,7 +51,10 @@ class Totals:
         output: output tokens of all calls.
         viewed: tokens of all requests of the session, without the strategy's own.
         peak: tokens of the largest of them.
-        over: requests over the budget, by reason (`wane.lab.replaying.over.REASONS`).
+        over: requests over the budget that was set, by reason (`wane.lab.replaying.over.REASONS`).
+        held: the largest budget that the strategy was held to, in tokens: more than the one that was set where that
+            left too little room (R22).
+        raised: requests for which it was more.
         passes: how often the strategy evicted something.
         prefix_breaks: requests that did not begin with the whole previous one.
         reread_cost: dollars for fetching evicted content that was needed again, on top of `cost`.
@@ -74,6 +77,8 @@ class Totals:
     viewed: int = 0
     peak: int = 0
     over: Counter[str] = field(default_factory=Counter)
+    held: int = 0
+    raised: int = 0
     passes: int = 0
     prefix_breaks: int = 0
     reread_cost: float = 0.0
@@ -85,7 +90,7 @@ class Totals:
 
     def __add__(self, other: Totals) -> Totals:
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
-        return Totals(**{**sums, "peak": max(self.peak, other.peak)})
+        return Totals(**{**sums, "peak": max(self.peak, other.peak), "held": max(self.held, other.held)})
 
     @property
     def dollars(self) -> float:
@@ -104,8 +109,13 @@ class Totals:
 
     @property
     def over_budget(self) -> int:
-        """Requests over the budget."""
+        """Requests over the budget that was set."""
         return self.over.total()
+
+    @property
+    def over_held(self) -> int:
+        """Requests over the budget that the strategy was held to."""
+        return self.over.total() - self.over[ROOM]
 
     @property
     def hit_rate(self) -> float:
@@ -154,6 +164,9 @@ class Totals:
             "peak_tokens": self.peak,
             "over": self.over_budget,
             "over_reasons": {reason: self.over[reason] for reason in REASONS if self.over[reason]},
+            "over_held": self.over_held,
+            "held_tokens": self.held,
+            "raised": self.raised,
             "passes": self.passes,
             "breaks": self.prefix_breaks / calls,
             "uses": loss.uses,

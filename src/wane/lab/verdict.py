@@ -211,6 +211,11 @@ class Baseline:
         return (1 - high / self.cost, 1 - low / self.cost) if self.cost else (0.0, 0.0)
 
 
+def with_room(budget: str, held: int) -> str:
+    """Return a budget in words with the largest one that Wane worked with; 0 tokens for no larger one (R22)."""
+    return f"{budget} (up to {held:,} where that leaves too little room)" if held else budget
+
+
 def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
     """Return a sentence, without its period, that compares a strategy with the lowest cost without Wane.
 

@@ -136,6 +136,13 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
             filled = ", ".join(f"{reason} {number:,}" for reason, number in totals.over.most_common())
             over = f"{totals.over_budget:,} of {counted(totals.calls, 'call')}"
             yield f"{name_strategy(name)} was over the budget at {over}, filled by: {filled}."
+        if totals.raised:
+            calls = f"{totals.raised:,} of {counted(totals.calls, 'call')}"
+            yield (
+                f"{name_strategy(name)} worked with up to {totals.held:,} tokens at {calls}, as the budget left too "
+                f"little room for the work, and was over that at {totals.over_held:,}. The others were held to the "
+                "budget; --min-room 0 holds it to that, too."
+            )
         if totals.own_calls:
             calls = counted(totals.own_calls, "time")
             yield (
@@ -193,6 +200,8 @@ def _print_sweep(result: Sweep) -> None:
             rows.append([])
         name = "" if point.strategy == last else name_strategy(point.strategy)
         budget = "any" if point.budget is None else rounded(point.budget)
+        if point.totals.raised:
+            budget += f", {rounded(point.totals.held)}"
         star = "*" if point in best else ""
         rows.append([name, budget, *_cells(result.figures(point), SWEPT_COLUMNS), star])
         last = point.strategy
@@ -206,6 +215,10 @@ def _print_sweep(result: Sweep) -> None:
     print_lines([""])
     axes = "cost with fetching again", "still in view"
     console.print(pareto_picture(marks, min(console.width, 100), *axes, dollars), soft_wrap=True)
+    if any(point.totals.raised for point in points):
+        print_lines(
+            ["A second budget is the largest that Wane worked with, as the first left too little room."], style="dim"
+        )
     smallest = tight_sessions(result.studied, Settings(budget=result.budgets[0]))
     if lines := tight_lines(smallest, len(result.studied)):
         print_lines(["", *map(printable, lines)])

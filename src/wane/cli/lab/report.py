@@ -26,7 +26,7 @@ from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session
 from wane.lab.replaying.spent import unrecorded_output, unrecorded_summaries
 from wane.lab.report.overview import NAMES, overview_dict, write_overview
-from wane.lab.verdict import amounts
+from wane.lab.verdict import amounts, with_room
 from wane.money import dollars, share
 
 _DAYS: Final = 30
@@ -247,9 +247,9 @@ def _saving_lines(overview: Overview, budget: int) -> Iterator[str]:
                 view = f" {share(simulation.in_view / simulation.uses)} of what later calls used was still in view."
             about = "about " if overview.total.estimated else ""
             before, after = f"{about}{dollars(simulation.before)}", amounts(simulation.low, simulation.high)
+            within = with_room(f"{budget:,} tokens", simulation.held)
             yield (
-                f"With Wane within {budget:,} tokens, {over}: {before} → {after}, simulated with fetching again: "
-                f"{saving}.{view}"
+                f"With Wane within {within}, {over}: {before} → {after}, simulated with fetching again: {saving}.{view}"
             )
             yield "To have it from now on: wane run claude, or another agent of wane run --help."
         else:
@@ -293,5 +293,5 @@ def _known_lines(overview: Overview) -> Iterator[str]:
 
 
 def _unread_files(unread: Sequence[Unread]) -> str:
-    why = first_few([printable(f"{file.path}: {file.why}") for file in unread], 3)
+    why = first_few([file.why if file.path in file.why else f"{file.path}: {file.why}" for file in unread], 3)
     return f"{counted(len(unread), 'file')} could not be read: {why}"

@@ -215,6 +215,7 @@ class Simulation:
         high: the same with all that were recorded.
         uses: how often calls used an earlier name.
         in_view: how often that was still in view.
+        held: the largest budget that Wane worked with, where the one that was set left too little room (R22); else 0.
     """
 
     calls: int = 0
@@ -223,9 +224,11 @@ class Simulation:
     high: float = 0.0
     uses: int = 0
     in_view: int = 0
+    held: int = 0
 
     def __add__(self, other: Simulation) -> Simulation:
-        return Simulation(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return Simulation(**{**sums, "held": max(self.held, other.held)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,10 +444,10 @@ def _simulate(session: RecordedSession, budget: int, price: str) -> Simulation:
     baseline = Baselines.of(prepared.subject.material, prepared.pricing, unevicted).lowest()
     if baseline is None:
         return Simulation()
-    loss = after.totals.loss
+    loss, held = after.totals.loss, after.totals.raised and after.totals.held
     if baseline.recorded:
         low, high = baseline.with_wane(after.totals)
-        return Simulation(after.totals.beside_calls, baseline.cost, low, high, loss.uses, loss.in_view)
+        return Simulation(after.totals.beside_calls, baseline.cost, low, high, loss.uses, loss.in_view, held)
     # Both sides are simulated: only calls whose prices are known count, at no other model's.
     known, before, low = 0, 0.0, 0.0
     for call, without, with_wane in zip(session.calls, unevicted.calls, after.calls, strict=True):
@@ -452,4 +455,4 @@ def _simulate(session: RecordedSession, budget: int, price: str) -> Simulation:
             known += 1
             before += without.cost
             low += with_wane.cost + with_wane.again
-    return Simulation(known, before, low, low, loss.uses, loss.in_view) if known else Simulation()
+    return Simulation(known, before, low, low, loss.uses, loss.in_view, held) if known else Simulation()

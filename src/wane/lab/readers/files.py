@@ -23,6 +23,15 @@ STDIN: Final = "-"
 _SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".db")
 
 
+_WITHOUT_SESSIONS: Final = (
+    "agent-*.meta.json",  # Claude Code: the kind of a sub-agent, beside its session
+    "*/tool-results/*.json",  # Claude Code: a result that was too large for the session
+    "*/projects/*/sessions-index.json",  # Claude Code: a list of a project's sessions
+    "meta.json",  # Mistral Vibe: read with messages.jsonl beside it
+)
+"""What agents keep beside their sessions: in a folder, no session is looked for in it."""
+
+
 def shown_path(path: str | Path) -> str:
     """Return how messages name a path: as it is, or "standard input"."""
     return "standard input" if str(path) == STDIN else str(path)
@@ -64,6 +73,8 @@ def find_files(path: str | Path) -> list[Path]:
 
 def _is_session_file(path: Path, folder: Path) -> bool:
     if any(name.startswith(".") for name in path.relative_to(folder).parts):
+        return False
+    if any(path.match(pattern) for pattern in _WITHOUT_SESSIONS):
         return False
     return plain_path(path).suffix in _SUFFIXES and path.is_file() and not is_compressed_copy(path)
 

@@ -13,7 +13,7 @@ from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.studying import Studied, budgets_told
 from wane.lab.room import TightSession, tight_sessions
-from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict
+from wane.lab.verdict import NOTABLE, OURS, Baselines, to_dict, verdict, with_room
 from wane.money import dollars
 from wane.strategies.base import Settings
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy, installed_peers, peers
@@ -71,11 +71,12 @@ class Comparison:
             return ""
         cheapest = min(costs, key=costs.__getitem__)
         name = OURS if OURS in costs else cheapest
-        text = verdict(
-            self.baselines(), self.totals(name), f"{name_strategy(name)} at {budgets_told(self.budget, self.studied)}"
-        )
+        totals = self.totals(name)
+        budget = with_room(budgets_told(self.budget, self.studied), totals.raised and totals.held)
+        text = verdict(self.baselines(), totals, f"{name_strategy(name)} at {budget}")
         if costs[cheapest] < NOTABLE * costs[name]:
-            text += f"; {name_strategy(cheapest)} would have cost {dollars(costs[cheapest])}"
+            held = ", held to the budget," if totals.raised else ""
+            text += f"; {name_strategy(cheapest)}{held} would have cost {dollars(costs[cheapest])}"
             loss = self.totals(cheapest).loss
             if loss.user_turns_lost:
                 text += f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"

@@ -20,7 +20,10 @@ PROLOGUE: Final = "the protected prologue"
 KEPT: Final = "what the strategy keeps"
 
 _PINNED: Final = (FIXED, NOTICES, USER, LATEST)
-REASONS: Final = (*_PINNED, UNFINISHED, NEEDED, DESCRIPTIONS, PROLOGUE, KEPT)
+ROOM: Final = "room for the work"
+"""Not over the larger budget that the strategy works with where too little is left of the one that was set (R22)."""
+
+REASONS: Final = (*_PINNED, UNFINISHED, NEEDED, DESCRIPTIONS, PROLOGUE, KEPT, ROOM)
 """Content that may fill a request."""
 
 

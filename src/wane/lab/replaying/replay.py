@@ -19,7 +19,7 @@ from wane.lab.cache.prefix import PrefixCache, common_prefix
 from wane.lab.counting import Material
 from wane.lab.figures import CallFigures, Totals
 from wane.lab.loss import CallLoss, Index, Loss
-from wane.lab.replaying.over import Filling
+from wane.lab.replaying.over import ROOM, Filling
 from wane.lab.replaying.trace import Trace
 from wane.lab.session import ModelCall, RecordedSession
 from wane.prices import CacheUse, Cost, Prices, at_tier, prices_of, split_tier
@@ -230,6 +230,7 @@ class _Run:
         self._own = Totals()
         self._breaks_before = 0  # in calls that count for another session
         self._over: Counter[str] = Counter()
+        self._held, self._raised = budget, 0
         self._seconds = 0.0
         self._calls: list[CallFigures] = []
         self._comparable = comparable_costs(material, pricing)
@@ -262,11 +263,15 @@ class _Run:
         cost = self._pricing.cost(use, self._material.output_tokens[number], call)
         cost += self._pricing.further(call) or Cost()
         self._filling.change(removed, entered)
-        budget = outcome.report.budget_used if outcome.report else self._budget
-        if use.total > budget and not call.inherited:
+        held = outcome.report.budget_used if outcome.report else self._budget
+        if not call.inherited:
+            self._raised += held > self._budget
+            self._held = max(self._held, held)
+        if use.total > self._budget and not call.inherited:
             latest = self._session.calls[number - 1].first if number else 0
             pinned = outcome.report.pinned if outcome.report else None
-            self._over[self._filling.why_over(budget, latest, call.first, pinned)] += 1
+            within = use.total <= held
+            self._over[ROOM if within else self._filling.why_over(held, latest, call.first, pinned)] += 1
         if call.inherited:
             self._breaks_before = self._cache.prefix_breaks
         else:
@@ -295,6 +300,8 @@ class _Run:
             viewed=sum(call.tokens for call in calls),
             peak=max((call.tokens for call in calls), default=0),
             over=self._over,
+            held=self._held,
+            raised=self._raised,
             passes=sum(call.ran for call in calls),
             prefix_breaks=self._cache.prefix_breaks - self._breaks_before,
             reread_cost=sum(call.again for call in calls),

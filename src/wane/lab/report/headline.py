@@ -15,7 +15,7 @@ from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import RECORDED, left_out
 from wane.lab.replaying.studying import Studied
 from wane.lab.report.simulating import Fact, Simulated
-from wane.lab.verdict import Baselines, capital, in_view, needs, prices_used, verdict
+from wane.lab.verdict import Baselines, capital, in_view, needs, prices_used, verdict, with_room
 from wane.money import dollars, share
 from wane.savings import described_effect
 
@@ -85,7 +85,8 @@ class Headline:
 def headline_of(material: Material, simulated: Simulated) -> Headline:
     """Return the headline of a session."""
     baselines = Baselines.of(material, simulated.pricing, simulated.baseline)
-    totals, budget = simulated.replay.totals, f"{simulated.replay.budget:,} tokens"
+    totals = simulated.replay.totals
+    budget = with_room(f"{simulated.replay.budget:,} tokens", totals.raised and totals.held)
     prices = prices_used([(material.session, simulated.pricing)])
     details = [f"{capital(baselines.describe())}. By prices of {prices}."]
     if material.session.managed:

@@ -39,7 +39,8 @@ OFTEN: Final = 0.05
 def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: Recorded) -> list[dict[str, Any]]:
     """Return a row for the recording and each strategy, with the best values marked.
 
-    Only strategies whose mean request is within the budget compete: it is easy to lose less by showing too much.
+    Only strategies whose mean request is within the budget compete: it is easy to lose less by showing too much. Where
+    one was held to a larger budget than the others (R22), none does.
     """
     values = recorded.row(baseline)
     what = "The sessions as their agents ran them, by the recorded usage"
@@ -64,10 +65,12 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: 
                 "kept": traits(name).bounded and figures.mean_view <= budget,
                 "over": traits(name).bounded and figures.over_budget > OFTEN * figures.calls,
                 "values": {column.key: values[column.key] for column in COLUMNS},
+                "held": figures.held if figures.raised else None,
                 "recall_at_best": values["recall_at_best"],
             }
         )
-    rivals = [row for row in table if row["kept"]]
+    alike = not any(figures.raised for figures in totals.values())
+    rivals = [row for row in table if row["kept"] and alike]
     for row in rivals:
         row["best"] = [column.key for column in COLUMNS if column.better and _is_best(row, column, rivals)]
     return table
@@ -240,6 +243,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
             {
                 "strategy": point.strategy,
                 "budget": point.budget,
+                "held": point.totals.held if point.totals.raised else None,
                 "best": point in best,
                 "values": {key: values[key] for key in keys},
                 "recall_at_best": values["recall_at_best"],

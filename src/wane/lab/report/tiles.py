@@ -15,7 +15,7 @@ from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing
 from wane.lab.report.headline import recorded_loss
 from wane.lab.report.simulating import Simulated
-from wane.lab.verdict import NOTABLE, Baselines, amounts, capital, prices_used, savings
+from wane.lab.verdict import NOTABLE, Baselines, amounts, capital, prices_used, savings, with_room
 from wane.money import dollars, share
 
 UNKNOWN: Final = "not known"
@@ -60,7 +60,7 @@ def _cost(material: Material, simulated: Simulated) -> Tile:
     what = "Cost, without and with Wane"
     baselines, totals = Baselines.of(material, simulated.pricing, simulated.baseline), simulated.replay.totals
     notes = (f"{capital(baselines.describe())}.", f"Prices of {prices_used([(material.session, simulated.pricing)])}.")
-    at_budget = f"at {simulated.replay.budget:,} tokens"
+    at_budget = f"at {with_room(f'{simulated.replay.budget:,} tokens', totals.raised and totals.held)}"
     before = baselines.lowest()
     if not totals.passes:
         recorded = baselines.recorded

@@ -13,6 +13,7 @@ const counted = (calls, amount) => `The output of ${many(calls, "call")} was not
 // A sum that leaves calls out is a lower bound, and says so.
 const bounded = (part) => (part.dollars === null ? UNKNOWN : `${part.complete ? "" : "≥ "}${usd(part.dollars)}`);
 const amounts = (from, to) => (usd(from) === usd(to) ? usd(from) : `${usd(from)} to ${usd(to)}`);
+const within = `${n0(data.budget)} tokens${data.compared?.held_tokens ? ` (up to ${n0(data.compared.held_tokens)} where that leaves too little room)` : ""}`;
 const sides = (pair) => (pair ? `${usd(pair.without_wane_usd)} → ${amounts(...pair.with_wane_usd)}` : UNKNOWN);
 const round = (value) => (value < 100 ? usd(value) : `$${n0(value)}`);
 // A share that is not all is never rounded to all, and one that is not nothing never to nothing.
@@ -37,7 +38,7 @@ byId("tiles").append(...[
   tile({ id: "taken", what: "Your messages lost to compactions", value: [n0(messages), h("small", {}, messages === 1 ? " message" : " messages")], then: `${many(words, "word")} of yours`, bound: `In ${many(data.compactions, "compaction")} of ${many(data.words.length, "session")}. Wane keeps all of them.`,
     how: [account([...data.words.map((it) => [it.title, many(it.messages, "message")]), ["In all", many(messages, "message"), true]], "Messages lost, by session"),
       h("p", { class: "small" }, "Messages that you typed before a compaction, and that neither its summary nor a later call held word for word.")] }),
-  tile({ id: "would", what: "Without Wane, and with it", value: compared ? `${round(before)} → ${round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`}` : UNKNOWN, then: compared ? compared.saving || "no saving" : "", bound: `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, simulated within ${n0(data.budget)} tokens${data.managed ? `; in ${many(data.managed_sessions, "session")} Wane was at work` : ""}.`,
+  tile({ id: "would", what: "Without Wane, and with it", value: compared ? `${round(before)} → ${round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`}` : UNKNOWN, then: compared ? compared.saving || "no saving" : "", bound: `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, simulated within ${within}${data.managed ? `; in ${many(data.managed_sessions, "session")} Wane was at work` : ""}.`,
     how: [account([...data.agents.map((it) => [it.name, sides(it.compared)]), ["In all", sides(compared), true]], "Without Wane and with it, by agent"),
       h("p", { class: "small" }, "The calls of which both can be told; without Wane is the lower cost of as recorded and, simulated, if nothing is evicted. The low cost has none of the cache misses that no strategy causes (pauses, tools, prompts, the provider), the high one all that were recorded. Fetching again is in both. Where Wane was at work, the cost with it is what was recorded, and the one without it is estimated.")] }),
 ].flat());
@@ -114,7 +115,7 @@ byId("lost").append(data.words.length ? h("ul", { class: "losses" }, data.words.
   h("p", { class: "small" }, `${agents[it.agent]}, ${day(it.day)}, ${many(it.compactions, "compaction")}, ${many(it.words, "word")}`),
   it.texts.length > 0 && h("details", {}, h("summary", {}, it.texts.length === it.messages ? "Read them" : `Read ${it.texts.length} of ${n0(it.messages)}`, h("span", { class: "away" }, `: ${it.title}`)), it.texts.map((text) => h("blockquote", {}, text)))))) : h("p", { class: "small" }, "None did."));
 
-byId("terms").textContent = `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, of which both costs can be told. Without Wane is the lower cost of as recorded${total.estimated ? " (with output that was not recorded by its text)" : ""} and, simulated, if nothing is evicted; with Wane is simulated within ${n0(data.budget)} tokens, with fetching again: a range, as cache misses that no strategy causes may have come with Wane, too.${data.managed ? ` Wane was at work in ${many(data.managed_sessions, "session")}, which count as recorded: about ${sides(data.managed)}.` : ""}`;
+byId("terms").textContent = `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, of which both costs can be told. Without Wane is the lower cost of as recorded${total.estimated ? " (with output that was not recorded by its text)" : ""} and, simulated, if nothing is evicted; with Wane is simulated within ${within}, with fetching again: a range, as cache misses that no strategy causes may have come with Wane, too.${data.managed ? ` Wane was at work in ${many(data.managed_sessions, "session")}, which count as recorded: about ${sides(data.managed)}.` : ""}`;
 byId("keeps").textContent = data.in_view === null ? "" : `${part(data.in_view, 1)} of the names that later calls used would still have been in view.`;
 byId("savingkey").append(
   h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, svg("rect", { x: 1, y: 1, width: 20, height: 10, class: "spentbar" })), "without Wane"),
