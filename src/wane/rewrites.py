@@ -63,7 +63,10 @@ _WORDS: Final = {
     Cause.MESSAGES: ("The client changed earlier messages", "A newer version of the client may not."),
     Cause.BRANCH: ("You went back to an earlier message", "What was before it is still read, if it was cached there."),
     Cause.COMPACTION: ("The client compacted", "Wane sets finished work aside instead, and seldom."),
-    Cause.EVICTION: ("Content was set aside", "A lower low water makes it rarer."),
+    Cause.EVICTION: (
+        "Content was set aside",
+        "By Wane: a lower low water makes it rarer. By the client: its own rules.",
+    ),
     Cause.BREAKPOINTS: ("A mark of the cache was missing", "The client sets these marks (`cache_control`)."),
     Cause.REASONING: ("Earlier reasoning was left out", "The provider does that when you speak."),
     Cause.ROUTING: ("The provider asked another machine", "Nothing to do."),
@@ -87,7 +90,8 @@ _ADVICE: Final = {
     Cause.BRANCH: "the conversation went on from an earlier message: a turn was edited, undone or tried again, or a "
     "summary took the place of what followed. What is before it can be read if a breakpoint is near.",
     Cause.COMPACTION: "the agent replaced its history by a summary, which rewrites all that follows the tools.",
-    Cause.EVICTION: "content was evicted from the view. A lower low-water mark makes Wane's passes rarer.",
+    Cause.EVICTION: "content was evicted from the view. Where Wane did, a lower low-water mark makes its passes rarer; "
+    "where the client did, by its own rules, only its settings can.",
     Cause.BREAKPOINTS: "no breakpoint (cache_control) is where the cached prefix can be found from. Keep one at the "
     "end of each request, and more where a turn adds over 20 blocks.",
     Cause.REASONING: "the API of this model leaves out the reasoning of earlier turns once the user speaks.",

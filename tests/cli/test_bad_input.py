@@ -137,9 +137,9 @@ def test_options(run: Run, tmp_path: Path, options: list[str], why: str) -> None
 
 def test_what_is_no_file(run: Run, tmp_path: Path) -> None:
     refused(run("plan", "-", stdin=b"\xff"), "standard input: it is not text in UTF-8")
-    refused(run("plan", tmp_path / "no.json"), f"there is no file {tmp_path}/no.json")
+    refused(run("plan", tmp_path / "no.json"), f"there is no file or folder {tmp_path}/no.json")
     refused(run("plan", tmp_path), f"the folder {tmp_path} holds no .json, .jsonl, .ndjson, .db file")
-    refused(run("plan", "a\0b"), r"there is no file a\x00b, and no session has an id")
+    refused(run("plan", "a\0b"), r"there is no file or folder a\x00b, and no session has an id")
     refused(run("plan"), "FILE is missing; see wane plan --help")
 
 

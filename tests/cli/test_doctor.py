@@ -107,12 +107,14 @@ def test_json_has_every_rewrite(run: Run, tmp_path: Path) -> None:
 
 
 def test_without_cache_reads_it_is_not_known(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "chat.json").write_text(
-        json.dumps([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}])
-    )
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    (tmp_path / "chat.json").write_text(json.dumps(said * 2))
     done = run("doctor", tmp_path / "chat.json")
     assert done.code == 0, done.err
     assert "Not known for 1 session that recorded no cache reads: chat." in done.out
+    (tmp_path / "chat.json").write_text(json.dumps(said))
+    done = run("doctor", tmp_path / "chat.json")
+    assert "Nothing to compare in 1 session of a single request." in done.out
     assert "paid again" not in done.out
 
 

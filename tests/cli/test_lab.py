@@ -348,7 +348,7 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("args", "why"),
         [
-            (["nowhere.json"], "there is no file nowhere.json"),
+            (["nowhere.json"], "there is no file or folder nowhere.json"),
             (["chat.json", "--strategy", "best"], "strategy 'best' is unknown; known: none, truncate"),
             (["chat.json", "--strategy", "cwl,cwl"], "'cwl,cwl' names the strategy cwl twice"),
             (["chat.json", "--budget", "lots"], "budget 'lots' is not understood"),

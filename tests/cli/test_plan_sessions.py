@@ -146,7 +146,7 @@ def test_a_session_of_wane_is_found_by_its_id(run: Run, tmp_path: Path) -> None:
     assert json.loads(by_id.out)["annotation"] == "agent"
     refused = run("plan", "77")
     assert (refused.code, refused.out) == (2, "")
-    assert "there is no file 77, and no session has an id that begins with '77'" in refused.err
+    assert "there is no file or folder 77, and no session has an id that begins with '77'" in refused.err
 
 
 def test_what_every_request_of_a_session_of_wane_carried_counts(run: Run, tmp_path: Path) -> None:

@@ -159,6 +159,32 @@ def test_takes_no_pause_from_a_clock_that_went_back() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pause", "read", "cause"),
+    [
+        (400, 30_000, Cause.IDLE),  # the part for five minutes had expired, the one for an hour ahead of it was read
+        (200, 30_000, Cause.UNEXPLAINED),
+        (400, 20_000, Cause.UNEXPLAINED),  # the read ends elsewhere
+    ],
+)
+def test_knows_two_lifetimes_in_one_prefix(pause: float, read: int, cause: Cause) -> None:
+    builder, at = SessionBuilder("planted", "claude-code"), 1_000.0
+    usages = (
+        Usage(10, 0, 10_000, 9, cache_write_hour=10_000),
+        Usage(10, 10_000, 20_000, 9, cache_write_hour=20_000),
+        Usage(10, 30_000, 15_000, 9),
+        Usage(10, 45_000, 5_000, 9),
+        Usage(10, read, 50_100 - read, 9),
+    )
+    builder.user(Content("begin"))
+    for number, usage in enumerate(usages):
+        at += pause if number == 4 else 10
+        builder.answer([Part(Kind.TEXT, "looking")], usage=usage, at=at, model="claude-opus-4-6")
+        builder.user(Content("go on"))
+    (rewrite,) = examine(builder.build()).rewrites
+    assert (rewrite.call, rewrite.explanation.cause) == (4, cause)
+
+
+@pytest.mark.parametrize(
     ("year", "cause", "certainty"), [(2025, Cause.SYSTEM, Certainty.INFERRED), (2027, Cause.HEAD, Certainty.UNKNOWN)]
 )
 def test_knows_when_a_client_wrote_the_time_of_its_start(year: int, cause: Cause, certainty: Certainty) -> None:

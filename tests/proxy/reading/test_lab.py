@@ -159,7 +159,7 @@ def test_the_commands_take_it(make: type[Client], keep: Keep, run: Run, tmp_path
     assert replayed["tokens_from_usage"]
     named = run("replay", kept.facts.session.rpartition("-")[2][:12], "--budget", "4k", "--strategy", "cwl", "--json")
     assert json.loads(named.out)["sessions"][0]["path"] == str(kept.path)
-    assert "there is no file 0000, and no session has an id" in run("replay", "0000").err
+    assert "there is no file or folder 0000, and no session has an id" in run("replay", "0000").err
     done = run("sweep", kept.path, "--budgets", "3k,5k", "--strategy", "cwl", "--json")
     assert done.code == 0, done.err
     done = run("tune", kept.path, "--json")

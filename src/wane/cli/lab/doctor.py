@@ -130,7 +130,9 @@ def _print(examinations: Sequence[Examination], gathered: Gathered, *, full: boo
 def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list[str]:
     """Return lines on what was compared, and on what could not be compared."""
     known = [examination for examination in examinations if examination.compared]
-    unknown = [examination.session.name for examination in examinations if not examination.compared]
+    others = [examination for examination in examinations if not examination.compared]
+    single = sum(entry.requests + entry.without_usage <= 1 for entry in others)
+    unknown = [entry.session.name for entry in others if entry.requests + entry.without_usage > 1]
     compared = f"{counted(sum(entry.compared for entry in known), 'request')} compared with the one before"
     lines = [f"{counted(len(known), 'session')}, those of sub-agents included: {compared}."]
     if again := sum(len(entry.rewrites) for entry in known):
@@ -144,6 +146,8 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
         lines.append(f"That is at most {of}, where writes were recorded.")
     if without := sum(entry.without_usage for entry in known):
         lines.append(f"{counted(without, 'call')} recorded no usage: what was paid again there is not known.")
+    if single:
+        lines.append(f"Nothing to compare in {counted(single, 'session')} of a single request.")
     if unknown:
         sessions = counted(len(unknown), "session")
         lines.append(f"Not known for {sessions} that recorded no cache reads: {first_few(unknown, 3)}.")

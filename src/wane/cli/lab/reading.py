@@ -77,7 +77,7 @@ def located(name: str) -> str:
         return paths[0]
     if not paths:
         raise SessionNotFoundError(
-            f"there is no file {name}, and no session has an id that begins with {name!r}; "
+            f"there is no file or folder {name}, and no session has an id that begins with {name!r}; "
             "wane sessions --all lists them"
         )
     names = ", ".join(sorted(matches.values())[:_IDS])

@@ -88,6 +88,7 @@ class Examination:
         written: tokens that all calls wrote to the cache, as reported; 0 if the provider does not report writes.
         compared: calls that could be compared with one before; 0 if the session recorded no cache reads or writes.
         without_usage: calls without recorded usage, which may have paid again, too.
+        requests: calls with recorded usage; of a single one there is nothing to compare.
     """
 
     session: RecordedSession
@@ -95,6 +96,7 @@ class Examination:
     written: int
     compared: int
     without_usage: int
+    requests: int
 
     @property
     def tokens(self) -> int:
@@ -107,6 +109,7 @@ class Examination:
             "name": self.session.name,
             "source": self.session.source,
             "compared": self.compared,
+            "requests": self.requests,
             "without_usage": self.without_usage,
             "written": self.written,
             "tokens": self.tokens if self.compared else None,
@@ -133,19 +136,28 @@ def examine(session: RecordedSession) -> Examination:
     without = sum(not call.inherited for call in session.calls) - len(own)
     written = sum(request.usage.cache_write for request in own)
     if not any(request.usage.cache_read or request.usage.cache_write for request in requests.sent):
-        return Examination(session, (), 0, 0, without)
+        return Examination(session, (), 0, 0, without, len(own))
     compared = sum(1 for _ in requests.pairs())
-    return Examination(session, tuple(requests.rewrites()), written, compared, without)
+    return Examination(session, tuple(requests.rewrites()), written, compared, without, len(own))
 
 
 @light_dataclass(frozen=True, slots=True)
 class ReportedRequest:
-    """A request with reported usage: the number of its call, the call, the usage, and the rules of its cache."""
+    """A request with reported usage.
+
+    Attributes:
+        number: number of its call.
+        call: the call.
+        usage: the usage.
+        rules: the rules of its cache.
+        for_hour: tokens at the beginning of its prefix that are cached for an hour, which may be a part of it.
+    """
 
     number: int
     call: ModelCall
     usage: Usage
     rules: CacheRules
+    for_hour: int = 0
 
     @property
     def cached(self) -> int:
@@ -169,10 +181,15 @@ class Requests:
         self.sent: list[ReportedRequest] = []
         self._session = session
         self._turns = session.user_turns  # once, because it looks at all parts
+        for_hour: dict[str | None, int] = {}
         for number, (call, hour) in enumerate(zip(session.calls, session.hours, strict=True)):
             if call.usage and call.usage.total_input:
                 rules = rules_for(call.provider, call.model or "", hour=hour)
-                self.sent.append(ReportedRequest(number, call, call.usage, rules))
+                # What lives longer must come first: before a write for an hour, all that was read lives as long.
+                read, written = call.usage.cache_read, call.usage.cache_write_hour
+                lasting = read + written if written else min(read, for_hour.get(call.model, 0))
+                for_hour[call.model] = lasting
+                self.sent.append(ReportedRequest(number, call, call.usage, rules, lasting))
         reads = [request.usage.cache_read for request in self.sent if request.usage.cache_read]
         # The most tokens that can be ahead of the conversation.
         self._head = SMALLEST
@@ -219,6 +236,7 @@ class Requests:
         return (
             reported
             or self._expired(sent, before)
+            or _expired_in_part(sent, before)
             or event
             or _recorded_change(sent, before)
             or self._left_out_reasoning(sent, before)
@@ -352,6 +370,19 @@ class Requests:
 
     def _user_spoke(self, before: ReportedRequest, sent: ReportedRequest) -> bool:
         return any(before.call.first < turn <= sent.call.first for turn in self._turns)
+
+
+def _expired_in_part(sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:
+    """Return whether only what was cached for an hour was read, because the rest, cached for less, had expired."""
+    seconds = sent.seconds_since(before)
+    lifetime = rules_for(before.call.provider, before.call.model or "").lifetime
+    if seconds is None or seconds < lifetime or not before.for_hour:
+        return None
+    if abs(sent.usage.cache_read - before.for_hour) > SMALLEST:
+        return None
+    what = f"the answers are {seconds:,.0f} s apart, and what was cached for {lifetime:,.0f} s was not read; the"
+    what += f" {before.for_hour:,} tokens ahead of it were cached for an hour"
+    return Explanation(Cause.IDLE, Certainty.RECORDED, what)
 
 
 def _recorded_change(sent: ReportedRequest, before: ReportedRequest) -> Explanation | None:

@@ -349,7 +349,8 @@ def _rows(session: RecordedSession, sizes: Sizes, pricing: Pricing) -> Iterator[
         summaries[later[0] if later else len(session.calls) - 1] += 1
     for number, (call, counted) in enumerate(zip(session.calls, sizes.outputs, strict=True)):
         if not call.inherited:
-            about = bool(examined.compared), rewrites.get(number), summaries.get(number, 0)
+            # Before a single request, nothing was cached that it could have paid again.
+            about = bool(examined.compared) or examined.requests == 1, rewrites.get(number), summaries.get(number, 0)
             yield _row(call, counted, pricing, *about)
     for call in (*session.asides, *session.abandoned):
         yield _row(call, 0, pricing)

@@ -65,7 +65,7 @@ def find_files(path: str | Path) -> list[Path]:
                 " input, as -"
             )
         files = [target] if is_session(target) else []
-        problem = f"there is no file {path}"
+        problem = f"there is no file or folder {path}"
     if not files:
         raise SessionNotFoundError(problem)
     return sorted(files)
