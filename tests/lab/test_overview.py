@@ -532,6 +532,7 @@ def test_what_wane_saves_is_told_of_the_calls_of_which_both_costs_are_known() ->
         "without_wane_usd": 4.0,
         "with_wane_usd": [1.0, 3.0],
         "saving": "25% to 75% less",
+        "raised_to_tokens": None,
     }
     assert {it["agent"]: it["compared"] for it in data["agents"]} == {"codex": data["compared"], "pi": None}
     half = replace(known, calls=Calls.of([row(1), row(2, at=NOON.timestamp() - 86_400)]))
@@ -687,8 +688,8 @@ class TestCommand:
             beside = tmp_path / "projects" / "p" / name
             beside.parent.mkdir(parents=True, exist_ok=True)
             beside.write_text('{"agentType": "Explore"}')
-        assert json.loads(run("report", tmp_path, "--json", "--afresh").out)["unread"] == 0
-        assert "skipped" not in run("doctor", tmp_path).out
+        assert json.loads(run("report", tmp_path / "projects", "--json", "--afresh").out)["unread"] == 0
+        assert "skipped" not in run("doctor", tmp_path / "projects").out
         named = run("doctor", beside)
         assert named.code == 2, "a file that is named is read"
 

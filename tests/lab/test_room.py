@@ -57,23 +57,23 @@ def test_all_strategies_are_judged_by_the_budget_that_was_set_and_it_is_said_whi
     studied = [heavy()]
     done = compare(studied, ["cwl", "truncate"], Settings(BUDGET), InProcess(), trace=True)
     ours, truncated = done.totals("cwl"), done.totals("truncate")
-    assert ours.held > BUDGET == truncated.held
-    assert (truncated.raised, ours.over_held) == (0, 0)
+    assert ours.raised_to > BUDGET == truncated.budget_used
+    assert (truncated.raised, ours.over_used) == (0, 0)
     (replay,) = done.replays["cwl"]
     assert ours.over == {ROOM: sum(call.tokens > BUDGET for call in replay.calls)}
     assert ours.over[ROOM] > 0
     data = ours.to_dict()
-    assert (data["over"], data["over_held"], data["held_tokens"]) == (ours.over[ROOM], 0, ours.held)
-    up_to = f"Wane at 1,500 tokens (up to {ours.held:,} where that leaves too little room)"
+    assert (data["over"], data["over_used"], data["budget_used"]) == (ours.over[ROOM], 0, ours.raised_to)
+    up_to = f"Wane at 1,500 tokens (up to {ours.raised_to:,} where that leaves too little room)"
     assert up_to in done.verdict()
     assert up_to in headline_of(studied[0].subject.material, simulated(studied[0], BUDGET)).text
     page = tmp_path / "page.html"
     write_report(page, done)
     data = json.loads(page.read_text().partition('id="data">')[2].partition("</script>")[0])
     assert not any(row.get("best") for row in data["strategies"])
-    assert {row["name"]: row.get("held") for row in data["strategies"]}["cwl"] == ours.held
+    assert {row["name"]: row.get("raised_to") for row in data["strategies"]}["cwl"] == ours.raised_to
     strict = compare(studied, ["cwl", "truncate"], Settings(BUDGET, policy=STRICT), InProcess())
-    assert (strict.totals("cwl").raised, strict.totals("cwl").held) == (0, BUDGET)
+    assert (strict.totals("cwl").raised, strict.totals("cwl").budget_used) == (0, BUDGET)
 
 
 def test_what_came_after_the_last_call_does_not_count() -> None:

@@ -52,8 +52,8 @@ class Totals:
         viewed: tokens of all requests of the session, without the strategy's own.
         peak: tokens of the largest of them.
         over: requests over the budget that was set, by reason (`wane.lab.replaying.over.REASONS`).
-        held: the largest budget that the strategy was held to, in tokens: more than the one that was set where that
-            left too little room (R22).
+        budget_used: the largest budget that the strategy was held to, in tokens: more than the one that was set where
+            that left too little room (R22).
         raised: requests for which it was more.
         passes: how often the strategy evicted something.
         prefix_breaks: requests that did not begin with the whole previous one.
@@ -77,7 +77,7 @@ class Totals:
     viewed: int = 0
     peak: int = 0
     over: Counter[str] = field(default_factory=Counter)
-    held: int = 0
+    budget_used: int = 0
     raised: int = 0
     passes: int = 0
     prefix_breaks: int = 0
@@ -90,7 +90,8 @@ class Totals:
 
     def __add__(self, other: Totals) -> Totals:
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
-        return Totals(**{**sums, "peak": max(self.peak, other.peak), "held": max(self.held, other.held)})
+        largest = max(self.budget_used, other.budget_used)
+        return Totals(**{**sums, "peak": max(self.peak, other.peak), "budget_used": largest})
 
     @property
     def dollars(self) -> float:
@@ -113,9 +114,14 @@ class Totals:
         return self.over.total()
 
     @property
-    def over_held(self) -> int:
+    def over_used(self) -> int:
         """Requests over the budget that the strategy was held to."""
         return self.over.total() - self.over[ROOM]
+
+    @property
+    def raised_to(self) -> int:
+        """The largest budget, in tokens, that the strategy was held to in place of the one that was set; 0 if none."""
+        return self.budget_used if self.raised else 0
 
     @property
     def hit_rate(self) -> float:
@@ -164,8 +170,8 @@ class Totals:
             "peak_tokens": self.peak,
             "over": self.over_budget,
             "over_reasons": {reason: self.over[reason] for reason in REASONS if self.over[reason]},
-            "over_held": self.over_held,
-            "held_tokens": self.held,
+            "over_used": self.over_used,
+            "budget_used": self.budget_used,
             "raised": self.raised,
             "passes": self.passes,
             "breaks": self.prefix_breaks / calls,

@@ -211,9 +211,9 @@ class Baseline:
         return (1 - high / self.cost, 1 - low / self.cost) if self.cost else (0.0, 0.0)
 
 
-def with_room(budget: str, held: int) -> str:
+def with_room(budget: str, raised_to: int) -> str:
     """Return a budget in words with the largest one that Wane worked with; 0 tokens for no larger one (R22)."""
-    return f"{budget} (up to {held:,} where that leaves too little room)" if held else budget
+    return f"{budget} (up to {raised_to:,} where that leaves too little room)" if raised_to else budget
 
 
 def verdict(baselines: Baselines, totals: Totals, who: str) -> str:

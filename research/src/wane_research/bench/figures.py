@@ -168,7 +168,7 @@ class Figures:
             calls=totals.calls,
             viewed=totals.viewed,
             peak=totals.peak,
-            over=totals.over_held,
+            over=totals.over_used,
             cost=totals.dollars,
             again=totals.reread_cost,
             own_calls=totals.own_calls,

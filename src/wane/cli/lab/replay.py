@@ -139,8 +139,8 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
         if totals.raised:
             calls = f"{totals.raised:,} of {counted(totals.calls, 'call')}"
             yield (
-                f"{name_strategy(name)} worked with up to {totals.held:,} tokens at {calls}, as the budget left too "
-                f"little room for the work, and was over that at {totals.over_held:,}. The others were held to the "
+                f"{name_strategy(name)} worked with up to {totals.budget_used:,} tokens at {calls}, as the budget left "
+                f"too little room for the work, and was over that at {totals.over_used:,}. The others were held to the "
                 "budget; --min-room 0 holds it to that, too."
             )
         if totals.own_calls:
@@ -201,7 +201,7 @@ def _print_sweep(result: Sweep) -> None:
         name = "" if point.strategy == last else name_strategy(point.strategy)
         budget = "any" if point.budget is None else rounded(point.budget)
         if point.totals.raised:
-            budget += f", {rounded(point.totals.held)}"
+            budget += f", {rounded(point.totals.budget_used)}"
         star = "*" if point in best else ""
         rows.append([name, budget, *_cells(result.figures(point), SWEPT_COLUMNS), star])
         last = point.strategy

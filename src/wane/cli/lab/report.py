@@ -122,7 +122,8 @@ def _print(overview: Overview, budget: int) -> None:
     if compared := overview.compared().calls:
         guessed = ", output that was not recorded by its text" if overview.total.estimated else ""
         both = (
-            "Without Wane: the lower cost of as recorded and, simulated, if nothing is evicted; both columns are over "
+            "Without Wane: the lower cost of as recorded and, simulated, if nothing is evicted; a session that fits "
+            "counts as recorded in both. They are over "
             f"{_share_of(compared, overview.total.calls)}, of which both costs can be told{guessed}."
         )
         print_lines([both], style="dim")
@@ -247,7 +248,7 @@ def _saving_lines(overview: Overview, budget: int) -> Iterator[str]:
                 view = f" {share(simulation.in_view / simulation.uses)} of what later calls used was still in view."
             about = "about " if overview.total.estimated else ""
             before, after = f"{about}{dollars(simulation.before)}", amounts(simulation.low, simulation.high)
-            within = with_room(f"{budget:,} tokens", simulation.held)
+            within = with_room(f"{budget:,} tokens", simulation.raised_to)
             yield (
                 f"With Wane within {within}, {over}: {before} → {after}, simulated with fetching again: {saving}.{view}"
             )

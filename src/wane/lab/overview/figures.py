@@ -215,7 +215,7 @@ class Simulation:
         high: the same with all that were recorded.
         uses: how often calls used an earlier name.
         in_view: how often that was still in view.
-        held: the largest budget that Wane worked with, where the one that was set left too little room (R22); else 0.
+        raised_to: the largest budget that Wane worked with, where what was set left too little room (R22); else 0.
     """
 
     calls: int = 0
@@ -224,11 +224,11 @@ class Simulation:
     high: float = 0.0
     uses: int = 0
     in_view: int = 0
-    held: int = 0
+    raised_to: int = 0
 
     def __add__(self, other: Simulation) -> Simulation:
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
-        return Simulation(**{**sums, "held": max(self.held, other.held)})
+        return Simulation(**{**sums, "raised_to": max(self.raised_to, other.raised_to)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,15 +445,15 @@ def _simulate(session: RecordedSession, budget: int, price: str) -> Simulation:
     baseline = Baselines.of(prepared.subject.material, prepared.pricing, unevicted).lowest()
     if baseline is None:
         return Simulation()
-    loss, held = after.totals.loss, after.totals.raised and after.totals.held
+    loss, raised_to = after.totals.loss, after.totals.raised_to
     if baseline.recorded:
         low, high = baseline.with_wane(after.totals)
-        return Simulation(after.totals.beside_calls, baseline.cost, low, high, loss.uses, loss.in_view, held)
+        return Simulation(after.totals.beside_calls, baseline.cost, low, high, loss.uses, loss.in_view, raised_to)
     # Both sides are simulated: only calls whose prices are known count, at no other model's.
-    known, before, low = 0, 0.0, 0.0
+    priced, before, low = 0, 0.0, 0.0
     for call, without, with_wane in zip(session.calls, unevicted.calls, after.calls, strict=True):
         if not call.inherited and prepared.pricing.prices_for(call) is not None:
-            known += 1
+            priced += 1
             before += without.cost
             low += with_wane.cost + with_wane.again
-    return Simulation(known, before, low, low, loss.uses, loss.in_view, held) if known else Simulation()
+    return Simulation(priced, before, low, low, loss.uses, loss.in_view, raised_to) if priced else Simulation()

@@ -72,11 +72,11 @@ class Comparison:
         cheapest = min(costs, key=costs.__getitem__)
         name = OURS if OURS in costs else cheapest
         totals = self.totals(name)
-        budget = with_room(budgets_told(self.budget, self.studied), totals.raised and totals.held)
+        budget = with_room(budgets_told(self.budget, self.studied), totals.raised_to)
         text = verdict(self.baselines(), totals, f"{name_strategy(name)} at {budget}")
         if costs[cheapest] < NOTABLE * costs[name]:
-            held = ", held to the budget," if totals.raised else ""
-            text += f"; {name_strategy(cheapest)}{held} would have cost {dollars(costs[cheapest])}"
+            limit = ", held to the budget," if totals.raised else ""
+            text += f"; {name_strategy(cheapest)}{limit} would have cost {dollars(costs[cheapest])}"
             loss = self.totals(cheapest).loss
             if loss.user_turns_lost:
                 text += f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"

@@ -230,7 +230,7 @@ class _Run:
         self._own = Totals()
         self._breaks_before = 0  # in calls that count for another session
         self._over: Counter[str] = Counter()
-        self._held, self._raised = budget, 0
+        self._budget_used, self._raised = budget, 0
         self._seconds = 0.0
         self._calls: list[CallFigures] = []
         self._comparable = comparable_costs(material, pricing)
@@ -263,15 +263,15 @@ class _Run:
         cost = self._pricing.cost(use, self._material.output_tokens[number], call)
         cost += self._pricing.further(call) or Cost()
         self._filling.change(removed, entered)
-        held = outcome.report.budget_used if outcome.report else self._budget
+        budget = outcome.report.budget_used if outcome.report else self._budget
         if not call.inherited:
-            self._raised += held > self._budget
-            self._held = max(self._held, held)
+            self._raised += budget > self._budget
+            self._budget_used = max(self._budget_used, budget)
         if use.total > self._budget and not call.inherited:
             latest = self._session.calls[number - 1].first if number else 0
             pinned = outcome.report.pinned if outcome.report else None
-            within = use.total <= held
-            self._over[ROOM if within else self._filling.why_over(held, latest, call.first, pinned)] += 1
+            within = use.total <= budget
+            self._over[ROOM if within else self._filling.why_over(budget, latest, call.first, pinned)] += 1
         if call.inherited:
             self._breaks_before = self._cache.prefix_breaks
         else:
@@ -300,7 +300,7 @@ class _Run:
             viewed=sum(call.tokens for call in calls),
             peak=max((call.tokens for call in calls), default=0),
             over=self._over,
-            held=self._held,
+            budget_used=self._budget_used,
             raised=self._raised,
             passes=sum(call.ran for call in calls),
             prefix_breaks=self._cache.prefix_breaks - self._breaks_before,

@@ -86,7 +86,7 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
     """Return the headline of a session."""
     baselines = Baselines.of(material, simulated.pricing, simulated.baseline)
     totals = simulated.replay.totals
-    budget = with_room(f"{simulated.replay.budget:,} tokens", totals.raised and totals.held)
+    budget = with_room(f"{simulated.replay.budget:,} tokens", totals.raised_to)
     prices = prices_used([(material.session, simulated.pricing)])
     details = [f"{capital(baselines.describe())}. By prices of {prices}."]
     if material.session.managed:

@@ -97,7 +97,7 @@ def comparison_dict(overview: Overview, simulation: Simulation) -> dict[str, Any
         "calls": simulation.calls,
         "without_wane_usd": simulation.before,
         "with_wane_usd": [simulation.low, simulation.high],
-        "held_tokens": simulation.held or None,
+        "raised_to_tokens": simulation.raised_to or None,
         "saving": overview.say_saving(simulation),
     }
 

@@ -65,7 +65,7 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int, recorded: 
                 "kept": traits(name).bounded and figures.mean_view <= budget,
                 "over": traits(name).bounded and figures.over_budget > OFTEN * figures.calls,
                 "values": {column.key: values[column.key] for column in COLUMNS},
-                "held": figures.held if figures.raised else None,
+                "raised_to": figures.raised_to or None,
                 "recall_at_best": values["recall_at_best"],
             }
         )
@@ -243,7 +243,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
             {
                 "strategy": point.strategy,
                 "budget": point.budget,
-                "held": point.totals.held if point.totals.raised else None,
+                "raised_to": point.totals.raised_to or None,
                 "best": point in best,
                 "values": {key: values[key] for key in keys},
                 "recall_at_best": values["recall_at_best"],

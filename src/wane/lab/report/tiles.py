@@ -60,7 +60,7 @@ def _cost(material: Material, simulated: Simulated) -> Tile:
     what = "Cost, without and with Wane"
     baselines, totals = Baselines.of(material, simulated.pricing, simulated.baseline), simulated.replay.totals
     notes = (f"{capital(baselines.describe())}.", f"Prices of {prices_used([(material.session, simulated.pricing)])}.")
-    at_budget = f"at {with_room(f'{simulated.replay.budget:,} tokens', totals.raised and totals.held)}"
+    at_budget = f"at {with_room(f'{simulated.replay.budget:,} tokens', totals.raised_to)}"
     before = baselines.lowest()
     if not totals.passes:
         recorded = baselines.recorded

@@ -13,7 +13,7 @@ const counted = (calls, amount) => `The output of ${many(calls, "call")} was not
 // A sum that leaves calls out is a lower bound, and says so.
 const bounded = (part) => (part.dollars === null ? UNKNOWN : `${part.complete ? "" : "≥ "}${usd(part.dollars)}`);
 const amounts = (from, to) => (usd(from) === usd(to) ? usd(from) : `${usd(from)} to ${usd(to)}`);
-const within = `${n0(data.budget)} tokens${data.compared?.held_tokens ? ` (up to ${n0(data.compared.held_tokens)} where that leaves too little room)` : ""}`;
+const within = `${n0(data.budget)} tokens${data.compared?.raised_to_tokens ? ` (up to ${n0(data.compared.raised_to_tokens)} where that leaves too little room)` : ""}`;
 const sides = (pair) => (pair ? `${usd(pair.without_wane_usd)} → ${amounts(...pair.with_wane_usd)}` : UNKNOWN);
 const round = (value) => (value < 100 ? usd(value) : `$${n0(value)}`);
 // A share that is not all is never rounded to all, and one that is not nothing never to nothing.
@@ -40,7 +40,7 @@ byId("tiles").append(...[
       h("p", { class: "small" }, "Messages that you typed before a compaction, and that neither its summary nor a later call held word for word.")] }),
   tile({ id: "would", what: "Without Wane, and with it", value: compared ? `${round(before)} → ${round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`}` : UNKNOWN, then: compared ? compared.saving || "no saving" : "", bound: `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, simulated within ${within}${data.managed ? `; in ${many(data.managed_sessions, "session")} Wane was at work` : ""}.`,
     how: [account([...data.agents.map((it) => [it.name, sides(it.compared)]), ["In all", sides(compared), true]], "Without Wane and with it, by agent"),
-      h("p", { class: "small" }, "The calls of which both can be told; without Wane is the lower cost of as recorded and, simulated, if nothing is evicted. The low cost has none of the cache misses that no strategy causes (pauses, tools, prompts, the provider), the high one all that were recorded. Fetching again is in both. Where Wane was at work, the cost with it is what was recorded, and the one without it is estimated.")] }),
+      h("p", { class: "small" }, "The calls of which both can be told; without Wane is the lower cost of as recorded and, simulated, if nothing is evicted; a session that fits counts as recorded in both. The low cost has none of the cache misses that no strategy causes (pauses, tools, prompts, the provider), the high one all that were recorded. Fetching again is in both. Where Wane was at work, the cost with it is what was recorded, and the one without it is estimated.")] }),
 ].flat());
 
 const swatch = (fill) => svg("svg", { width: 16, height: 12, "aria-hidden": "true" }, svg("rect", { width: 16, height: 12, rx: 2, fill }));

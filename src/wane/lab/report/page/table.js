@@ -38,7 +38,7 @@ function strategyTable() {
   const marked = rows.some((row) => (row.best || []).length);
   const best = h("span", {}, h("b", { class: "best" }, "Best values"), " are marked, among strategies whose requests were within the budget on average.");
   const none = "No strategy kept within the budget on average, or none differs, so that none is marked as best.";
-  const raised = rows.filter((row) => row.held).map((row) => `${shown(row.name)} worked with up to ${n0(row.held)} tokens, as the budget left too little room for the work; the other strategies were held to it. So no value is marked as best.`);
+  const raised = rows.filter((row) => row.raised_to).map((row) => `${shown(row.name)} worked with up to ${n0(row.raised_to)} tokens, as the budget left too little room for the work; the other strategies were held to it. So no value is marked as best.`);
   body.append(h("p", { class: "small" }, raised.length ? raised.join(" ") : marked ? best : none));
   body.append(
     h("details", {}, h("summary", {}, "What the columns mean"),
