@@ -60,7 +60,7 @@ COMMANDS: Final = (
     ),
     Command("statusline", "wane.cli.proxy.commands:StatuslineOptions", "wane.cli.proxy.statusline:print_statusline"),
     Command("choose", "wane.cli.proxy.commands:ChooseOptions", "wane.cli.proxy.choosing:choose_episode"),
-    Command("plugin", "wane.cli.proxy.commands:PluginOptions", "wane.cli.proxy.choosing:manage_plugin"),
+    Command("plugin", "wane.cli.proxy.commands:PluginOptions", "wane.cli.proxy.plugins:manage_plugin"),
     Command("report", "wane.cli.lab.commands:ReportOptions", "wane.cli.lab.report:run_report"),
     Command("view", "wane.cli.lab.commands:ViewOptions", "wane.cli.lab.view:run_view"),
     Command("replay", "wane.cli.lab.commands:ReplayOptions", "wane.cli.lab.replay:run_replay"),

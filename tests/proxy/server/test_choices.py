@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.proxy.server.support import Answer, Listening, ask, body, message, provider, proxy, response
 from tests.proxy.server.test_managed import replies
-from wane.cli.proxy.choosing import MANIFEST, plugin_files
 from wane.cli.proxy.options import show_session
+from wane.cli.proxy.plugins import MANIFEST, PLUGINS, claude_files
 from wane.conversation import ContextSettings
 from wane.journal import ChoiceRecord
 from wane.proxy.server.status import SessionPages
@@ -155,21 +156,49 @@ async def test_the_terminal_lists_and_chooses(run: Run, monkeypatch: pytest.Monk
         assert "wane choose lists those that are" in wrong[2].err
 
 
-def test_the_plugin_comes_and_goes_by_one_command(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
-    folder = tmp_path / "skills" / "wane"
-    assert run("plugin", "install", "claude").code == 0
+VARIABLES = {
+    "claude": "CLAUDE_CONFIG_DIR",
+    "gemini": "GEMINI_CLI_HOME",
+    "opencode": "XDG_CONFIG_HOME",
+    "pi": "PI_CODING_AGENT_DIR",
+    "qwen": "QWEN_HOME",
+}
+
+
+@pytest.mark.parametrize("agent", VARIABLES)
+def test_a_plugin_comes_and_goes_by_one_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, agent: str
+) -> None:
+    monkeypatch.setenv(VARIABLES[agent], str(tmp_path))
+    folder = PLUGINS[agent].place({VARIABLES[agent]: str(tmp_path)})
+    assert folder.is_relative_to(tmp_path)
+    assert folder.name == "wane"
+    assert run("plugin", "install", agent).code == 0
     there = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    assert there == set(plugin_files("python"))
-    assert json.loads((folder / MANIFEST).read_text())["name"] == "wane"
-    assert "!`" in (folder / "commands" / "keep.md").read_text()
-    assert run("plugin", "install", "claude").code == 0, "an update"
-    assert run("plugin", "uninstall", "claude").code == 0
+    assert there == set(PLUGINS[agent].files("python"))
+    assert run("plugin", "install", agent).code == 0, "an update"
+    assert run("plugin", "uninstall", agent).code == 0
     assert not folder.exists()
-    assert run("plugin", "uninstall", "claude").code != 0
+    assert run("plugin", "uninstall", agent).code != 0
     # What is not Wane's is left alone, and so is what somebody put beside it.
     (folder / "commands").mkdir(parents=True)
     (folder / "commands" / "mine.md").write_text("mine")
-    refused = run("plugin", "install", "claude")
+    refused = run("plugin", "install", agent)
     assert (refused.code, "is not Wane's plugin" in refused.err) == (2, True)
     assert (folder / "commands" / "mine.md").read_text() == "mine"
+
+
+def test_the_plugins_run_wane_by_the_program_that_installed_them() -> None:
+    odd = "/my python's/bin/python"
+    for agent, plugin in PLUGINS.items():
+        text = " ".join(plugin.files(odd).values())
+        assert (json.dumps(odd) if agent == "pi" else "'/my python'") in text
+    assert json.loads(claude_files(odd)[MANIFEST])["name"] == "wane"
+    for text in PLUGINS["gemini"].files(odd).values():
+        assert set(tomllib.loads(text)) == {"description", "prompt"}
+
+
+def test_only_agents_with_a_plugin_are_named(run: Run) -> None:
+    refused = run("plugin", "install", "aider")
+    assert (refused.code, "claude, gemini, opencode, pi and qwen, not for 'aider'" in refused.err) == (2, True)
+    assert run("plugin", "put", "claude").code == 2

@@ -1,13 +1,11 @@
-"""`wane choose`: keeps an episode of a running session in view, or lets it go; `wane plugin`: the same in an agent."""
+"""`wane choose`: keeps an episode of a running session in view, or lets it go."""
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -17,7 +15,7 @@ from rich.table import Table
 
 from wane.cli import failure
 from wane.cli.failure import InputError, UsageError
-from wane.cli.proxy.commands import ChooseOptions, PluginOptions
+from wane.cli.proxy.commands import ChooseOptions
 from wane.cli.proxy.options import KEY_VARIABLE
 from wane.cli.proxy.statusline import TIMEOUT, chosen, opener_for, proxy_status
 from wane.cli.terminal.tables import plain_table
@@ -90,64 +88,3 @@ def ask_proxy(base: str, key: str, session: str, number: int, choice: str) -> No
         raise ConfigError(f"the proxy refused: {said}") from None
     except OSError:
         raise InputError("the proxy does not answer") from None
-
-
-# The plugin
-
-_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "episodes": ("List the episodes in view, with their numbers", ""),
-    "keep": ("Keep an episode in view, whatever the budget is", "keep"),
-    "drop": ("Let an episode leave the view with the next request", "drop"),
-    "release": ("Take back /wane:keep or /wane:drop", "release"),
-}
-
-_MADE: Final = "Made by wane plugin install; wane plugin uninstall removes it."
-
-
-def manage_plugin(options: PluginOptions) -> int:
-    """Install the plugin of an agent, or remove it."""
-    if options.agent != "claude":
-        raise UsageError(f"there is a plugin for claude alone, not for {options.agent!r}")
-    if options.action not in ("install", "uninstall"):
-        raise UsageError(f"what to do is {options.action!r}; write install or uninstall")
-    settings = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
-    folder = settings / "skills" / "wane"
-    files = plugin_files(sys.executable)
-    manifest = folder / MANIFEST
-    if folder.exists() and (not manifest.is_file() or _MADE not in manifest.read_text(encoding="utf-8")):
-        raise InputError(f"{folder} is not Wane's plugin; it is left as it is")
-    if options.action == "install":
-        for name, text in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
-        sys.stdout.write(f"Installed in {folder}. In claude, started by wane run: /wane:episodes, /wane:keep NUMBER.\n")
-        return failure.OK
-    if not folder.exists():
-        raise InputError(f"there is no plugin in {folder}")
-    for name in files:
-        (folder / name).unlink(missing_ok=True)
-    for inner in (*{(folder / name).parent for name in files} - {folder}, folder):
-        # What somebody else put there stays.
-        if not any(inner.iterdir()):
-            inner.rmdir()
-    sys.stdout.write(f"Removed from {folder}.\n")
-    return failure.OK
-
-
-MANIFEST: Final = Path(".claude-plugin", "plugin.json")
-"""Where a plugin of Claude Code says its name. A folder below `skills` that has it is loaded as it is."""
-
-
-def plugin_files(python: str) -> dict[Path, str]:
-    """Return the files of Claude Code's plugin, by their paths in its folder; `python` runs Wane."""
-    manifest = {"name": "wane", "version": "1.0.0", "description": f"Keep an episode, or let it go. {_MADE}"}
-    files = {MANIFEST: f"{json.dumps(manifest, indent=2)}\n"}
-    program = f"{shlex.quote(python)} -m wane choose"
-    for name, (what, choice) in _COMMANDS.items():
-        hint = "argument-hint: NUMBER\n" if choice else ""
-        call = f'{program} {choice} "$ARGUMENTS"' if choice else program
-        files[Path("commands", f"{name}.md")] = (
-            f"---\ndescription: {what}\n{hint}disable-model-invocation: true\nallowed-tools: Bash({program}:*)\n---\n\n"
-            f"Wane says:\n\n!`{call}`\n\nTell the user exactly that, and do nothing else.\n"
-        )
-    return files
