@@ -19,10 +19,10 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_docs  # noqa: E402
 
-# cli.md is made from the help itself, and shows usage.
+# The pages of the commands are made from the help itself, and show usage.
 FOLDERS = (ROOT / "docs", ROOT / "research" / "docs")
 FOUND = [page for folder in FOLDERS for page in sorted(folder.rglob("*.md"))]
-PAGES = [ROOT / "README.md", *(page for page in FOUND if page.name != "cli.md")]
+PAGES = [ROOT / "README.md", *(page for page in FOUND if page.name != "cli.md" and page.parent.name != "commands")]
 # What stands before a command: variables that are set for it.
 _SETS = re.compile(r"(?:[A-Z_]+=\S* )*")
 

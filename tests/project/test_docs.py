@@ -9,6 +9,7 @@ import pytest
 from scripts import check_docs, help_doc, notices_doc, pictures
 
 import wane
+from wane.cli.commands import installed
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,6 +22,22 @@ def test_a_help_page_that_is_out_of_date_is_told(tmp_path: Path, capsys: pytest.
     page.write_text(page.read_text() + "\n")
     assert help_doc.main(["--check", str(page)]) == 1
     assert "make docs" in capsys.readouterr().err
+
+
+def test_each_command_has_a_page_and_a_page_without_a_command_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, old = tmp_path / "cli.md", tmp_path / "commands" / "old.md"
+    help_doc.main([str(page)])
+    made = {path.stem for path in old.parent.iterdir()}
+    assert made == {command.name.partition(" ")[0] for command in installed()[0]}
+    old.write_text("# wane old")
+    assert help_doc.main(["--check", str(page)]) == 1
+    assert "old.md is of no command" in capsys.readouterr().err
+    help_doc.main([str(page)])
+    assert not old.exists()
+    (old.parent / "run.md").unlink()
+    assert help_doc.main(["--check", str(page)]) == 1
 
 
 def test_the_tables_of_notices_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
