@@ -42,11 +42,13 @@ def print_statusline(options: StatuslineOptions) -> int:
 def chosen(sessions: Sequence[Mapping[str, Any]], client: str) -> Mapping[str, Any] | None:
     """Return the session with an agent's own id, or, if no id is known, the one used last; None if there is none.
 
-    The sessions are those of `/wane/status`, the one used last first.
+    The sessions are those of `/wane/status`, the one used last first. Of those of a person's session and its
+    sub-agents, it is the person's: a client may end a turn with a sub-agent's requests, as Qwen Code does for memories.
     """
     if client and any(session["client"] for session in sessions):
         sessions = [session for session in sessions if session["client"] == client]
-    return sessions[0] if sessions else None
+    by_person = [session for session in sessions if not session["parent"]]
+    return next(iter(by_person or sessions), None)
 
 
 def proxy_status(base: str) -> dict[str, Any]:
