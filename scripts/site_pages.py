@@ -32,6 +32,9 @@ FROM_ROOT: Final = {
 }
 """Pages outside `docs/`, with their paths on the site."""
 
+OFF_SITE: Final = ("docs/decisions/",)
+"""Folders of `docs/` for those who work on Wane, which are read in the repository."""
+
 _FENCED: Final = re.compile(r"(^ *(?:```|~~~).*?^ *(?:```|~~~) *$)", re.DOTALL | re.MULTILINE)
 _CODE: Final = re.compile(r"(`[^`\n]*`)")
 
@@ -39,6 +42,8 @@ _CODE: Final = re.compile(r"(`[^`\n]*`)")
 def place(path: Path, root: Path) -> str | None:
     """Return the path on the site of a file in the repository; None if it is not on the site."""
     inside = path.relative_to(root).as_posix()
+    if inside.startswith(OFF_SITE):
+        return None
     return inside.removeprefix("docs/") if inside.startswith("docs/") else FROM_ROOT.get(inside)
 
 
@@ -69,11 +74,18 @@ def gather(folder: Path, root: Path = ROOT) -> None:
     """Copy all pages, pictures and styles to a folder. It is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(root / "docs", folder)
-    pages = [(page, page.relative_to(root / "docs").as_posix()) for page in sorted((root / "docs").rglob("*.md"))]
+    for inside in OFF_SITE:
+        shutil.rmtree(folder / inside.removeprefix("docs/"), ignore_errors=True)
+    pages = [(page, page.relative_to(root / "docs").as_posix()) for page in on_site(root)]
     pages += [(root / page, to) for page, to in FROM_ROOT.items()]
     for source, target in pages:
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
         (folder / target).write_text(moved(source.read_text(encoding="utf-8"), source, target, root), encoding="utf-8")
+
+
+def on_site(root: Path) -> list[Path]:
+    """Return the pages of `docs/` that are on the site."""
+    return [page for page in sorted((root / "docs").rglob("*.md")) if place(page, root) is not None]
 
 
 def listed(nav: Any) -> set[str]:
@@ -103,7 +115,7 @@ def guide_words(root: Path = ROOT) -> dict[str, int]:
 def problems(root: Path = ROOT) -> list[str]:
     """Return the pages that the navigation lacks, and its entries without a page."""
     nav = listed(navigation(root))
-    pages = {page.relative_to(root / "docs").as_posix() for page in (root / "docs").rglob("*.md")}
+    pages = {page.relative_to(root / "docs").as_posix() for page in on_site(root)}
     pages |= set(FROM_ROOT.values())
     return [
         *(f"zensical.toml: docs/{page} is not in the navigation" for page in sorted(pages - nav)),

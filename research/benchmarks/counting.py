@@ -1,4 +1,4 @@
-"""The accuracy of token counts: the table in docs/lab/counting.md.
+"""The accuracy of token counts: the table in research/docs/counting.md.
 
     python research/benchmarks/counting.py SESSION...
 

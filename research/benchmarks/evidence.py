@@ -1,4 +1,4 @@
-"""Evidence recall, ctxkernel's own metric, of its release and of Wane on the same recordings: docs/lab/loss.md.
+"""Evidence recall, ctxkernel's own metric, of its release and of Wane on the same recordings: research/docs/loss.md.
 
     python research/benchmarks/evidence.py ../shared/sessions/{claude-code,codex,copilot-cli,pi}
 

@@ -46,6 +46,7 @@ def test_a_page_that_the_navigation_lacks_is_told(tmp_path: Path) -> None:
         ("docs/demo.md", "[`wane/scripted`](../src/wane/scripted) has it", "`wane/scripted` has it"),
         ("docs/demo.md", "[a](https://example.org/x.md)", "[a](https://example.org/x.md)"),
         ("docs/a.md", "| `/cwl [on\\|off]` | a \\| b |", "| `/cwl [on|off]` | a \\| b |"),
+        ("docs/agent.md", "[why](decisions/agents.md)", "why"),
         ("README.md", "```\n[a](docs/a.md)\n```\n[a](docs/a.md)", "```\n[a](docs/a.md)\n```\n[a](a.md)"),
     ],
 )
@@ -62,6 +63,7 @@ def test_all_pages_are_gathered(tmp_path: Path) -> None:
     assert {"index.md", "project/changelog.md", "lab/README.md"} <= found
     assert (tmp_path / "site" / "images" / "demo.svg").exists()
     assert not (tmp_path / "site" / "old").exists()
+    assert not (tmp_path / "site" / "decisions").exists()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from wane.core.view import MessageStarts
 from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity
 
-# `docs/lab/warnings.md` says how these limits were chosen.
+# `research/docs/warnings.md` says how these limits were chosen.
 
 PASSES: Final = 5
 """Number of passes in a row that is too many."""

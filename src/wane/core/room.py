@@ -15,7 +15,7 @@ EASY: Final = 0.4
 """Share of the advised budget that the fixed content has, so that it leaves MIN_ROOM."""
 
 TIGHT: Final = 0.4
-"""A budget that cannot leave this share for the work is warned of (measured in `docs/lab/warnings.md`)."""
+"""A budget that cannot leave this share for the work is warned of (measured in `research/docs/warnings.md`)."""
 
 SYSTEM: Final = "system prompt and tools"
 NOTICES: Final = "opening and standing notices"
@@ -134,7 +134,7 @@ class Room:
         return sorted([row for row in rows if row[1] > 0], key=lambda row: -row[1])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data, with the rule's outcome; `docs/lab/warnings.md` describes the fields."""
+        """Return it as JSON-able data, with the rule's outcome; `docs/budget.md` describes the fields."""
         data = {**asdict(self), "fixed": self.fixed, "used": self.used, "work": self.work, "tight": self.tight}
         return data | {"advised": self.advised if self.tight else None, "warning": self.warning or None}
 

@@ -2,7 +2,7 @@
 
 A counter's estimate of a part is off by a factor that depends on its content: code, prose and JSON differ in length.
 Where a session recorded the size of its requests, the growth from one request to the next is the cost of the parts
-between them, so their estimates are scaled to it. `docs/lab/counting.md` gives the error that remains.
+between them, so their estimates are scaled to it. `research/docs/counting.md` gives the error that remains.
 """
 
 from __future__ import annotations

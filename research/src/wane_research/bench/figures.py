@@ -3,7 +3,7 @@
 Evidence recall is the metric by which ctxkernel measures itself, reimplemented from its `ctxkernel/eval.py`. A step is
 a model call that acted. Its evidence is the names that its calls use, that the history holds, and that neither the user
 nor the system said. The recall of a step is the share of its evidence still in view; the metric is the mean over
-steps. See docs/lab/loss.md.
+steps. See research/docs/loss.md.
 """
 
 from __future__ import annotations

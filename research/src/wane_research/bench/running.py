@@ -82,7 +82,7 @@ class Subject:
 def prepare(sources: Sequence[Source], folder: Path, progress: Callable[[int, int], None]) -> list[Subject]:
     """Read and index the recordings, in the order of the sources.
 
-    Tokens are those that the providers reported, shared out by characters; see docs/lab/counting.md.
+    Tokens are those that the providers reported, shared out by characters; see research/docs/counting.md.
     """
     pricing = Pricing(PRICES, rules_for(PRICES.provider, PRICES.model))
     subjects = []

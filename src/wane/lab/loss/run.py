@@ -26,7 +26,7 @@ class Reread:
 
 @dataclass(frozen=True, slots=True)
 class CallLoss:
-    """The content that one model call needed, and how much of it the view held; see docs/lab/loss.md.
+    """The content that one model call needed, and how much of it the view held; see research/docs/loss.md.
 
     Attributes:
         uses: number of identifiers in its output that occurred in the history before it.
