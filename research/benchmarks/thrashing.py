@@ -1,4 +1,4 @@
-"""Which recorded sessions thrash, by budget, and how often passes run in them and in the others: research/docs/warnings.md.
+"""Which recorded sessions thrash, by budget, and how often passes run in them and others: research/docs/warnings.md.
 
     python research/benchmarks/thrashing.py SESSIONS…
 

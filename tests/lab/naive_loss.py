@@ -1,4 +1,4 @@
-"""The figures of loss by the letter of research/docs/loss.md, written apart from the product, with no thought for speed."""
+"""The figures of loss by the letter of research/docs/loss.md, written apart from it, with no thought for speed."""
 
 from __future__ import annotations
 

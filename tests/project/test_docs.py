@@ -9,7 +9,7 @@ import pytest
 from scripts import check_docs, help_doc, notices_doc, pictures
 
 import wane
-from wane.cli.commands import installed
+from wane.cli.registry import installed
 
 ROOT = Path(__file__).parents[2]
 
