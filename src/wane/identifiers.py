@@ -45,7 +45,7 @@ def identifiers(text: str) -> set[str]:
 
 
 def candidates(text: str) -> Iterator[set[str]]:
-    """Yield the words of a text whose characters may be in identifiers, one stretch of the text at a time.
+    """Yield words of a text that may be identifiers, one stretch of the text at a time.
 
     They include all `identifiers`. This is cheaper for looking up words that are known to be identifiers.
     """
@@ -64,9 +64,17 @@ def candidates(text: str) -> Iterator[set[str]]:
             plain = _CLOSING_TAG.sub(" ", plain)
         if _NUMBER.search(plain):  # quicker than the search for such lines
             plain = _AROUND_MATCH.sub(r"\1 ", plain)
-        runs = set(_RUN.findall(plain))
-        edged = {run for run in runs if run[0] in _EDGES or run[-1] in _EDGES}
-        yield (runs - edged) | {_trimmed(run) for run in edged}
+        words: set[str] = set()
+        for run in set(_RUN.findall(plain)):
+            if run.isalpha():
+                # Most are plain words, and no identifier is all in small letters.
+                if not run.islower():
+                    words.add(run)
+            elif run[0] in _EDGES or run[-1] in _EDGES:
+                words.add(_trimmed(run))
+            else:
+                words.add(run)
+        yield words
 
 
 def is_identifier(word: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -835,3 +836,27 @@ def test_a_request_writes_only_what_is_new() -> None:
         assert counting.written - before <= 2
         assert request.messages == conversation.messages
         conversation.append({"role": "assistant", "content": f"Answer {number}"})
+
+
+def test_a_framework_s_history_is_read_once() -> None:
+    class Counting(OpenAIFormat):
+        taken = 0
+
+        def read(self, data: Sequence[Any]) -> Sequence[dict[str, Any]]:
+            self.taken += len(data)
+            return super().read(data)
+
+    counting = Counting()
+    conversation = Conversation(counting, budget=80_000)
+    history: list[dict[str, Any]] = []
+    for number in range(40):
+        history += [user(f"Question {number}"), said(f"Answer {number}")]
+        before = counting.taken
+        conversation.host.ingest(history if number % 2 else copy.deepcopy(history))
+        assert counting.taken - before <= 3
+    history[-1]["content"] += " And more."
+    conversation.host.ingest(history)
+    assert conversation.messages == history
+    history[3] = {**history[3], "content": "Another answer"}
+    assert conversation.host.ingest(history).kept == 3
+    assert conversation.messages == history

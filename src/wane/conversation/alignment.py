@@ -154,7 +154,7 @@ class ByMessage(Generic[MessageT]):
         count = len(messages)
         beginning = list(history[:count])
         # The common case, at the speed of C: a list compares its entries by object first, then by value.
-        if count and count == len(beginning) and _equal(messages, beginning):
+        if count and count == len(beginning) and are_equal(messages, beginning):
             shared = count if self._content(beginning[-1]) == self._last else count - 1
             return Alignment(shared, history[shared:])
         shared = 0
@@ -163,7 +163,7 @@ class ByMessage(Generic[MessageT]):
             if not self._same(old, new, self._last if number == count - 1 else None):
                 break
             shared = number + 1
-            if old is not new and not _equal(old, new):
+            if old is not new and not are_equal(old, new):
                 renewed.append((number, new))
         return Alignment(shared, history[shared:], renewed)
 
@@ -187,7 +187,7 @@ class ByMessage(Generic[MessageT]):
             return False
         if last is not None:
             return self._content(new) == last
-        return old is new or _equal(old, new) or self._content(old) == self._content(new)
+        return old is new or are_equal(old, new) or self._content(old) == self._content(new)
 
     def _content(self, message: MessageT) -> list[Any]:
         return content_of(self._format.parts(message))
@@ -198,7 +198,8 @@ def content_of(parts: Iterable[Part]) -> list[Any]:
     return [(part.kind.value, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens) for part in parts]
 
 
-def _equal(left: object, right: object) -> bool:
+def are_equal(left: object, right: object) -> bool:
+    """Return whether messages are equal, or lists of them; False if they cannot be compared."""
     try:
         return bool(left == right)
     except Exception:  # a framework's own comparison may fail in any way

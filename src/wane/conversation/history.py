@@ -41,6 +41,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from wane.budgets import AutoBudget, choose_budget
 from wane.conversation.adapter import Adapter, Prepared
+from wane.conversation.alignment import are_equal
 from wane.conversation.context import CACHE_LIFETIME, ContextSettings
 from wane.conversation.engine import Engine
 from wane.conversation.events import (
@@ -486,7 +487,16 @@ class MessageHistory(History, Generic[MessageT]):
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         """Return the messages of what a host holds; see `Host.read`."""
-        return self.format.read(data) if writes(self.format) else data
+        format_, messages = self.format, self.transcript.messages
+        if not writes(format_):
+            return data
+        # A framework gives its whole history for each request. The last known message may have been added to in place.
+        count = len(messages) - 1
+        if is_native(format_) and format_.reads_each and 0 < count < len(data):
+            beginning = messages[:count]
+            if are_equal(beginning, data[:count]):
+                return [*beginning, *format_.read(data[count:])]
+        return format_.read(data)
 
     def prepare(self, messages: Iterable[MessageT], *, first: int | None = None) -> list[Prepared[MessageT]]:
         """Take messages apart, one after the other; nothing changes.

@@ -51,7 +51,7 @@ from wane.formats.values import (
     string,
     type_name,
 )
-from wane.formats.vocabulary import ANTHROPIC, as_data
+from wane.formats.vocabulary import ANTHROPIC, are_plain, as_data
 
 Message = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
@@ -70,6 +70,7 @@ class AnthropicFormat(PlainFormat):
 
     name = "anthropic"
     called = "Anthropic messages"
+    reads_each = True
     notes_behind_results = True
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
@@ -77,7 +78,7 @@ class AnthropicFormat(PlainFormat):
 
         A message, and each block of it, may be an object of Anthropic's SDK.
         """
-        return [_as_sent(as_data(entry)) for entry in data]
+        return [*map(_as_sent, data)]
 
     def check(self, message: Message, *, adds_fields: bool = False) -> None:
         if "content" not in message:
@@ -206,10 +207,12 @@ class AnthropicFormat(PlainFormat):
 
 def _as_sent(message: Any) -> Any:
     """A message as a request holds it; the same object if it is one already."""
+    if type(message) is not dict:
+        message = as_data(message)
     if not isinstance(message, dict) or "role" not in message:
         return message
     content = message.get("content")
-    if isinstance(content, (list, tuple)) and not all(type(block) is dict for block in content):
+    if isinstance(content, (list, tuple)) and not are_plain(content):
         message = {**message, "content": [as_data(block) for block in content]}
     if message.keys().isdisjoint(ANTHROPIC.metadata):
         return message

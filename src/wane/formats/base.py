@@ -299,10 +299,13 @@ class NativeFormat(Format[MessageT]):
     """A format whose messages hosts keep and requests take unchanged. Subclasses override what differs.
 
     Attributes:
+        reads_each: whether `read` returns a message for each entry, whatever stands beside it, and the same object if
+            the entry is a message that it has returned before.
         results_first: whether the provider refuses other turns between a call and its result.
         notes_behind_results: whether a note may stand behind a result as the user's, if roles took no turns anyway.
     """
 
+    reads_each = False
     results_first = True
     notes_behind_results = False
 

@@ -14,7 +14,7 @@ from wane.formats.coupling import SIGNED, UNTIED, Tie, couple
 from wane.formats.notices import introduces_media, is_notice
 from wane.formats.roles import join_contents, mend_own_calls, speaker_by_role
 from wane.formats.values import expect_list, sealed_tokens, string, type_name
-from wane.formats.vocabulary import CHAT, REASONING_TEXTS, as_data
+from wane.formats.vocabulary import CHAT, REASONING_TEXTS, are_plain, as_data
 
 Message = dict[str, Any]
 
@@ -43,6 +43,7 @@ class OpenAIFormat(PlainFormat):
 
     name = "openai"
     called = "chat messages"
+    reads_each = True
 
     def __init__(self, *, demands_reasoning: bool = True) -> None:
         self._demands_reasoning = demands_reasoning
@@ -165,7 +166,7 @@ def _plain(message: Message) -> Message:
     changed = {}
     for name in ("content", "tool_calls"):
         entries = message.get(name)
-        if isinstance(entries, list) and not all(type(entry) is dict for entry in entries):
+        if isinstance(entries, list) and not are_plain(entries):
             changed[name] = [as_data(entry) for entry in entries]
     return {**message, **changed} if changed else message
 

@@ -146,6 +146,11 @@ def as_data(value: Any) -> Any:
     return _without_parsed(dump(mode="json", exclude_none=True)) if callable(dump) else value
 
 
+def are_plain(entries: Iterable[Any]) -> bool:
+    """Return whether all entries of a list are plain data, and no objects of an SDK."""
+    return {*map(type, entries)} <= {dict}
+
+
 def _without_parsed(value: Any) -> Any:
     """Leave out what an SDK adds to an answer; a call's arguments and inputs stay as they are."""
     if isinstance(value, list):
