@@ -30,12 +30,14 @@ from pydantic_ai.models.openai import OpenAICompaction
 from pydantic_ai.models.test import TestModel
 
 from tests.conversation.support import Log
-from tests.integrations.support import delimiter, histories, live, shapes_of, shapes_on_wire, standing
+from tests.integrations.support import FORMAT, delimiter, histories, live, shapes_of, shapes_on_wire, standing
 from tests.integrations.worksite import INSTRUCTIONS, session, worker
 from wane import ConfigError, Kind, Policy
+from wane.conversation import Conversation
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeOpened,
+    Event,
     HistoryForked,
     HistoryReplaced,
     MessageTaken,
@@ -341,6 +343,61 @@ def test_a_history_taken_in_at_once_gives_the_inferred_episodes_of_the_run(
     two.host.ingest(history)
     two.request()
     assert standing(one) == standing(two)
+
+
+class Watched(ContextLifecycle):
+    """Notes the conversation of each run, and how much of its history each took in."""
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
+        taken: list[Event] = []
+        self._conversation.listeners.append(taken.append)
+        result = await super().wrap_run(ctx, handler=handler)
+        self._conversation.listeners.remove(taken.append)
+        USED.append((self._conversation, sum(isinstance(event, MessageTaken) for event in taken)))
+        return result
+
+
+USED: list[tuple[Conversation[ModelMessage], int]] = []
+
+
+def contents(messages: list[ModelMessage]) -> list[Any]:
+    return [FORMAT.parts(message) for message in messages]
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+def test_a_run_that_continues_the_last_one_goes_on_with_its_conversation(reloaded: bool) -> None:
+    USED.clear()
+    replies = [*session("a"), *session("b"), Reply("Well."), Reply("Well."), Reply("Other.")]
+    model, lone = said(*replies), said(*replies)
+    kept = worker(model, Watched(BUDGET))
+
+    def carry_on(agent: Agent[Any, Any], history: list[ModelMessage], prompt: str) -> list[ModelMessage]:
+        if reloaded:
+            history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(history))
+        return agent.run_sync(prompt, message_history=history).all_messages()
+
+    histories: list[list[ModelMessage]] = [[]]
+    for prompt in ("Go.", "On.", "And?"):
+        histories.append(carry_on(kept, histories[-1], prompt))
+    carry_on(kept, histories[-2], "Or?")
+    carry_on(kept, [], "Else.")
+    (first, _), (second, _), (third, added), (other, whole), (last, _) = USED
+    assert first is second is third
+    assert added == 2
+    assert other is not first
+    assert whole == len(histories[-2]) + 2
+    assert last not in (first, other)
+    # The same as in new processes.
+    for agent, history, prompt in (
+        (worker(lone, ContextLifecycle(BUDGET)), [], "Go."),
+        (worker(lone, ContextLifecycle(BUDGET)), histories[1], "On."),
+        (worker(lone, ContextLifecycle(BUDGET)), histories[2], "And?"),
+        (worker(lone, ContextLifecycle(BUDGET)), histories[2], "Or?"),
+        (worker(lone, ContextLifecycle(BUDGET)), [], "Else."),
+    ):
+        carry_on(agent, history, prompt)
+    assert [contents(sent) for sent in lone.sent] == [contents(sent) for sent in model.sent]
+    assert min(map(len, lone.sent[-4:-1])) < len(histories[2]), "something was evicted"
 
 
 # Other capabilities, other models

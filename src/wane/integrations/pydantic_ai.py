@@ -54,7 +54,8 @@ from wane.formats.pydantic_ai import (
     with_encodable_text,
 )
 from wane.integrations.lifecycle import HostMarks, Warner
-from wane.integrations.pydantic_ai_messages import STAMP, Outgoing, PydanticAIAdapter, TurnAligner
+from wane.integrations.pydantic_ai_messages import STAMP, FinishedRuns, Outgoing, PydanticAIAdapter, TurnAligner
+from wane.strategies.registry import traits
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities.abstract import AgentNode, WrapRunHandler
@@ -127,8 +128,9 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
     pass before each model request and sends the view.
 
     Each run has its own conversation, which first takes in the run's `message_history`, so that a continued history
-    keeps its view; there are no events for earlier runs. `conversation=` sets one conversation for all runs, one at a
-    time, which has its own settings and listeners: only `summarise` and `guidance` go with it.
+    keeps its view; a run that continues one of the last goes on with that one's. There are no events for earlier runs.
+    `conversation=` sets one conversation for all runs, one at a time, which has its own settings and listeners: only
+    `summarise` and `guidance` go with it.
 
     Args:
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
@@ -175,6 +177,7 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
         self._owner = self if conversation is None else conversation.host.owner
         self.marks = self._conversation.settings.annotate == "host"
         self._outgoing = Outgoing(self._conversation)
+        self._finished = FinishedRuns()
         self._in_run = False
         self._tools: Sequence[Tool] = ()  # the agent's, which stay the same during a run
         self._past = 0  # responses in the run's history from earlier runs, for which there are no events
@@ -186,9 +189,9 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
         run = copy(self)
         run._in_run, run._events = True, []
         if self._own_for_each_run:
-            run._conversation = self._new()
+            run._outgoing = self._finished.take(ctx.messages) or Outgoing(self._new())
+            run._conversation = run._outgoing.conversation
             run._conversation.host.owner = self._owner
-            run._outgoing = Outgoing(run._conversation)
             run._past = sum(isinstance(message, ModelResponse) for message in ctx.messages)
         run._tools = self.tools_of(run._conversation)
         return run
@@ -218,12 +221,16 @@ class ContextLifecycle(AbstractCapability[Any], HostMarks):
         """
         self._conversation.listeners.append(self._hear)
         try:
-            return await handler()
+            result = await handler()
         finally:
             if self._history is not None:
                 broken = [message for message in self._history[-1:] if getattr(message, "state", "") == "interrupted"]
                 self._sync(self._history[:-1] if broken else self._history)
             self._conversation.listeners.remove(self._hear)
+        # What another process would not come to is not kept: a summary, and a scope that is open now.
+        if self._own_for_each_run and not (self.marks or traits(self._conversation.settings.strategy).summarises):
+            self._finished.keep(self._outgoing)
+        return result
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: AgentNode[Any]) -> AgentNode[Any]:
         """Take in a response as soon as it is in the history, before its tools run."""

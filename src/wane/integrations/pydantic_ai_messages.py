@@ -7,11 +7,12 @@ of their parts; the order of parts in the requests between two responses does no
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, takewhile
 from operator import is_
+from threading import Lock
 from typing import Any, Final, TypeAlias
 
 from pydantic_ai.messages import (
@@ -217,6 +218,9 @@ def _keys(sized: _Sized) -> list[_Key]:
     ]
 
 
+_KEPT: Final = 8
+"""Conversations kept of runs that have ended."""
+
 _RECORD: Final = "input_transformations"
 """Where a response's details have Anthropic's record of what it dropped."""
 
@@ -228,10 +232,13 @@ class Outgoing:
     enforces it, Pydantic AI repeats the refused request with `drop_block`, and from then on asks for the drop at once,
     as long as a response in the sent messages records one. So that an eviction does not remove that record, it moves to
     the last visible response. No model gets it.
+
+    Attributes:
+        conversation: the conversation.
     """
 
     def __init__(self, conversation: Conversation[ModelMessage]) -> None:
-        self._conversation = conversation
+        self.conversation = conversation
         self._record = _latest_record(conversation.messages)
         conversation.listeners.append(self._hear)
         self._shown: list[ModelMessage] = []  # the last request's messages up to the last response
@@ -256,7 +263,7 @@ class Outgoing:
             noted: whether a reminder stands in the last message, if roles take turns. Servers with strict templates
                 take no system message and no second turn of the user at the end.
         """
-        settled, known_messages = _count_settled(history), self._conversation.messages
+        settled, known_messages = _count_settled(history), self.conversation.messages
         if _same(messages[:settled], history[:settled]):
             answered = _count_settled(known_messages)
             later = (at for at, number in enumerate(request.numbers) if number is not None and number >= answered)
@@ -268,7 +275,7 @@ class Outgoing:
         else:
             sent = as_shown(messages, known_messages, request.view)
         # Other capabilities may have added turns.
-        alternating = self._conversation.host.alternating and take_turns(messages, _FORMAT.speaker)
+        alternating = self.conversation.host.alternating and take_turns(messages, _FORMAT.speaker)
         if alternating:
             sent = _FORMAT.join_roles(sent)
         sent = self._with_record(sent)
@@ -300,7 +307,33 @@ class Outgoing:
         if isinstance(event, MessageTaken):
             self._record = _record(event.message) or self._record
         elif isinstance(event, HistoryForked | HistoryReplaced):
-            self._record = _latest_record(self._conversation.messages)
+            self._record = _latest_record(self.conversation.messages)
+
+
+class FinishedRuns:
+    """Keeps the conversations of the latest runs for those that continue their histories, which take in only the rest.
+
+    A run has its conversation alone: of two that continue one history, the second takes it in anew, to the same view.
+    """
+
+    def __init__(self) -> None:
+        self._kept = deque[Outgoing](maxlen=_KEPT)
+        self._lock = Lock()  # agents run in threads
+
+    def keep(self, outgoing: Outgoing) -> None:
+        """Keep what a run that has ended had."""
+        with self._lock:
+            self._kept.append(outgoing)
+
+    def take(self, history: Sequence[ModelMessage]) -> Outgoing | None:
+        """Return what the run had that a history continues, and forget it; None if no run is known."""
+        with self._lock:
+            for outgoing in reversed(self._kept):
+                conversation = outgoing.conversation
+                if conversation.length and conversation.host.shares(history) == conversation.length:
+                    self._kept.remove(outgoing)
+                    return outgoing
+        return None
 
 
 def _latest_record(messages: Sequence[ModelMessage]) -> list[Any] | None:
