@@ -22,3 +22,9 @@ def share(value: float) -> str:
     if text == "100.0" and value < 1:
         text = "99.9"
     return f"{text.removesuffix('.0')}%"
+
+
+def bounded_dollars(amount: float, *, at_least: bool, at_most: bool) -> str:
+    """Return dollars with a sign: `≥` if they may be more, `≤` if they may be less, `≈` if they may be either."""
+    sign = {(True, False): "≥", (False, True): "≤", (True, True): "≈"}.get((at_least, at_most), "")
+    return f"{sign}{dollars(amount)}"

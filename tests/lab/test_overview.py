@@ -466,8 +466,10 @@ def test_days_agents_models_and_causes_add_up_to_the_whole() -> None:
     assert {cause: one.inferred for cause, one in overview.causes.items()} == {Cause.IDLE: 1, Cause.TOOLS: 0}
     assert [summary.figures.name for summary in overview.sessions] == ["a", "b"], "nothing of the old one counts"
     data = overview_dict(overview)
-    assert sum(sum(values) for _, values in data["days"]) == pytest.approx(data["total"]["dollars"])
-    assert [day for day, _ in data["days"]] == ["2026-11-19", "2026-11-20"], "the sessions' own days"
+    assert sum(sum(values) for _, values, _ in data["days"]) == pytest.approx(data["total"]["dollars"])
+    assert [day for day, _, _ in data["days"]] == ["2026-11-19", "2026-11-20"], "the sessions' own days"
+    assert data["days"][0][1:] == [[0, 2.0], [False, False]]
+    assert data["days"][1][1:] == [[4.0, 2.0], [False, True]], "one call of that day has no price"
     assert (data["since"], data["until"]) == ("2026-11-19", "2026-11-20")
 
 
@@ -582,6 +584,24 @@ def test_a_session_that_wane_managed_tells_what_wane_made_of_it() -> None:
     assert [summary.sums.calls for summary in overview.sessions] == [3], "with its sub-agent"
 
 
+def test_a_day_without_a_known_cost_is_not_one_of_nothing_spent() -> None:
+    unknown = made("b", [row(3, priced=0, dollars=0.0)], source="pi")
+    (day,) = overview_dict(summarise([unknown], DAY, DAY))["days"]
+    assert day == ["2026-11-20", [None], [True]]
+
+
+def test_after_a_compaction_what_was_paid_again_is_at_most_so() -> None:
+    calls = [row(1, cause="compaction", certainty="recorded", again=0.5), row(2, cause="idle", again=0.25)]
+    overview = summarise([made("a", calls)], DAY, DAY)
+    assert {cause: one.say_cost("?") for cause, one in overview.causes.items()} == {
+        Cause.COMPACTION: "≤$0.50",
+        Cause.IDLE: "$0.25",
+    }
+    assert overview.lost.say_cost("?") == "≤$0.75"
+    unpriced = summarise([made("a", [*calls, row(3, cause="idle")])], DAY, DAY)
+    assert (unpriced.lost.say_cost("?"), overview_dict(unpriced)["paid_again"]["cost"]) == ("≈$0.75", "≈$0.75")
+
+
 def test_every_cause_has_words_for_people() -> None:
     assert len({cause.label for cause in Cause}) == len(Cause)
     assert all(cause.hint.endswith(".") for cause in Cause)
@@ -624,7 +644,7 @@ class TestCommand:
         dollars = (30 * 5 + 2_700 * 0.5 + 2_700 * 6.25 + 60 * 25) / 1e6
         data = json.loads(run("report", "--json").out)
         assert data["total"]["dollars"] == pytest.approx(dollars)
-        assert data["days"][-1] == [now.date().isoformat(), [pytest.approx(dollars)]]
+        assert data["days"][-1] == [now.date().isoformat(), [pytest.approx(dollars)], [False]]
         assert "Please do 0" in page.read_text()
         run("report", "--output", page, "--redact")
         assert "Please do" not in page.read_text()

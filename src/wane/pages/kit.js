@@ -54,11 +54,11 @@ function onWidth(node, draw) {
 
 // A table that says what a chart shows, for readers who cannot see it and for those who want the digits.
 function tableOf(caption, heads, rows, summary) {
-  const cell = (tag, text, at, scope) => h(tag, { class: at && typeof text !== "object" && /^[≥−$\d–]/.test(String(text)) ? "n" : null, scope }, text);
+  const cell = (tag, text, at, scope) => h(tag, { class: at && typeof text !== "object" && /^[≥≤≈−$\d–]/.test(String(text)) ? "n" : null, scope }, text);
   return h("details", {}, h("summary", {}, summary || "The same as a table"),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
       h("table", {}, h("caption", { class: "away" }, caption),
-        h("thead", {}, h("tr", {}, heads.map((text, at) => h("th", { scope: "col", class: at && rows.length && /^[≥−$\d–]/.test(String(rows[0][at])) ? "n" : null }, text)))),
+        h("thead", {}, h("tr", {}, heads.map((text, at) => h("th", { scope: "col", class: at && rows.length && /^[≥≤≈−$\d–]/.test(String(rows[0][at])) ? "n" : null }, text)))),
         h("tbody", {}, rows.map((row) => h("tr", {}, row.map((text, at) => (at ? cell("td", text, at) : cell("th", text, at, "row")))))))));
 }
 

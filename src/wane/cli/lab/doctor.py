@@ -27,7 +27,7 @@ from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cau
 from wane.lab.names import JOURNAL
 from wane.lab.readers import Gathered, figures_alone
 from wane.lab.session import RecordedSession
-from wane.money import dollars, share
+from wane.money import bounded_dollars, dollars, share
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals
 from wane.words import PURPOSES
 
@@ -161,19 +161,16 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
     rows: list[list[str]] = []
     for cause, total in largest_first:
         known_by = ", ".join(sorted(certainty for certainty in total.certainty if certainty != Certainty.UNKNOWN))
-        cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), _extra_cost(total))
+        extra = "-"
+        if total.priced:
+            fewer = cause is Cause.COMPACTION  # its summary is new
+            extra = bounded_dollars(total.dollars, at_least=total.priced < total.requests, at_most=fewer)
+        cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), extra)
         rows.append([cause, *cells, known_by or "-"])
     print_figures(["cause", "requests", "tokens", "share", "dollars more", "known by"], rows, ["known by"])
     print_lines(["", _certainty_line(totals, everything), ""])
     print_lines(f"{cause}: {cause.advice}" for cause, _ in largest_first)
     print_lines([""])
-
-
-def _extra_cost(total: CauseTotals) -> str:
-    if not total.priced:
-        return "-"
-    bound = "" if total.priced == total.requests else "≥"
-    return f"{bound}{dollars(total.dollars)}"
 
 
 def _certainty_line(totals: Mapping[Cause, CauseTotals], everything: int) -> str:

@@ -122,8 +122,8 @@ def _print(overview: Overview, budget: int) -> None:
     if compared := overview.compared().calls:
         guessed = ", output that was not recorded by its text" if overview.total.estimated else ""
         both = (
-            "Without Wane: the lower cost of as recorded and, simulated, if nothing is evicted; a session that fits "
-            "counts as recorded in both. They are over "
+            "Without Wane: for each session, the lower cost of as recorded and, simulated, if nothing is evicted; one "
+            "that fits counts as recorded in both. They are over "
             f"{_share_of(compared, overview.total.calls)}, of which both costs can be told{guessed}."
         )
         print_lines([both], style="dim")
@@ -144,12 +144,16 @@ def _print(overview: Overview, budget: int) -> None:
         causes = sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars)
         broken = []
         for cause, one in causes[:_ROWS]:
-            bound = "" if one.priced == one.times else "≥"
-            cost = f"{bound}{dollars(one.dollars)}" if one.priced else _UNKNOWN
-            broken.append([cause.label, f"{one.times:,}", f"{one.inferred:,}" if one.inferred else "-", cost])
+            inferred = f"{one.inferred:,}" if one.inferred else "-"
+            broken.append([cause.label, f"{one.times:,}", inferred, one.say_cost(_UNKNOWN)])
         print_figures(["cause", "times", "inferred", "cost"], broken)
         if overview.lost.inferred:
             print_lines(["Inferred: nothing was recorded, but the end of what was read implies it."], style="dim")
+        if overview.lost.at_most:
+            print_lines(
+                ["≤: a summary is new, so that less than this was paid again; ≈: of some, the price is unknown, too."],
+                style="dim",
+            )
     print_lines(_lost_lines(overview))
     print_lines(["", *_saving_lines(overview, budget)], style="bold")
     print_lines(_known_lines(overview), style="dim")
@@ -166,9 +170,9 @@ def _first_lines(overview: Overview) -> Iterator[str]:
     yield f"{sessions} with {counted(total.calls, 'call')}, {when}: {total.say_cost(_UNKNOWN)}{in_full}."
     lost, known = overview.lost, overview.total.cache_known
     if known:
-        bound = "At least " if lost.priced < lost.times else ""
+        again = lost.say_cost(_UNKNOWN) if lost.times else dollars(0)
         yield (
-            f"{bound}{dollars(lost.dollars)} of it was paid again, {counted(lost.times, 'time')}, as the cache broke"
+            f"Of it, {again} was paid again, {counted(lost.times, 'time')}, as the cache broke"
             f"{_over(known, overview.total.calls)}."
         )
     messages = sum(summary.messages_lost for summary in overview.sessions)

@@ -13,7 +13,7 @@ from wane.lab.names import JOURNAL
 from wane.lab.overview.figures import CallRow, CompactionRow, SessionFigures, Simulation
 from wane.lab.readers.gathering import Unread
 from wane.lab.verdict import savings
-from wane.money import dollars
+from wane.money import bounded_dollars, dollars
 from wane.rewrites import Cause, Certainty
 
 
@@ -85,12 +85,20 @@ class Broken:
         dollars: what that cost.
         priced: how many of these times have a price.
         inferred: how many of these times nobody recorded the cause, but the end of the read implies it.
+        at_most: how many of these times followed a compaction, whose summary is new: then the dollars may be fewer.
     """
 
     times: int = 0
     dollars: float = 0.0
     priced: int = 0
     inferred: int = 0
+    at_most: int = 0
+
+    def say_cost(self, unknown: str) -> str:
+        """Return the dollars in a word, with a sign for a bound; `unknown` if none are known."""
+        if not self.priced:
+            return unknown
+        return bounded_dollars(self.dollars, at_least=self.priced < self.times, at_most=bool(self.at_most))
 
 
 @dataclass(slots=True)
@@ -171,6 +179,7 @@ class Overview:
             total.dollars += broken.dollars
             total.priced += broken.priced
             total.inferred += broken.inferred
+            total.at_most += broken.at_most
         return total
 
     @property
@@ -285,6 +294,7 @@ def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, r
             broken.dollars += row.again or 0.0
             broken.priced += 0 if row.again is None else row.calls
             broken.inferred += row.calls if row.certainty == Certainty.INFERRED else 0
+            broken.at_most += row.calls if row.cause == Cause.COMPACTION else 0
     if not counted.calls:
         return
     for compaction in figures.compactions:

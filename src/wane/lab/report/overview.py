@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wane.lab.discover import AGENTS
 from wane.lab.overview.figures import LostMessage, Simulation
-from wane.lab.overview.summary import Overview, SessionSummary
+from wane.lab.overview.summary import Broken, Overview, SessionSummary, Sums
 from wane.lab.report.page import OVERVIEW, render, to_json, write_page
 
 NAMES: Final = {**AGENTS, "journal": "Wane"}
@@ -44,17 +44,19 @@ def write_overview(path: str | Path, overview: Overview, budget: int, *, content
 def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any]:
     """Return an overview as JSON-able data: what the page and `wane report --json` show."""
     agents = overview.agents
-    days = []
+    days: list[list[Any]] = []
     first, last = overview.span
     for number in range((last - first).days + 1):
         day = first + timedelta(days=number)
         parts = overview.by_day.get(day, {})
-        days.append([day.isoformat(), [parts[agent].dollars if agent in parts else 0 for agent in agents]])
+        of_day = [parts.get(agent, Sums()) for agent in agents]
+        # Null where none of a day's calls has a cost, and beside the dollars whether they are a lower bound.
+        amounts = [part.dollars if part.known or not part.calls else None for part in of_day]
+        days.append([day.isoformat(), amounts, [not part.complete for part in of_day]])
     causes: list[dict[str, Any]] = []
     for cause, broken in sorted(overview.causes.items(), key=lambda entry: -entry[1].dollars):
         row = {"cause": cause, "label": cause.label, "advice": cause.hint, "times": broken.times}
-        row |= {"priced": broken.priced, "inferred": broken.inferred, "dollars": broken.dollars}
-        causes.append(row)
+        causes.append(row | broken_dict(broken))
     known = []
     for agent in agents:
         row = {"agent": agent, "name": NAMES.get(agent, agent), **overview.by_agent[agent].to_dict()}
@@ -72,7 +74,7 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         "models": models,
         "days": days,
         "causes": causes,
-        "paid_again": {"times": overview.lost.times, "dollars": overview.lost.dollars, "priced": overview.lost.priced},
+        "paid_again": {"times": overview.lost.times, **broken_dict(overview.lost)},
         "compared": comparison_dict(overview, overview.compared()),
         "simulated": comparison_dict(overview, simulation),
         "managed": comparison_dict(overview, overview.effect),
@@ -87,6 +89,12 @@ def overview_dict(overview: Overview, *, contents: bool = True) -> dict[str, Any
         "counted_in_part": overview.parted,
         "unread": len(overview.unread),
     }
+
+
+def broken_dict(broken: Broken) -> dict[str, Any]:
+    """Return what was paid again as JSON-able data, with the dollars in words, too."""
+    figures = {"priced": broken.priced, "inferred": broken.inferred, "dollars": broken.dollars}
+    return {**figures, "cost": broken.say_cost("")}
 
 
 def comparison_dict(overview: Overview, simulation: Simulation) -> dict[str, Any] | None:

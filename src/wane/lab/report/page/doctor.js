@@ -13,7 +13,9 @@ function markOf(cause, attributes) {
 const labelOf = (cause) => data.causes[causeAt.get(cause)].label;
 const shapeMark = (cause) => svg("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, markOf(cause));
 const UNKNOWN = "not known";
-const dollarsOf = (it) => (it.priced ? `${it.priced < it.times ? "≥ " : ""}${usd(it.dollars)}` : UNKNOWN);
+// A summary is new, so that less was paid again after a compaction.
+const fewer = (it) => it.cause === "compaction" || (it === data.total && data.causes.some(fewer));
+const dollarsOf = (it) => (it.priced ? `${fewer(it) ? (it.priced < it.times ? "≈ " : "≤ ") : it.priced < it.times ? "≥ " : ""}${usd(it.dollars)}` : UNKNOWN);
 const share = (some, all) => (all ? `${Math.min(some === all ? 100 : 99, Math.round((100 * some) / all))}%` : "0%");
 
 function heading() {
@@ -52,7 +54,7 @@ function timeline(it) {
   const box = h("div", { class: "chart", tabindex: 0, role: "img" }), tip = h("div", { class: "tip", hidden: true });
   const broken = it.breaks, heading = h("h3", {}, it.title);
   const lost = broken.reduce((sum, one) => sum + one.tokens, 0), priced = broken.filter((one) => one.dollars !== null);
-  const sum = { priced: priced.length, times: broken.length, dollars: priced.reduce((all, one) => all + one.dollars, 0) };
+  const sum = { cause: broken.some(fewer) ? "compaction" : "", priced: priced.length, times: broken.length, dollars: priced.reduce((all, one) => all + one.dollars, 0) };
   let picked = null, place = null;
   const draw = () => {
     const width = box.clientWidth;

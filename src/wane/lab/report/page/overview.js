@@ -26,21 +26,20 @@ if (unpriced) missing.push(`The cost of ${many(unpriced, "call")} is not known, 
 if (total.estimated) missing.push(counted(total.estimated, total.guessed));
 if (total.summaries) missing.push(`What wrote ${many(total.summaries, "summary", "summaries")} was not recorded.`);
 const broken = data.paid_again;
-const atLeast = (part) => `${part.priced < part.times ? "≥ " : ""}${usd(part.dollars)}`;
-const again = atLeast(broken);
+const again = broken.times ? broken.cost || UNKNOWN : usd(0);
 byId("tiles").append(...[
   tile({ id: "spent", what: "Spent", value: bounded(total), then: `known in full for ${part(total.priced, total.calls)} of the calls`, bound: missing.length ? `At least. ${missing.join(" ")}` : "The cost of each call is known.",
     how: [account([...data.agents.map((it) => [`${it.name}: ${n0(it.priced)} of ${n0(it.calls)} calls in full`, bounded(it)]), ["In all", bounded(total), true]], "What was spent, by agent"),
       h("p", { class: "small" }, "Where the agent recorded a cost, that, 0 of a subscription included; else the tokens that the provider counted, by the list price of the day.")] }),
-  tile({ id: "broke", what: "Paid again as the cache broke", value: total.cache_known ? again : UNKNOWN, then: spent ? `${part(broken.dollars, spent)} of what was spent` : "", bound: `${many(broken.times, "time")}, over ${part(total.cache_known, total.calls)} of the calls; the causes are below.`,
-    how: [account([...data.causes.map((it) => [`${it.label} (${n0(it.times)})`, it.priced ? atLeast(it) : UNKNOWN]), ["In all", again, true]], "Cache rewrites by cause"),
+  tile({ id: "broke", what: "Paid again as the cache broke", value: total.cache_known ? again : UNKNOWN, then: spent ? `about ${part(broken.dollars, spent)} of the known cost` : "", bound: `${many(broken.times, "time")}, over ${part(total.cache_known, total.calls)} of the calls; the causes are below.`,
+    how: [account([...data.causes.map((it) => [`${it.label} (${n0(it.times)})`, it.cost || UNKNOWN]), ["In all", again, true]], "Cache rewrites by cause"),
       h("p", { class: "small" }, "What a call wrote into the cache or read in full although the call before had put it there, less what reading it from the cache would have cost. After a compaction this is at most so: its summary is new.")] }),
   tile({ id: "taken", what: "Your messages lost to compactions", value: [n0(messages), h("small", {}, messages === 1 ? " message" : " messages")], then: `${many(words, "word")} of yours`, bound: `In ${many(data.compactions, "compaction")} of ${many(data.words.length, "session")}. Wane keeps all of them.`,
     how: [account([...data.words.map((it) => [it.title, many(it.messages, "message")]), ["In all", many(messages, "message"), true]], "Messages lost, by session"),
       h("p", { class: "small" }, "Messages that you typed before a compaction, and that neither its summary nor a later call held word for word.")] }),
   tile({ id: "would", what: "Without Wane, and with it", value: compared ? `${round(before)} → ${round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`}` : UNKNOWN, then: compared ? compared.saving || "no saving" : "", bound: `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, simulated within ${within}${data.managed ? `; in ${many(data.managed_sessions, "session")} Wane was at work` : ""}.`,
     how: [account([...data.agents.map((it) => [it.name, sides(it.compared)]), ["In all", sides(compared), true]], "Without Wane and with it, by agent"),
-      h("p", { class: "small" }, "The calls of which both can be told; without Wane is the lower cost of as recorded and, simulated, if nothing is evicted; a session that fits counts as recorded in both. The low cost has none of the cache misses that no strategy causes (pauses, tools, prompts, the provider), the high one all that were recorded. Fetching again is in both. Where Wane was at work, the cost with it is what was recorded, and the one without it is estimated.")] }),
+      h("p", { class: "small" }, "The calls of which both can be told; without Wane is, for each session, the lower cost of as recorded and, simulated, if nothing is evicted; one that fits counts as recorded in both. The low cost has none of the cache misses that no strategy causes (pauses, tools, prompts, the provider), the high one all that were recorded. Fetching again is in both. Where Wane was at work, the cost with it is what was recorded, and the one without it is estimated.")] }),
 ].flat());
 
 const swatch = (fill) => svg("svg", { width: 16, height: 12, "aria-hidden": "true" }, svg("rect", { width: 16, height: 12, rx: 2, fill }));
@@ -70,7 +69,9 @@ function drawDays() {
     ticks(0, most, 3).map((value) => [svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, Number.isInteger(value) ? `$${n0(value)}` : usd(value))]), bars,
     data.days.map(([iso], at) => at % every === 0 && svg("text", { x: left + (at + 0.5) * step, y: bottom + 17, "text-anchor": at ? "middle" : "start" }, day(iso)))), tip);
 }
-const said = ([iso, values]) => `${day(iso, true)}: ${usd(sum(values))}${agents.length > 1 ? `; ${agents.map((name, at) => `${name} ${usd(values[at])}`).join(", ")}` : ""}`;
+const dayOf = ([, values, bounds], at) => (values[at] === null ? UNKNOWN : `${bounds[at] ? "≥ " : ""}${usd(values[at])}`);
+const dayInAll = ([, values, bounds]) => (values.every((value, at) => value === null || (value === 0 && !bounds[at])) && values.includes(null) ? UNKNOWN : `${bounds.includes(true) ? "≥ " : ""}${usd(sum(values))}`);
+const said = (row) => `${day(row[0], true)}: ${dayInAll(row)}${agents.length > 1 ? `; ${agents.map((name, at) => `${name} ${dayOf(row, at)}`).join(", ")}` : ""}`;
 function point(at) {
   picked = at === null ? null : clamp(at, 0, data.days.length - 1);
   drawDays();
@@ -79,8 +80,8 @@ function point(at) {
   chart.setAttribute("aria-valuenow", shown + 1);
   chart.setAttribute("aria-valuetext", said(data.days[shown]));
   if (picked === null) return;
-  const [iso, values] = data.days[picked], x = 44 + (picked + 0.5) * step;
-  tip.replaceChildren(h("b", {}, `${day(iso, true)}: ${usd(sum(values))}`), ...agents.map((name, agent) => h("span", {}, `${name} ${usd(values[agent])}`)));
+  const row = data.days[picked], x = 44 + (picked + 0.5) * step;
+  tip.replaceChildren(h("b", {}, `${day(row[0], true)}: ${dayInAll(row)}`), ...agents.map((name, agent) => h("span", {}, `${name} ${dayOf(row, agent)}`)));
   styled(tip, { top: "4px", left: `${clamp(x + 14 + tip.offsetWidth > chart.clientWidth ? x - tip.offsetWidth - 14 : x + 14, 0, chart.clientWidth)}px` });
 }
 fill(chart, { tabindex: 0, role: "slider", "aria-label": "Day", "aria-valuemin": 1, "aria-valuemax": data.days.length }, []);
@@ -95,7 +96,7 @@ chart.addEventListener("keydown", (event) => {
 });
 onWidth(chart, drawDays);
 point(null);
-byId("daystable").append(tableOf("Dollars by day and agent", ["Day", ...agents, "In all"], data.days.map(([iso, values]) => [day(iso, true), ...values.map(usd), usd(sum(values))])));
+byId("daystable").append(tableOf("Dollars by day and agent", ["Day", ...agents, "In all"], data.days.map((row) => [day(row[0], true), ...agents.map((_, at) => dayOf(row, at)), dayInAll(row)])));
 
 const figures = (heads, rows, caption, name) => h("table", { class: name }, h("caption", { class: "away" }, caption),
   h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind || null }, text)))),
@@ -107,7 +108,7 @@ byId("modelstable").append(figures(
 
 const lane = (share, soft) => h("div", { class: `lane ${soft ? "soft" : ""}`, "aria-hidden": "true" }, styled(h("i", {}), { width: `${100 * clamp(share, 0, 1)}%` }));
 const largest = Math.max(...data.causes.map((it) => it.dollars), 0) || 1;
-byId("causes").append(...data.causes.map((it) => h("li", {}, h("b", {}, it.label), h("span", { class: "dollars" }, it.priced ? atLeast(it) : UNKNOWN), lane(it.dollars / largest, it.cause === "unexplained"), h("span", { class: "small" }, `${many(it.times, "time")}${it.inferred ? `, ${it.inferred === it.times ? "" : `${n0(it.inferred)} of them `}inferred` : ""}. `, marked(it.advice)))));
+byId("causes").append(...data.causes.map((it) => h("li", {}, h("b", {}, it.label), h("span", { class: "dollars" }, it.cost || UNKNOWN), lane(it.dollars / largest, it.cause === "unexplained"), h("span", { class: "small" }, `${many(it.times, "time")}${it.inferred ? `, ${it.inferred === it.times ? "" : `${n0(it.inferred)} of them `}inferred` : ""}. `, marked(it.advice)))));
 if (!data.causes.length) byId("causes").append(h("li", {}, h("span", { class: "small" }, total.cache_known ? "It never did." : "These recordings do not show what the cache did.")));
 
 byId("lost").append(data.words.length ? h("ul", { class: "losses" }, data.words.map((it) => h("li", {},
@@ -115,7 +116,7 @@ byId("lost").append(data.words.length ? h("ul", { class: "losses" }, data.words.
   h("p", { class: "small" }, `${agents[it.agent]}, ${day(it.day)}, ${many(it.compactions, "compaction")}, ${many(it.words, "word")}`),
   it.texts.length > 0 && h("details", {}, h("summary", {}, it.texts.length === it.messages ? "Read them" : `Read ${it.texts.length} of ${n0(it.messages)}`, h("span", { class: "away" }, `: ${it.title}`)), it.texts.map((text) => h("blockquote", {}, text)))))) : h("p", { class: "small" }, "None did."));
 
-byId("terms").textContent = `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, of which both costs can be told. Without Wane is the lower cost of as recorded${total.estimated ? " (with output that was not recorded by its text)" : ""} and, simulated, if nothing is evicted; with Wane is simulated within ${within}, with fetching again: a range, as cache misses that no strategy causes may have come with Wane, too.${data.managed ? ` Wane was at work in ${many(data.managed_sessions, "session")}, which count as recorded: about ${sides(data.managed)}.` : ""}`;
+byId("terms").textContent = `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, of which both costs can be told. Without Wane is, for each session, the lower cost of as recorded${total.estimated ? " (with output that was not recorded by its text)" : ""} and, simulated, if nothing is evicted; with Wane is simulated within ${within}, with fetching again: a range, as cache misses that no strategy causes may have come with Wane, too.${data.managed ? ` Wane was at work in ${many(data.managed_sessions, "session")}, which count as recorded: about ${sides(data.managed)}.` : ""}`;
 byId("keeps").textContent = data.in_view === null ? "" : `${part(data.in_view, 1)} of the names that later calls used would still have been in view.`;
 byId("savingkey").append(
   h("li", {}, svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, svg("rect", { x: 1, y: 1, width: 20, height: 10, class: "spentbar" })), "without Wane"),
