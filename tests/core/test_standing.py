@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.lives import revive
@@ -124,3 +126,33 @@ def test_notices_in_force_are_told_as_what_holds_the_tokens() -> None:
     assert report.pinned is not None
     assert report.pinned.holders()[0] == ("opening and standing notices", 500)
     assert Pinned(notices=1).explain() == "opening and standing notices 1"
+
+
+def test_the_guard_counts_what_is_overdue_as_the_pass_begins() -> None:
+    """R10: the episode was too large to be spared, so it leaves after what no longer stands of it."""
+    policy = Policy(guard=1.0, low_water=0.9, index_share=0.0, min_room=0.0, description_share=None)
+    life = ContextWindow(1_000, policy)
+
+    def call(tool: str, tokens: int, **arguments: str) -> None:
+        ordinal = life.item_count
+        life.add(Item(Kind.CALL, 1, call_id=f"c{ordinal}", tool=tool, arguments=json.dumps(arguments), message=ordinal))
+        life.add(Item(Kind.RESULT, tokens, call_id=f"c{ordinal}"))
+
+    life.add(Item(Kind.USER, 10))
+    call("delimiter", 10, action="start", name="a", type="expl")
+    call("read", 100)
+    call("delimiter", 60, action="end", description="what was found")
+    call("edit", 100)
+    call("read", 600)
+    on = notice(life, *MODE, tokens=150)
+    life.add(Item(Kind.USER, 1))
+    life.add(Item(Kind.TEXT, 41, message=life.item_count))
+    assert [(step.episode, step.level) for step in life.fit().steps][-1] == (None, Level.ARTIFACT)
+    stripped = life.episodes[0]
+    assert (stripped.number, stripped.level, stripped.tokens) == (1, Level.ARTIFACT, 101)
+    notice(life, *MODE, tokens=20)
+    assert stripped.tokens == 251
+    life.add(Item(Kind.TEXT, 709, message=life.item_count))
+    report = life.fit()
+    assert [(step.number, step.level) for step in report.steps] == [(1, Level.ARTIFACT), (1, Level.REMOVE)]
+    assert report.steps[0].removed == (on,)

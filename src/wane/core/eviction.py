@@ -71,6 +71,7 @@ class Eviction:
         limit = policy.description_limit(budget)
         self._trace = []
         self.overflowed = False
+        first_guarded = self._graph.newest(policy.guarded_tokens(budget, fixed, index) / self._accounting.ratio)
         while leaving := self._graph.find_leaving():
             self._empty(leaving[0], -inf, limit)
         if not due:
@@ -80,7 +81,6 @@ class Eviction:
                 self._take_overdue(owner, rank, overdue)
         self._close_tasks(self._graph.tasks.values())
         guarded: list[Episode] = []
-        first_guarded = self._graph.newest(policy.guarded_tokens(budget, fixed, index) / self._accounting.ratio)
         while self._accounting.total > target and (episode := self._graph.pick()):
             if episode.number >= first_guarded and not episode.abandoned:
                 guarded.append(episode)
