@@ -591,15 +591,20 @@ def due(reading: Reading, state: State, overrides: Mapping[str, str]) -> set[int
 
 
 def leaving(
-    reading: Reading, state: State, overrides: Mapping[str, str], episode: Ep, also: Iterable[int] = ()
+    reading: Reading,
+    state: State,
+    overrides: Mapping[str, str],
+    episode: Ep,
+    also: Iterable[int] = (),
+    waiting: Iterable[int] = (),
 ) -> set[int]:
-    """What of the due items can go, in a step of an episode.
+    """What of the due items can go, in a step of an episode; those that are `waiting` for their own step stay.
 
     R12: all but what something that stays needs, or is paired with. R9: with them the episode's reasoning, where a
     message loses something and nothing but reasoning would be left of it.
     """
     shown = [index for index in range(len(reading.items)) if index not in state.gone]
-    wanted = (due(reading, state, overrides) | set(also)) - state.gone
+    wanted = (due(reading, state, overrides) | set(also)) - state.gone - set(waiting)
     reasoning = {index for index in shown if reading.items[index].kind is Kind.REASONING}
     along = {index for index in reasoning - wanted if reading.owner[index] is episode}
     out = wanted | along
@@ -761,8 +766,7 @@ class Pass:
     def move(self, episode: Ep, level: str, state: State) -> None:
         """Go to a state that wants more gone, and report it if something left."""
         before = self.total()
-        late = self.late()
-        gone = leaving(self.reading, state, self.rules.tool_classes, episode) - late
+        gone = leaving(self.reading, state, self.rules.tool_classes, episode, waiting=self.late())
         self.state = replace(state, gone=state.gone | gone)
         if gone:
             self.steps.append(Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone))))
@@ -836,11 +840,14 @@ class Pass:
         """R15."""
         for episode in self.reading.episodes:
             for level in LEVELS["expl"]:
-                if not self.at_target() and (gone := self.overdue(episode, level)):
-                    before = self.total()
-                    self.state = replace(self.state, gone=self.state.gone | gone)
-                    line = Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone)))
-                    self.steps.append(line)
+                if not self.at_target() and (overdue := self.overdue(episode, level)):
+                    before, waiting = self.total(), self.late() - overdue
+                    gone = leaving(self.reading, self.state, self.rules.tool_classes, episode, waiting=waiting)
+                    skipped = self.state.skipped - overdue
+                    self.state = replace(self.state, gone=self.state.gone | gone, skipped=skipped)
+                    if gone:
+                        line = Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone)))
+                        self.steps.append(line)
 
     def run(self, *, due: bool) -> None:
         """R10; R23: what a person lets go leaves ahead of all others, and alone where no pass is due."""

@@ -34,6 +34,22 @@ def indexed(scenario: Scenario, share: float) -> Scenario:
 
 SHARES = st.sampled_from((0.0, 0.0, 0.05, 0.2))
 
+# A call that loaded tools holds reasoning whose level is reached, until the tools are withdrawn.
+OVERDUE = Scenario(
+    [
+        *(Item(Kind.USER, 10), Item(Kind.REASONING, 30, message=1)),
+        Item(Kind.CALL, 5, call_id="load", tool="load_tools", message=1, needs=(-1,)),
+        Item(Kind.RESULT, 20, call_id="load", loads=("a",)),
+        *(Item(Kind.CALL, 1, call_id="edit", tool="edit", message=2), Item(Kind.RESULT, 100, call_id="edit")),
+        *(Item(Kind.CALL, 1, call_id="read", tool="read", message=3), Item(Kind.RESULT, 300, call_id="read")),
+        *(Item(Kind.USER, 1), Item(Kind.TEXT, 40, message=4), Item(Kind.USER, 1), Item(Kind.TEXT, 250, message=5)),
+        Item(Kind.USER, 1, withdraws=("a",)),
+        *(Item(Kind.TEXT, 150, message=6), Item(Kind.TEXT, 1, message=7)),
+    ],
+    budget=500,
+    policy=Policy(low_water=0.9, guard=0.0, index_share=0.0, min_room=0.0),
+)
+
 
 @times(2)
 @given(scenarios(max_moves=40))
@@ -67,6 +83,7 @@ def test_one_pass(scenario: Scenario) -> None:
 
 @times(2.5)
 @given(scenarios(max_moves=40), SHARES)
+@example(OVERDUE, 0.0)
 def test_life(scenario: Scenario, share: float) -> None:
     """A pass before every model call."""
     window, life = pair(indexed(scenario, share))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import given
 
+from tests.core.test_agreement import OVERDUE
 from tests.lives import Life, assert_agree, assert_same_pass, revive, rules_of, summary, turns_of
 from tests.strategies import Scenario, scenarios, times
 from wane.core import ContextWindow, FitReport, Item, Kind, Level, Policy
@@ -100,6 +101,24 @@ def test_a_result_that_a_turn_of_the_user_needs_stays_with_its_call() -> None:
     assert taken(run(items)) == [("look", "bulk", (3, 6)), ("look", "remove", (0, 1))]
     active = [*items[:7], Item(Kind.TEXT, 10, message=4)]
     assert taken(run(active, Policy(overflow="strip"))) == [("look", "overflow", (3, 6))]
+
+
+def test_what_a_turn_of_the_user_needs_is_fixed() -> None:
+    window = ContextWindow()
+    window.extend([call("g", 1, "grep"), Item(Kind.USER, 10, message=2, needs=(1,))])
+    assert window.room.user == 10
+    window.add(result("g"))
+    assert revive(window).room.user == window.room.user == 30
+    assert window.episodes[0].tokens == 0
+
+
+def test_what_an_overdue_call_held_leaves_with_it() -> None:
+    """R9, R15: the level of the reasoning was reached while its call stood."""
+    window = ContextWindow(500, Policy(low_water=0.9, guard=0.0, index_share=0.0, min_room=0.0))
+    for items in turns_of(OVERDUE.items):
+        report = window.fit()
+        window.extend(items)
+    assert taken(report)[0] == (None, "artifact", (1, 2, 3))
 
 
 def test_a_thought_of_the_prologue_holds_the_first_start() -> None:
