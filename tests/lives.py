@@ -149,8 +149,8 @@ class Life:
 def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     """Which field of `Pinned` counts a visible item."""
     owner, kind = reading.owner.get(index), reading.items[index].kind
-    if index in reading.fixed:
-        return "loaded" if index in reading.loaded else "user"
+    if index in reading.beside:
+        return reading.beside[index]
     if owner is None:
         return {Kind.USER: "user", Kind.NOTICE: "notices"}.get(kind, "system")
     if owner.type == "task" and not state.removed(owner):
@@ -205,7 +205,7 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
     for ep in reading.episodes:
         if state.removed(ep):
             continue
-        held = sum(life.items[one].tokens for one in ep.members if one in shown and one not in reading.fixed)
+        held = sum(life.items[one].tokens for one in ep.members if one in shown and one not in reading.beside)
         level = state.reached.get(ep.number, "none")
         expected.append(
             (

@@ -198,6 +198,7 @@ class Reading:
     verdicts: dict[int, bool] = field(default_factory=dict)
     stood: set[int] = field(default_factory=set)
     fixed: set[int] = field(default_factory=set)  # members that nothing takes (R15, R21)
+    beside: dict[int, str] = field(default_factory=dict)  # those, and what they need, by what they count as (R22)
     loaded: set[int] = field(default_factory=set)  # those of them that loaded tools
     latest: Ep | None = None
     active: Ep | None = None  # the annotated episode in whose scope the next item stands
@@ -272,7 +273,22 @@ def read(items: Sequence[Item], tasks: bool = False, marks: Marks | None = None)
         if not in_force(items, index):
             _give(reading, index, stood_in[index])
             reading.stood.add(index)
+    reading.beside = dict.fromkeys(demanded(reading, reading.loaded), "loaded")
+    said = {index for index, item in enumerate(items) if item.kind is Kind.USER}
+    reading.beside |= dict.fromkeys(demanded(reading, said | reading.fixed - reading.loaded), "user")
     return reading
+
+
+def demanded(reading: Reading, indexes: Iterable[int]) -> set[int]:
+    """R12: members with all that must stay as long as they do."""
+    out: set[int] = set()
+    more = set(indexes)
+    while more:
+        out |= more
+        needs = {index + offset for index in more for offset in reading.items[index].needs}
+        needs |= {reading.partner[index] for index in more if index in reading.partner}
+        more = {index for index in needs if index < len(reading.items)} - out
+    return out
 
 
 def in_force(items: Sequence[Item], index: int) -> bool:
@@ -496,8 +512,8 @@ def fixed_tokens(reading: Reading, state: State, rules: Rules, meter: Meter) -> 
         owner = reading.owner.get(index)
         if index in state.gone:
             continue
-        if index in reading.fixed:
-            kind = "loaded" if index in reading.loaded else "user"
+        if index in reading.beside:
+            kind = reading.beside[index]
         elif owner is None:
             kind = item.kind.value
         elif exempt(owner, rules):
@@ -538,7 +554,7 @@ def guarded(reading: Reading, state: State, rules: Rules, meter: Meter, fixed: i
     for episode in reversed(reading.episodes):
         if state.removed(episode) or episode.type == "task" or abandoned(episode):
             continue
-        shown += sum(tokens[one] for one in episode.members if one in tokens and one not in reading.fixed)
+        shown += sum(tokens[one] for one in episode.members if one in tokens and one not in reading.beside)
         if shown > spared or spared <= 0:
             break
         out.add(episode.number)

@@ -342,6 +342,24 @@ def test_the_room_is_that_of_the_next_request() -> None:
     assert Conversation(strategy="none").room is None
 
 
+def test_what_a_server_demands_beside_a_persons_answer_counts_as_fixed_in_each_life() -> None:
+    thought = {"type": "thinking", "thinking": "t" * 400, "signature": "s"}
+    ask = {"type": "tool_use", "id": "a", "name": "AskUserQuestion", "input": {}}
+    history = [
+        user("Go."),
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "x" * 80}, ask]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "y" * 40}]},
+    ]
+    conversation = Conversation(budget="0.2k", format="anthropic")
+    for message in history:
+        conversation.append(message)
+    fixed = 1 + 100 + 20 + 5 + 10  # the user's word, the thought, the text, the call, the answer
+    assert conversation.room == Room(200, system=0, user=fixed, min_room=MIN_ROOM)
+    other = Conversation(budget="0.2k", format="anthropic")
+    assert other.restore(conversation.state(), history)
+    assert other.room == conversation.room == wane.plan(history, budget="0.2k").room
+
+
 def test_an_overhead_is_told_in_tokens_or_as_text() -> None:
     log = Log()
     conversation = Conversation(on_event=log)

@@ -44,6 +44,51 @@ def test_persons_answers_and_loaded_tools_are_fixed_with_their_calls() -> None:
     assert sum(episode.tokens for episode in window.episodes) == 87
 
 
+def test_what_a_call_that_always_stays_needs_is_fixed_as_long() -> None:
+    policy = Policy(min_room=0.6, low_water=0.3, guard=0.4, index_share=0.0)
+    window = ContextWindow(100, policy)
+    window.extend(
+        [
+            Item(Kind.REASONING, 30, message=1, needs=(1,)),
+            Item(Kind.TEXT, 3, message=1),
+            Item(Kind.CALL, 5, call_id="ask", tool="ask_user", message=1, needs=(-2,)),
+            Item(Kind.CALL, 2, call_id="read", tool="read", message=1),
+            Item(Kind.RESULT, 6, call_id="read"),
+        ]
+    )
+    assert window.room.fixed == 0
+    window.add(Item(Kind.RESULT, 4, call_id="ask", person=True))
+    assert window.room == Room(100, system=0, user=42, min_room=0.6)
+    assert window.episodes[0].tokens == 8
+    window.extend([Item(Kind.TEXT, 80, message=2), Item(Kind.TEXT, 1, message=3)])
+    assert revive(window).room == window.room
+    report = window.fit()
+    assert (report.budget, report.budget_used) == (100, 102)
+    assert window.visible[:4] == [0, 1, 2, 5]
+
+
+def test_what_a_call_that_loaded_tools_needs_is_fixed_until_they_are_withdrawn() -> None:
+    window = ContextWindow(1_000, STRICT)
+    window.extend(
+        [
+            Item(Kind.REASONING, 30, message=1),
+            Item(Kind.CALL, 5, call_id="load", tool="load_tools", message=1, needs=(-1,)),
+            Item(Kind.CALL, 7, call_id="more", tool="load_tools", message=1, needs=(-2,)),
+            Item(Kind.CALL, 9, call_id="ask", tool="ask_user", message=1, needs=(-1,)),
+            Item(Kind.RESULT, 10, call_id="load", loads=("a",)),
+            Item(Kind.RESULT, 20, call_id="more", loads=("b",)),
+        ]
+    )
+    assert window.room == Room(1_000, system=0, loaded=72)
+    window.add(Item(Kind.USER, 0, withdraws=("a",)))
+    assert window.room == Room(1_000, system=0, loaded=57)
+    window.add(Item(Kind.RESULT, 40, call_id="ask", person=True))
+    assert revive(window).room == window.room == Room(1_000, system=0, user=106)
+    window.add(Item(Kind.USER, 0, withdraws=("b",)))
+    assert window.room == Room(1_000, system=0, user=106)
+    assert sum(episode.tokens for episode in window.episodes) == 15
+
+
 def test_only_a_result_is_a_persons_or_loads_tools() -> None:
     window = ContextWindow()
     with pytest.raises(HistoryError, match="item 0 is a text; only a result is a person's or loads tools"):

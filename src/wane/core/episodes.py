@@ -233,18 +233,16 @@ class Episode:
             for index in indexes:
                 ends.pop(index, None)
 
-    def hold(self, pair: Sequence[int], tokens: int) -> None:
-        """Keep a call and its result, which are members of so many tokens, from all levels and from overflow."""
-        self.tokens -= tokens
+    def hold(self, pair: Sequence[int]) -> None:
+        """Keep a call and its result, which are members, from all levels and from overflow."""
         for rank, bucket in list(self.buckets.items()):
             bucket[:] = [index for index in bucket if index not in pair]
             if not bucket:
                 del self.buckets[rank]
         self.forget(pair)
 
-    def release(self, indexes: Sequence[int], rank: int, tokens: int) -> None:
-        """Let members of so many tokens leave at a level that the episode has not reached, a result with its call."""
-        self.tokens += tokens
+    def release(self, indexes: Sequence[int], rank: int) -> None:
+        """Let members leave at a level that the episode has not reached, a result with its call."""
         self.buckets.setdefault(rank, []).extend(indexes)
         if rank == REMOVE_RANK:
             self.durable[indexes[0]] = indexes[-1]
@@ -485,6 +483,10 @@ class EpisodeGraph:
     def find(self, name: str) -> Episode | None:
         """Return the live episode of a name."""
         return self._by_name.get(name)
+
+    def find_owner(self, index: int) -> Episode | None:
+        """Return the live episode or task that an item is a member of. The latest are looked at first."""
+        return next((episode for episode in reversed(self.live.values()) if episode.owns(index)), None)
 
     def declared_by(self, episode: Episode) -> Iterator[Episode]:
         """Yield the explorations that an act declares and that have something in view; none if it was abandoned."""

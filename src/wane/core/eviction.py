@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import inf
 
 from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Key, Level
@@ -97,12 +97,14 @@ class Eviction:
             self._overflow(target)
         return tuple(self._trace)
 
-    def kept_descriptions(self, policy: Policy) -> int:
-        """Estimated tokens of closing pairs that a pass may not drop (R11)."""
-        if policy.description_share is None:
-            return self.closing_tokens
-        needed = (episode for episode in self.closings.values() if episode.dependents)
-        return sum(self._view.tokens[index] for episode in needed for index in episode.buckets[_DESCRIPTION_RANK])
+    def kept_descriptions(self, policy: Policy, fixed: Container[int]) -> int:
+        """Estimated tokens of closing pairs that a pass may not drop (R11), without items that are fixed."""
+        tokens = 0
+        for episode in self.closings.values():
+            if policy.description_share is None or episode.dependents:
+                pair = episode.buckets[_DESCRIPTION_RANK]
+                tokens += sum(self._view.tokens[index] for index in pair if index not in fixed)
+        return tokens
 
     def keep_description(self, episode: Episode) -> None:
         """Keep the closing pair of a removed exploration or task in view, until `_drop_description` takes it."""

@@ -66,9 +66,10 @@ class Pinned:
     Attributes:
         overhead: system prompt and tool definitions, and what the provider's last report holds beyond the items.
         system: system items.
-        user: user items, wherever they stand; questions to a person with their answers, too (R21).
+        user: user items, wherever they stand; questions to a person with their answers, too (R21); and what these need
+            (R12).
         notices: notices ahead of the first assistant message, and standing ones in force (R15).
-        loaded: calls and results that loaded tools which are still offered (R15).
+        loaded: calls and results that loaded tools which are still offered (R15), and what they need.
         prologue: unannotated work ahead of the first accepted start, where the policy protects it (R7).
         active: the active episode.
         active_name: its name.

@@ -41,9 +41,10 @@ class Room:
     Attributes:
         budget: tokens that the view may hold, as set.
         system: system prompt and tool definitions, and what the provider's last report holds beyond the items.
-        user: user turns, and questions to a person with their answers (R21); 0 under a strategy that may take them.
+        user: user turns, and questions to a person with their answers (R21), with all that they need (R12); 0 under a
+            strategy that may take them.
         notices: notices ahead of the first assistant message, and standing ones in force (R15); 0 likewise.
-        loaded: calls and results that loaded tools which are still offered (R15); 0 likewise.
+        loaded: calls and results that loaded tools which are still offered (R15), with what these need; 0 likewise.
         prologue: unannotated work ahead of the first start, where the policy protects it whole (R7).
         window: tokens that the model's window holds; None if unknown.
         min_room: share of the budget that is left for the work, whatever is fixed; 0 for a strict budget.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -195,6 +195,21 @@ class View:
             coupled.update(new)
             frontier.extend(new)
         return coupled
+
+    def needers(self, index: int) -> Sequence[int]:
+        """Return the items in view that need an item."""
+        return self._needers.get(index, ())
+
+    def find_needed(self, indexes: Iterable[int]) -> set[int]:
+        """Return items with all items in view that they need, directly or through each other (R12)."""
+        needed = set(indexes)
+        frontier = list(needed)
+        while frontier and self.needs:
+            targets = self.needs.get(frontier.pop(), ())
+            new = {target for target in targets if target in self.tokens and target not in needed}
+            needed |= new
+            frontier.extend(new)
+        return needed
 
     def take(self, candidates: Collection[int], episode: Episode) -> list[int]:
         """Remove the candidates, which are items of an episode, except those that a visible item needs.

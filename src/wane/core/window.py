@@ -11,6 +11,7 @@ from wane.core.delimiter import Absence, Protocol, Verdict
 from wane.core.episodes import REMOVE_RANK, Choice, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
 from wane.core.errors import ConfigError, HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
+from wane.core.fixed import FixedItems
 from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
 from wane.core.marks import Mark
 from wane.core.opened import OpenEpisodes
@@ -33,7 +34,7 @@ _CLASS_RANK: Final = {
 IMPLICIT_TOKENS: Final = 8_000
 """An implicit episode that holds this many tokens closes ahead of the next assistant message (R5)."""
 
-STATE_VERSION: Final = 7
+STATE_VERSION: Final = 8
 """Version of the data that `ContextWindow.export` returns."""
 
 IndexWriter = Callable[[Sequence[Step], int], EvictedIndex | None]
@@ -122,8 +123,7 @@ class ContextWindow:
         self._standing = StandingItems()
         self._eviction = Eviction(self._graph, self._view, self.accounting, self._standing)
         self._count = 0
-        # Tokens of what no pass takes (R22), by what it is; CALL is what loaded tools.
-        self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0, Kind.CALL: 0}
+        self._fixed = FixedItems(self._graph, self._view)
         self._open = OpenEpisodes(self._graph, self._view, self._protocol)
         self._calls: dict[str, list[OpenCall]] = {}
         self._starts = MessageStarts()
@@ -263,27 +263,28 @@ class ContextWindow:
     @property
     def pinned(self) -> Pinned:
         """Tokens that no pass may take now, by what holds them (R13). Overflow (R16) may still take some of them."""
-        graph, view, opened = self._graph, self._view, self.open
+        graph, view, fixed, opened = self._graph, self._view, self._fixed, self.open
         unsettled = 0
         for episode in graph.unsettled.values():
             if not (episode in opened or episode.is_task or graph.exempt(episode)):
                 unsettled += episode.tokens
-        held = sum(view.tokens[index] for index, owner in view.held.items() if owner.removed)
+        waiting = {index for index, owner in view.held.items() if owner.removed}
+        held = sum(view.tokens[index] for index in waiting.difference(fixed.members))
         needed = sum(episode.tokens for episode in graph.find_needed().values())
         kept = sum(episode.tokens for episode in graph.live.values() if episode.settled and episode.choice == "keep")
         scaled = self.accounting.scale
         return Pinned(
             overhead=self.accounting.beside,
-            system=scaled(self._fixed[Kind.SYSTEM]),
-            user=scaled(self._fixed[Kind.USER]),
-            notices=scaled(self._fixed[Kind.NOTICE]),
-            loaded=scaled(self._fixed[Kind.CALL]),
+            system=scaled(fixed.tokens[Kind.SYSTEM]),
+            user=scaled(fixed.tokens[Kind.USER]),
+            notices=scaled(fixed.tokens[Kind.NOTICE]),
+            loaded=scaled(fixed.tokens[Kind.CALL]),
             prologue=scaled(graph.prologue_tokens),
             active=scaled(sum(episode.tokens for episode in opened)),
             active_name=", ".join(str(episode.name) for episode in opened) or None,
             unsettled=scaled(unsettled),
             needed=scaled(held + needed),
-            descriptions=scaled(self._eviction.kept_descriptions(self.policy)),
+            descriptions=scaled(self._eviction.kept_descriptions(self.policy, fixed.members)),
             tasks=scaled(sum(task.tokens for task in graph.tasks.values())),
             kept=scaled(kept),
         )
@@ -291,7 +292,7 @@ class ContextWindow:
     @property
     def room(self) -> Room:
         """The budget, and the tokens of it that no pass may ever take (R22). O(1), besides a prologue that stays."""
-        scaled, fixed = self.accounting.scale, self._fixed
+        scaled, fixed = self.accounting.scale, self._fixed.tokens
         return Room(
             self._budget,
             self.accounting.beside + scaled(fixed[Kind.SYSTEM]),
@@ -472,7 +473,7 @@ class ContextWindow:
 
     def _fixed_tokens(self) -> int:
         """Tokens that no pass may ever take: `Room.fixed`, without the time to make one."""
-        scaled, fixed = self.accounting.scale, self._fixed
+        scaled, fixed = self.accounting.scale, self._fixed.tokens
         system = max(0, self.accounting.beside + scaled(fixed[Kind.SYSTEM]))
         stated = scaled(fixed[Kind.USER]) + scaled(fixed[Kind.NOTICE]) + scaled(fixed[Kind.CALL])
         return system + stated + scaled(self._graph.prologue_tokens)
@@ -539,7 +540,8 @@ class ContextWindow:
             "started": dict(self._protocol.started),
             **export_parts(self._graph, self._eviction, self._view, self._standing, self._open),
             "count": self._count,
-            "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
+            "fixed": {kind.value: tokens for kind, tokens in self._fixed.tokens.items()},
+            "fixed_members": [[index, kind.value] for index, kind in self._fixed.members.items()],
             "calls": calls,
             "message": [self._graph.latest_message, self._starts.ordinal, self._starts.growing],
         }
@@ -576,7 +578,8 @@ class ContextWindow:
         restore_parts(self._graph, self._eviction, self._view, self._standing, self._open, state)
         self._protocol.started.update(state["started"])
         self._count = state["count"]
-        self._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
+        self._fixed.tokens.update((Kind(kind), tokens) for kind, tokens in state["fixed"].items())
+        self._fixed.members.update((index, Kind(kind)) for index, kind in state["fixed_members"])
         for call_id, owner, rank, index in state["calls"]:
             self._calls.setdefault(call_id, []).append(OpenCall(self._graph.live[owner], rank, index))
         self._graph.latest_message, self._starts.ordinal, self._starts.growing = state["message"]
@@ -622,8 +625,7 @@ class ContextWindow:
 
     def _take(self, item: Item, index: int) -> Added:
         if item.withdraws:
-            for load in self._standing.withdraw(item.withdraws):
-                self._release_load(load)
+            self._release_loads(self._standing.withdraw(item.withdraws))
         self._view.enter(index, item.tokens)
         if item.needs:
             self._view.couple(index, [index + offset for offset in item.needs])
@@ -631,14 +633,19 @@ class ContextWindow:
             return self._add_result(item, index)
         if item.kind in ASSISTANT:
             self._view.join_message(index, reasoning=item.kind is Kind.REASONING)
-            return self._add_work(item, index)
+            added = self._add_work(item, index)
+            if self._fixed.members:
+                self._fixed.follow(index)
+            return added
         answered = self._graph.latest_message >= 0
         if item.kind is Kind.NOTICE and not item.standing and (answered or self._open.active):
             added = self._add_work(item, index)
             assert added.episode is not None
             self._view.notices[index] = added.episode.number
             return added
-        self._fixed[item.kind] += item.tokens
+        self._fixed.tokens[item.kind] += item.tokens
+        if item.needs and item.kind is Kind.USER:
+            self._fixed.members[index] = Kind.USER
         if item.standing and answered:
             stands_in = self._open.active or self._open.implicit or self._graph.latest_episode
             assert stands_in is not None
@@ -652,23 +659,29 @@ class ContextWindow:
         """Make a notice that is no longer in force one of the episode that it stood in (R15)."""
         self._view.notices[index] = episode.number
         episode.admit(index)
-        self._release(Kind.NOTICE, [index], episode, _ARTIFACT_RANK)
+        tokens = self._view.tokens[index]
+        self._fixed.tokens[Kind.NOTICE] -= tokens
+        episode.tokens += tokens
+        self._release([index], episode, _ARTIFACT_RANK)
         if episode.removed:
             self._graph.archive_spans(episode)
 
-    def _release_load(self, load: Load) -> None:
-        """Make a call and its result, whose tools are no longer offered, ordinary ones of their episode (R15)."""
-        self._release(Kind.CALL, [load.call, load.result], load.owner, load.rank)
+    def _release_loads(self, loads: Iterable[Load]) -> None:
+        """Make calls and results whose tools are no longer offered ordinary members of their episodes (R15)."""
+        ended: list[int] = []
+        for load in loads:
+            ended += (load.call, load.result)
+            self._release([load.call, load.result], load.owner, load.rank)
+        if ended:
+            standing = [index for load in self._standing.loads for index in (load.call, load.result)]
+            self._fixed.release(ended, standing)
 
-    def _release(self, fixed_as: Kind, indexes: list[int], episode: Episode, rank: int) -> None:
-        tokens = sum(self._view.tokens[index] for index in indexes)
-        self._fixed[fixed_as] -= tokens
+    def _release(self, indexes: list[int], episode: Episode, rank: int) -> None:
         if episode.rank >= rank or episode.is_task:
-            episode.tokens += tokens
             for index in indexes:
                 self._standing.overdue[index] = episode, rank
         else:
-            episode.release(indexes, rank, tokens)
+            episode.release(indexes, rank)
 
     def _add_work(self, item: Item, index: int) -> Added:
         verdict = None
@@ -721,10 +734,11 @@ class ContextWindow:
             if call.index in ends:
                 ends[call.index] = index
         owner.open_calls -= 1
+        if self._fixed.members:
+            self._fixed.follow(index)
         if item.person or item.loads:
-            tokens = self._view.tokens[call.index] + item.tokens
-            owner.hold((call.index, index), tokens)
-            self._fixed[Kind.USER if item.person else Kind.CALL] += tokens
+            owner.hold((call.index, index))
+            self._fixed.hold((call.index, index), Kind.USER if item.person else Kind.CALL)
             if not item.person:
                 self._standing.loads.append(Load(owner, call.rank, call.index, index, set(item.loads)))
         if owner.complete:
