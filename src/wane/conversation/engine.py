@@ -48,6 +48,8 @@ class Engine:
         infers: whether episodes are inferred until the model marks its own, although it has the tool for it.
         partial_reports: whether a provider may report only a part of the input, as some servers do. A strategy that
             does not evict by episode then keeps the budget by our own count too.
+        packs: whether content that the index of evicted content may need is kept compressed, because the host keeps
+            none.
 
     Attributes:
         name: the strategy's name.
@@ -60,7 +62,14 @@ class Engine:
         MissingExtraError: for a strategy whose library is not installed.
     """
 
-    def __init__(self, settings: ContextSettings, *, infers: bool = False, partial_reports: bool = False) -> None:
+    def __init__(
+        self,
+        settings: ContextSettings,
+        *,
+        infers: bool = False,
+        partial_reports: bool = False,
+        packs: bool = False,
+    ) -> None:
         self.name = settings.strategy
         self.traits = traits(self.name)
         self.history = 0
@@ -73,7 +82,9 @@ class Engine:
         self._reminder = Reminder(settings.remind_at if settings.marked else None)
         if infers:
             settings = replace(settings, annotate="infer")
-        self._by_episode = WindowStrategy(self.name, settings, settings.eviction, counter=settings.counter)
+        self._by_episode = WindowStrategy(
+            self.name, settings, settings.eviction, counter=settings.counter, packs=packs
+        )
         self._detector = ThrashingDetector()
         self._accounting = self.window.accounting
         # Another strategy that decides the view, with its view and the tokens of each item.

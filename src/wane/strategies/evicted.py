@@ -5,13 +5,15 @@ No model writes it: it is put together from the files, commands and names of the
 
 from __future__ import annotations
 
+import marshal
 import re
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from wane.core import DELIMITER, Added, Counter, Episode, Item, Kind, Mark, chars
+from wane.core import DELIMITER, Added, Counter, Episode, Kind, Mark, chars
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part
 from wane.identifiers import candidates, is_identifier, spoken
@@ -36,6 +38,8 @@ _MOST_TOPICS: Final = 1_024
 _OUTCOME: Final = re.compile(r"(?:exit(?:ed)?(?: with)?|return)[ _-]?(?:code|status)?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
 _FRAME: Final = re.compile(r"</?system-reminder>|[\n\r]")
 _ENDS: Final = 200  # characters of a result in which its exit code may stand, at either end
+_UNPACKED: Final = 32 * 1024  # bytes of content that are not packed yet
+_ITEM: Final = 512  # bytes that an item takes besides its content
 
 
 class Line(NamedTuple):
@@ -108,6 +112,70 @@ class _Entry:
     topics: list[_Topic] = field(default_factory=list)
 
 
+class _Pending:
+    """Items that nobody has looked at yet, in order.
+
+    Args:
+        packs: whether to pack their content, to a fifth: it takes time, and saves memory if nobody else has them.
+    """
+
+    def __init__(self, *, packs: bool) -> None:
+        self._packs = packs
+        self._unpacked: list[tuple[Part, Added]] = []
+        self._size = 0  # bytes of these
+        self._packed: list[_Packed] = []
+
+    def append(self, part: Part, added: Added) -> None:
+        """Take in the next item."""
+        self._unpacked.append((part, added))
+        self._size += _ITEM + len(part.text) + len(part.arguments or "")
+        if self._packs and self._size >= _UNPACKED:
+            self._packed.append(_Packed.of(self._unpacked))
+            self._unpacked = []
+            self._size = 0
+
+    def take(self) -> Iterator[tuple[Part, Added]]:
+        """Yield all items, which are not pending any more."""
+        packed, unpacked = self._packed, self._unpacked
+        self._packed, self._unpacked, self._size = [], [], 0
+        for some in packed:
+            yield from some.items()
+        yield from unpacked
+
+
+class _Packed(NamedTuple):
+    """Items in a row, in little memory.
+
+    Attributes:
+        first: the index of the first.
+        content: what the index may need of their content, compressed.
+        episodes: the episode of each.
+        marked: how those were added that are more than a part of an episode, by index.
+    """
+
+    first: int
+    content: bytes
+    episodes: Sequence[Episode | None]
+    marked: dict[int, Added]
+
+    @classmethod
+    def of(cls, items: Sequence[tuple[Part, Added]]) -> _Packed:
+        """Pack items."""
+        rows = [(part.kind.value, part.text, part.call_id, part.tool, part.arguments) for part, _ in items]
+        marked = {added.index: added for _, added in items if added.marks or added.verdict is not None}
+        # Not JSON, which has no lone surrogates.
+        content = zlib.compress(marshal.dumps(rows), 1)
+        return cls(items[0][1].index, content, [added.episode for _, added in items], marked)
+
+    def items(self) -> Iterator[tuple[Part, Added]]:
+        """Yield the items."""
+        rows = marshal.loads(zlib.decompress(self.content))  # noqa: S302 - our own bytes, which never leave memory
+        for index, (row, episode) in enumerate(zip(rows, self.episodes, strict=True), self.first):
+            kind, text, call_id, tool, arguments = row
+            part = Part(Kind(kind), text, call_id, tool, arguments)
+            yield part, self.marked.get(index) or Added(index, episode)
+
+
 class Evicted:
     """Follows which names, files and commands the view of a history holds.
 
@@ -116,24 +184,25 @@ class Evicted:
     Args:
         counter: counts the tokens of the index.
         recall: whether the model can recall what has left.
+        packs: whether content waits compressed until something leaves, because nobody else keeps it.
     """
 
-    def __init__(self, counter: Counter = chars, *, recall: bool = False) -> None:
+    def __init__(self, counter: Counter = chars, *, recall: bool = False, packs: bool = False) -> None:
         self._counter = counter
         self._recall = recall
-        self._pending: list[tuple[Item, Part, Added]] = []  # not looked at yet
+        self._pending = _Pending(packs=packs)
         self._names: dict[str, _Name] = {}
         self._entries: dict[int, _Entry] = {}
         self._calls: dict[str, tuple[int, _Entry]] = {}  # without a result, by id
         self._left: dict[str, _Name] = {}
         self._topics: dict[tuple[str, str], _Topic] = {}
 
-    def add(self, item: Item, part: Part, added: Added) -> None:
+    def add(self, part: Part, added: Added) -> None:
         """Take in the next item of the history. It is looked at when something leaves, which may never happen."""
-        self._pending.append((item, part, added))
+        self._pending.append(part, added)
 
-    def _look_at(self, item: Item, part: Part, added: Added) -> None:
-        index, own = added.index, item.kind in ASSISTANT
+    def _look_at(self, part: Part, added: Added) -> None:
+        index, own = added.index, part.kind in ASSISTANT
         for mark in added.marks:
             self._describe(mark)
         described = any(mark.action == "describe" for mark in added.marks)
@@ -144,17 +213,17 @@ class Evicted:
             if own:
                 name.used = index
             self._left.pop(name.text, None)
-        if item.kind in (Kind.SYSTEM, Kind.USER):
+        if part.kind in (Kind.SYSTEM, Kind.USER):
             return
         entry = self._entries[index] = _Entry(names, added.episode)
-        if item.tool == DELIMITER:
+        if part.tool == DELIMITER:
             closed = added.closed if added.verdict is not None else None
             if closed is not None and closed.description:
                 entry.topics = [self._topic(_topic_of(str(closed.name), closed.description))]
-        elif item.kind is Kind.CALL:
+        elif part.kind is Kind.CALL:
             entry.topics = [*map(self._topic, _about(part))]
-            self._calls[item.call_id or ""] = index, entry
-        elif item.kind is Kind.RESULT and (call := self._calls.pop(item.call_id or "", None)) is not None:
+            self._calls[part.call_id or ""] = index, entry
+        elif part.kind is Kind.RESULT and (call := self._calls.pop(part.call_id or "", None)) is not None:
             called, ended = call
             for topic in ended.topics:
                 if topic.heading == "Ran" and called > topic.ended:
@@ -172,9 +241,8 @@ class Evicted:
 
     def leave(self, indexes: Iterable[int]) -> None:
         """Note that items have left the view."""
-        for pending in self._pending:
-            self._look_at(*pending)
-        self._pending.clear()
+        for part, added in self._pending.take():
+            self._look_at(part, added)
         for index in sorted(indexes):
             entry = self._entries.pop(index, None)
             if entry is None:

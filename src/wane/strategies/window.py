@@ -88,6 +88,7 @@ class WindowStrategy(Strategy):
         policy: what a pass evicts, and how far.
         annotator: infers episodes; None for that of the settings.
         counter: counts the tokens of the index.
+        packs: whether content waits compressed until the index may need it, because nobody else keeps it.
 
     Attributes:
         name: its name in reports.
@@ -107,6 +108,7 @@ class WindowStrategy(Strategy):
         annotator: Annotator | None = None,
         *,
         counter: Counter = chars,
+        packs: bool = False,
     ) -> None:
         self.name = name
         self.window = ContextWindow(
@@ -120,7 +122,7 @@ class WindowStrategy(Strategy):
         self.episodes: list[Episode] = []
         self.host = settings.marker()
         self._annotator = annotator or settings.annotator()
-        self._evicted = Evicted(counter, recall=settings.recall) if policy.index_share else None
+        self._evicted = Evicted(counter, recall=settings.recall, packs=packs) if policy.index_share else None
         self._turn = Turn()
         self._view: list[Slot] = []
         self._sent = 0  # leading slots of the view that the last one had
@@ -151,7 +153,7 @@ class WindowStrategy(Strategy):
             self.host.note(item, part, added.episode, added.marks)
         self._view.append(added.index)
         if self._evicted is not None:
-            self._evicted.add(item, part, added)
+            self._evicted.add(part, added)
             self._turn.add(added.index, item, self.window.latest)
         self.episodes += added.marked.opened
         if added.opened is not None:

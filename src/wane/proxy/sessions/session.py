@@ -109,7 +109,7 @@ class Session:
         self.infer = infer or settings.annotate == "infer"
         self.entries = Entries(root)
         self.rounds = UnseenRounds(wire)
-        self.engine = Engine(settings, infers=self.infer, partial_reports=True)
+        self.engine = Engine(settings, infers=self.infer, partial_reports=True, packs=True)
         self._outline = EditableOutline()
         self.history = History(self.engine, self._outline, ConfigRecord(strategy=""))
         self.history.drain()
