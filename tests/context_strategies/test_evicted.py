@@ -46,11 +46,12 @@ class Run:
     """A history taken in item by item, with a view ahead of each answer."""
 
     def __init__(self, scenario: Scenario, share: float, *, recall: bool = False, packs: bool = False) -> None:
+        self.packs = packs
         self.items = scenario.items
         self.parts = contents(self.items, NAMES)
         settings = Settings(scenario.budget, recall=recall)
         policy = replace(scenario.policy, index_share=share)
-        self.strategy = WindowStrategy("cwl", settings, policy, packs=packs)
+        self.strategy = WindowStrategy("cwl", settings, policy)
         self.views: list[list[Any]] = []
         self.passes: dict[int, tuple[Any, EvictedIndex | None]] = {}  # by number of items
         self.latest = self.strategy.fit()
@@ -58,6 +59,8 @@ class Run:
     def to(self, stop: int) -> None:
         for number in range(self.strategy.window.item_count, stop):
             self.strategy.add(self.items[number], self.parts[number])
+            if self.packs:
+                self.strategy.pack()
             if number + 1 == stop or self.items[number + 1].kind is not self.items[number].kind:
                 self.fit()
 
@@ -84,10 +87,12 @@ def test_packed_content_gives_the_same_index(scenario: Scenario, share: float) -
 def test_packed_content_takes_little_memory() -> None:
     sizes = []
     for packs in (False, True):
-        strategy = WindowStrategy("cwl", Settings(), Policy(), packs=packs)
+        strategy = WindowStrategy("cwl", Settings(), Policy())
         tracemalloc.start()
         for number in range(400):
             strategy.add(Item(Kind.TEXT, 250, message=number), Part(Kind.TEXT, f"src/file{number}.py " * 100))
+            if packs:
+                strategy.pack()
         sizes.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
     assert sizes[1] < sizes[0] / 4
@@ -273,9 +278,9 @@ def test_no_path_command_or_description_ends_it(tag: str) -> None:
     for number, (tool, arguments) in enumerate(calls):
         part = Part(Kind.CALL, call_id=f"c{number}", tool=tool, arguments=json.dumps(arguments))
         item = Item(Kind.CALL, 10, part.call_id, tool, part.arguments)
-        evicted.add(item, part, window.add(item))
+        evicted.add(part, window.add(item))
         answer = Part(Kind.RESULT, "ok", call_id=part.call_id)
-        evicted.add(Item(Kind.RESULT, 1, part.call_id), answer, window.add(Item(Kind.RESULT, 1, part.call_id)))
+        evicted.add(answer, window.add(Item(Kind.RESULT, 1, part.call_id)))
     evicted.leave(range(6))
     written = evicted.write(1_000)
     assert written is not None

@@ -48,8 +48,6 @@ class Engine:
         infers: whether episodes are inferred until the model marks its own, although it has the tool for it.
         partial_reports: whether a provider may report only a part of the input, as some servers do. A strategy that
             does not evict by episode then keeps the budget by our own count too.
-        packs: whether content that the index of evicted content may need is kept compressed, because the host keeps
-            none.
 
     Attributes:
         name: the strategy's name.
@@ -62,14 +60,7 @@ class Engine:
         MissingExtraError: for a strategy whose library is not installed.
     """
 
-    def __init__(
-        self,
-        settings: ContextSettings,
-        *,
-        infers: bool = False,
-        partial_reports: bool = False,
-        packs: bool = False,
-    ) -> None:
+    def __init__(self, settings: ContextSettings, *, infers: bool = False, partial_reports: bool = False) -> None:
         self.name = settings.strategy
         self.traits = traits(self.name)
         self.history = 0
@@ -82,9 +73,7 @@ class Engine:
         self._reminder = Reminder(settings.remind_at if settings.marked else None)
         if infers:
             settings = replace(settings, annotate="infer")
-        self._by_episode = WindowStrategy(
-            self.name, settings, settings.eviction, counter=settings.counter, packs=packs
-        )
+        self._by_episode = WindowStrategy(self.name, settings, settings.eviction, counter=settings.counter)
         self._detector = ThrashingDetector()
         self._accounting = self.window.accounting
         # Another strategy that decides the view, with its view and the tokens of each item.
@@ -212,6 +201,10 @@ class Engine:
         self._reminder.note(item, added, self.window.active)
         self._detector.note(item, part.arguments, added.index, self._shows)
         return added
+
+    def pack(self) -> None:
+        """Compress the content of past items, if the host keeps none; the index of evicted content may need it."""
+        self._by_episode.pack()
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
         """Return the next request's view, or ask for a summary first.

@@ -105,7 +105,7 @@ class Receipts:
                     self._base = self._read(record.pieces)
                     self._link = record.chain
             elif isinstance(record, _WITH_STRINGS):
-                for string in _strings(encode(record)):
+                for string in _strings(encode(record), []):
                     self._number(string)
 
     def of(self, body: bytes, url: str, *, layer: Layer = "http", keep: bool = True) -> RequestRecord:
@@ -310,17 +310,22 @@ def _split(data: bytes) -> Iterator[bytes]:
         yield data[at:]
 
 
-def _strings(value: Any) -> Iterator[bytes]:
-    """The long strings in JSON data, as most writers of JSON write them."""
-    if isinstance(value, str):
+def _strings(value: Any, found: list[bytes]) -> list[bytes]:
+    """Append the long strings in JSON data to a list, as most writers of JSON write them; return the list."""
+    kind = type(value)
+    if kind is str:
         if len(value) >= _LEAST:
-            yield _content([value])
-    elif isinstance(value, Mapping):
+            found.append(_content([value]))
+    elif kind is dict:
         for entry in value.values():
-            yield from _strings(entry)
-    elif isinstance(value, list | tuple):
+            _strings(entry, found)
+    elif kind is list or kind is tuple:
         for entry in value:
-            yield from _strings(entry)
+            if type(entry) is not str or len(entry) >= _LEAST:  # most are short: digests of messages
+                _strings(entry, found)
+    elif isinstance(value, Mapping):
+        _strings(dict(value), found)
+    return found
 
 
 def _written(content: bytes) -> Any:

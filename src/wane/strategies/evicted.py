@@ -11,6 +11,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 from wane.core import DELIMITER, Added, Counter, Episode, Kind, Mark, chars
@@ -38,7 +39,7 @@ _MOST_TOPICS: Final = 1_024
 _OUTCOME: Final = re.compile(r"(?:exit(?:ed)?(?: with)?|return)[ _-]?(?:code|status)?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
 _FRAME: Final = re.compile(r"</?system-reminder>|[\n\r]")
 _ENDS: Final = 200  # characters of a result in which its exit code may stand, at either end
-_UNPACKED: Final = 32 * 1024  # bytes of content that are not packed yet
+_UNPACKED: Final = 16 * 1024  # bytes of content that are worth it to be packed
 _ITEM: Final = 512  # bytes that an item takes besides its content
 
 
@@ -112,37 +113,6 @@ class _Entry:
     topics: list[_Topic] = field(default_factory=list)
 
 
-class _Pending:
-    """Items that nobody has looked at yet, in order.
-
-    Args:
-        packs: whether to pack their content, to a fifth: it takes time, and saves memory if nobody else has them.
-    """
-
-    def __init__(self, *, packs: bool) -> None:
-        self._packs = packs
-        self._unpacked: list[tuple[Part, Added]] = []
-        self._size = 0  # bytes of these
-        self._packed: list[_Packed] = []
-
-    def append(self, part: Part, added: Added) -> None:
-        """Take in the next item."""
-        self._unpacked.append((part, added))
-        self._size += _ITEM + len(part.text) + len(part.arguments or "")
-        if self._packs and self._size >= _UNPACKED:
-            self._packed.append(_Packed.of(self._unpacked))
-            self._unpacked = []
-            self._size = 0
-
-    def take(self) -> Iterator[tuple[Part, Added]]:
-        """Yield all items, which are not pending any more."""
-        packed, unpacked = self._packed, self._unpacked
-        self._packed, self._unpacked, self._size = [], [], 0
-        for some in packed:
-            yield from some.items()
-        yield from unpacked
-
-
 class _Packed(NamedTuple):
     """Items in a row, in little memory.
 
@@ -184,13 +154,14 @@ class Evicted:
     Args:
         counter: counts the tokens of the index.
         recall: whether the model can recall what has left.
-        packs: whether content waits compressed until something leaves, because nobody else keeps it.
     """
 
-    def __init__(self, counter: Counter = chars, *, recall: bool = False, packs: bool = False) -> None:
+    def __init__(self, counter: Counter = chars, *, recall: bool = False) -> None:
         self._counter = counter
         self._recall = recall
-        self._pending = _Pending(packs=packs)
+        # Items that were not looked at yet: first those that are packed.
+        self._packed: list[_Packed] = []
+        self._pending: list[tuple[Part, Added]] = []
         self._names: dict[str, _Name] = {}
         self._entries: dict[int, _Entry] = {}
         self._calls: dict[str, tuple[int, _Entry]] = {}  # without a result, by id
@@ -199,7 +170,17 @@ class Evicted:
 
     def add(self, part: Part, added: Added) -> None:
         """Take in the next item of the history. It is looked at when something leaves, which may never happen."""
-        self._pending.append(part, added)
+        self._pending.append((part, added))
+
+    def pack(self) -> None:
+        """Compress the content of items that were not looked at yet, if there is enough of it.
+
+        To a fifth: this takes time, and saves memory if nobody else keeps their content.
+        """
+        size = sum(_ITEM + len(part.text) + len(part.arguments or "") for part, _ in self._pending)
+        if size >= _UNPACKED:
+            self._packed.append(_Packed.of(self._pending))
+            self._pending = []
 
     def _look_at(self, part: Part, added: Added) -> None:
         index, own = added.index, part.kind in ASSISTANT
@@ -241,7 +222,9 @@ class Evicted:
 
     def leave(self, indexes: Iterable[int]) -> None:
         """Note that items have left the view."""
-        for part, added in self._pending.take():
+        pending = [*chain.from_iterable(map(_Packed.items, self._packed)), *self._pending]
+        self._packed, self._pending = [], []
+        for part, added in pending:
             self._look_at(part, added)
         for index in sorted(indexes):
             entry = self._entries.pop(index, None)

@@ -88,7 +88,6 @@ class WindowStrategy(Strategy):
         policy: what a pass evicts, and how far.
         annotator: infers episodes; None for that of the settings.
         counter: counts the tokens of the index.
-        packs: whether content waits compressed until the index may need it, because nobody else keeps it.
 
     Attributes:
         name: its name in reports.
@@ -108,7 +107,6 @@ class WindowStrategy(Strategy):
         annotator: Annotator | None = None,
         *,
         counter: Counter = chars,
-        packs: bool = False,
     ) -> None:
         self.name = name
         self.window = ContextWindow(
@@ -122,7 +120,7 @@ class WindowStrategy(Strategy):
         self.episodes: list[Episode] = []
         self.host = settings.marker()
         self._annotator = annotator or settings.annotator()
-        self._evicted = Evicted(counter, recall=settings.recall, packs=packs) if policy.index_share else None
+        self._evicted = Evicted(counter, recall=settings.recall) if policy.index_share else None
         self._turn = Turn()
         self._view: list[Slot] = []
         self._sent = 0  # leading slots of the view that the last one had
@@ -189,6 +187,11 @@ class WindowStrategy(Strategy):
         if self._evicted is not None:
             self._evicted.leave(index for index in range(window.item_count) if not window.shows(index))
         self._view = self._with_index(window.visible)
+
+    def pack(self) -> None:
+        """Compress the content that the index may need; see `Evicted.pack`."""
+        if self._evicted is not None:
+            self._evicted.pack()
 
     def _index(self, trace: Sequence[Step], limit: int) -> EvictedIndex | None:
         """Write the index for a pass; see `ContextWindow.fit`."""

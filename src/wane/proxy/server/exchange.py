@@ -709,6 +709,7 @@ async def _take_in(
     message_records: list[Record] = []
     for arrival in arrivals[len(session.entries) :]:
         entry, new_records = session.take(arrival)
+        arrival.forget_parts()
         entries.append(entry)
         message_records += new_records
         if len(entries) % 200 == 0:

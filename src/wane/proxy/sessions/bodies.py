@@ -45,7 +45,7 @@ from wane.proxy.wire.base import Body, Wire
 LARGE: Final = 1024 * 1024
 """Bytes above which a body is processed in a thread, not in the event loop."""
 
-_LIMIT: Final = 12 * 1024 * 1024  # bytes of bodies to keep, whose messages take twice that besides
+_LIMIT: Final = 6 * 1024 * 1024  # bytes of bodies to keep, whose messages take three times that besides
 _LEAST: Final = 4 * 1024  # bytes of a body that is worth it
 _BEGINNING: Final = 1024  # bytes of a history by which bodies are found
 _COMPARED: Final = 64  # bodies that begin alike, of which the latest are compared
@@ -165,7 +165,7 @@ class BodyReader:
         at = raw.find(name, 0, _FARTHEST)
         opening = _LIST.match(raw, at + len(name)) if at >= 0 else None
         start = -1
-        if opening is not None and _LEAST <= len(raw) <= self._limit // 4:
+        if opening is not None and _LEAST <= len(raw) <= self._limit // 2:
             start = opening.end()
         key = (wire.history, owner, raw[start : start + _BEGINNING])
         source: ReadBody | None = None

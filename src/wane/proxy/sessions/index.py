@@ -182,11 +182,12 @@ class SessionIndex:
             self._timer = asyncio.get_running_loop().call_later(_UNSYNCED, self.sync_now)
 
     def sync_now(self) -> None:
-        """Begin to sync the records that have not been."""
+        """Begin to sync the records that have not been, and pack what their sessions need no more soon."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for cached in self._unsynced.values():
+            cached.session.engine.pack()
             if cached.memory.get(cached.id) is cached:  # else it was synced when it was dropped
                 task = asyncio.create_task(cached.sync())
                 self._syncing.add(task)

@@ -75,11 +75,11 @@ class SessionsInMemory:
             return
         if pairs:
             self._close_opening(session)
-        new_keys = [*pairs, *(int(answer, 16) for answer in answers)]
-        for key in new_keys:
-            sessions = self._by_key.get(key, ())
-            if session not in sessions:
-                self._by_key[key] = (*sessions, session)
+        alone = (session,)  # one for all keys that no other session has: nearly all
+        for key in [*pairs, *(int(answer, 16) for answer in answers)]:
+            others = self._by_key.get(key)
+            if others is None or session not in others:
+                self._by_key[key] = alone if others is None else (*others, session)
                 keys.append(key)
 
     def remove(self, session: CachedSession) -> None:
@@ -200,9 +200,9 @@ class CachedSession:
                     self._outdated = False
                     self.session = self.session.blank()
                     self.receipts = Receipts(recent=self.recent)
-                self.session.follow(news)
-                self._follow(news)
                 if news:
+                    self.session.follow(news)
+                    self._follow(news)
                     self.note_keys(stored=True)
             yield
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
 from hashlib import blake2b
 from operator import is_
 from typing import Any, Final
@@ -47,33 +46,47 @@ EDITS: Final = "edits"
 
 
 class Arrival:
-    """A message of a request, which may be new or known. What is computed of it is computed once."""
+    """A message of a request, which may be new or known.
 
-    __slots__ = ("__dict__", "_wire", "message")
+    What is computed of it is computed once, when it is first asked for: there are thousands, so they have no dict.
+
+    Attributes:
+        digest: see `digest_of`.
+        sent: what the provider's cache depends on of it.
+        parts: the message's parts.
+        shape: see `shape_of`.
+    """
+
+    __slots__ = ("_wire", "digest", "message", "parts", "sent", "shape")
+
+    digest: bytes
+    sent: SentMessage
+    parts: list[Part]
+    shape: bytes
 
     def __init__(self, wire: Wire, message: Message) -> None:
         self._wire = wire
         self.message = message
 
-    @cached_property
-    def digest(self) -> bytes:
-        """See `digest_of`."""
-        return digest_of(self._wire, self.message)
+    def __getattr__(self, name: str) -> Any:
+        value: Any
+        if name == "digest":
+            value = digest_of(self._wire, self.message)
+        elif name == "sent":
+            value = SentMessage.of(self.message, self.digest)
+        elif name == "parts":
+            value = self._wire.format.parts(self.message)
+        elif name == "shape":
+            value = shape_of(self._wire.shaped(self.message, self.parts))
+        else:
+            raise AttributeError(name)
+        setattr(self, name, value)
+        return value
 
-    @cached_property
-    def sent(self) -> SentMessage:
-        """What the provider's cache depends on of it."""
-        return SentMessage.of(self.message, self.digest)
-
-    @cached_property
-    def parts(self) -> list[Part]:
-        """The message's parts."""
-        return self._wire.format.parts(self.message)
-
-    @cached_property
-    def shape(self) -> bytes:
-        """See `shape_of`."""
-        return shape_of(self._wire.shaped(self.message, self.parts))
+    def forget_parts(self) -> None:
+        """Drop the parts of a message that a session has taken in: they take more memory than all else of it."""
+        with suppress(AttributeError):
+            del self.parts
 
 
 def digest_of(wire: Wire, message: Message) -> bytes:
@@ -90,6 +103,8 @@ def sent_messages(wire: Wire, messages: Sequence[Message], arrivals: Sequence[Ar
     def key_of(message: Message) -> int:
         return id(wire.entries(message)[0]) if wire.groups else id(message)
 
+    if len(messages) == len(arrivals) and all(map(is_, messages, [arrival.message for arrival in arrivals])):
+        return [arrival.sent for arrival in arrivals]
     unchanged = {key_of(arrival.message): arrival for arrival in arrivals}
     sent: list[SentMessage] = []
     for message in messages:
@@ -329,6 +344,11 @@ class Entries:
     def messages(self, number: int) -> int:
         """Return how many messages of the history a message stands for."""
         return self._messages[number]
+
+    @property
+    def plain(self) -> bool:
+        """Whether each message stands for itself alone."""
+        return self._messages.count(1) == len(self._messages)
 
     def append(self, entry: Entry) -> None:
         """Take in the next message."""

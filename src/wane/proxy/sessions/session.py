@@ -109,7 +109,7 @@ class Session:
         self.infer = infer or settings.annotate == "infer"
         self.entries = Entries(root)
         self.rounds = UnseenRounds(wire)
-        self.engine = Engine(settings, infers=self.infer, partial_reports=True, packs=True)
+        self.engine = Engine(settings, infers=self.infer, partial_reports=True)
         self._outline = EditableOutline()
         self.history = History(self.engine, self._outline, ConfigRecord(strategy=""))
         self.history.drain()
@@ -326,6 +326,9 @@ class Session:
         history: list[Message] = []
         edited: set[int] = set()
         inserted: set[int] = set()
+        if self.entries.plain and not (self._edited or self.rounds.insertions):
+            history = [arrival.message for arrival in arrivals]
+            arrivals = ()  # there is nothing to put back
         for number, arrival in enumerate(arrivals):
             insertion = self.rounds.insertions.get(number)
             messages = [arrival.message] if insertion is None else self.rounds.expand(number, arrival.message)

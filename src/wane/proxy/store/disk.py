@@ -283,7 +283,8 @@ class _DiskLog(Log):
             raise SessionLostError(f"the session {journal.path} is no longer there: it was deleted or moved")
         # No other process can write while the file is open here, so only the first hold has records.
         records = journal.contents.records
-        journal.contents = replace(journal.contents, records=())
+        if records:
+            journal.contents = replace(journal.contents, records=())
         return records
 
     async def _add(self, records: Sequence[Record], digests: SessionDigests | None) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from operator import attrgetter, ne
 from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
@@ -120,6 +121,11 @@ class AnthropicWire(Wire):
         return Equipped(equipped)
 
     def with_messages(self, equipped: Equipped, view: Sequence[ViewMessage], history: Sequence[Message]) -> Body:
+        if len(view) == len(history) and all(map(attrgetter("sent"), view)):
+            roles = [message.get("role") for message in history]
+            if "system" not in roles and all(map(ne, roles, roles[1:])):
+                # The client's own history, in which there is nothing to move or join: most views are.
+                return {**equipped.body, "messages": [*history]}
         return {**equipped.body, "messages": _placed(view, history, history)}
 
     def noted(self, body: Body, text: str) -> Body:
