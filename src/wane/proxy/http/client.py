@@ -199,6 +199,8 @@ class Client:
         self.ended = True
         if self._watcher is not None:
             self._watcher.cancel()
+            # Its cancellation has a traceback, which leads back here: the bodies would wait for the collector.
+            self._watcher = self._task = None
 
 
 async def read_body(client: Client, most: int) -> bytes:

@@ -224,6 +224,8 @@ class Exchange:
         if state not in _FOLLOWS[self.state]:
             raise RuntimeError(f"an exchange cannot go from {self.state.value} to {state.value}")
         self.state = state
+        if state is State.OVER and hasattr(self, "cached"):  # it has one from VIEWED on
+            self.cached.exchanges.discard(self)
 
     def close(self) -> None:
         """End the exchange wherever it stands: its client has all that it gets."""
