@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from itertools import pairwise
@@ -724,7 +726,7 @@ class TestCommand:
         again.read([source])
         assert again.figures == first.figures
         changed = FigureReader(terms, store, 1)
-        changed.read([replace(source, size=8)])
+        changed.read([replace(source, stamp="another")])
         assert [file.path for file in changed.unread] == [str(path)]
         other = FigureReader(replace(terms, budget=50_000), store, 1)
         other.read([source])
@@ -751,6 +753,58 @@ class TestCommand:
         path = transcript(tmp_path / "a.jsonl")
         reader.read([Source.of(path, 1.0, 1)])
         assert len(reader.figures[str(path)]) == 1
+
+    def test_a_file_in_the_place_of_another_is_read_though_size_and_time_are_the_same(self, tmp_path: Path) -> None:
+        path = transcript(tmp_path / "a.jsonl")
+        before = Source.of(path, 1.0, 1)
+        other = tmp_path / "b.jsonl"
+        other.write_bytes(path.read_bytes())
+        status = path.stat()
+        os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+        other.replace(path)
+        assert path.stat().st_mtime_ns == status.st_mtime_ns
+        assert Source.of(path, 1.0, 1).stamp != before.stamp
+
+    def test_a_sub_agents_file_that_changed_is_read_again(self, tmp_path: Path) -> None:
+        path = transcript(tmp_path / "a.jsonl")
+        side = transcript(tmp_path / "a" / "subagents" / "agent-1.jsonl")
+        before = Source.of(path, 1.0, 1)
+        os.utime(side, ns=(0, side.stat().st_mtime_ns + 1))
+        assert Source.of(path, 1.0, 1).stamp != before.stamp
+
+    def test_what_was_kept_of_a_file_goes_with_it(self, tmp_path: Path) -> None:
+        store, terms = FigureStore(tmp_path / "kept.sqlite"), Terms(80_000, "anthropic:claude-sonnet-4-5")
+        sources = [Source.of(transcript(tmp_path / name), 1.0, 1) for name in ("a.jsonl", "b.jsonl")]
+        FigureReader(terms, store, 1).read(sources)
+        (tmp_path / "a.jsonl").unlink()
+        FigureReader(terms, store, 1).read(sources[1:])
+        assert [source for source, _ in store.known(sources, terms)] == sources[1:]
+        assert b"a.jsonl" not in (tmp_path / "kept.sqlite").read_bytes(), "nor in its free pages"
+
+    @pytest.mark.parametrize("offset", [0, 100, 4096, 5000, 9000])
+    def test_a_damaged_store_is_as_if_it_were_empty_and_is_made_again(self, tmp_path: Path, offset: int) -> None:
+        kept, terms = tmp_path / "kept.sqlite", Terms(80_000, "anthropic:claude-sonnet-4-5")
+        sources = [Source.of(transcript(tmp_path / f"{number}.jsonl"), 1.0, 1) for number in range(40)]
+        FigureReader(terms, FigureStore(kept), 1).read(sources)
+        content = bytearray(kept.read_bytes())
+        content[offset : offset + 3000] = b"\xa5" * 3000
+        kept.write_bytes(content)
+        for _ in range(2):
+            reader = FigureReader(terms, FigureStore(kept), 1)
+            reader.read(sources)
+            assert len(reader.figures) == len(sources)
+        assert len(list(FigureStore(kept).known(sources, terms))) == len(sources)
+
+    def test_a_store_that_another_report_holds_is_as_if_it_were_empty(self, tmp_path: Path) -> None:
+        store = FigureStore(tmp_path / "kept.sqlite", patience=0.0)
+        terms, path = Terms(80_000, "anthropic:claude-sonnet-4-5"), transcript(tmp_path / "a.jsonl")
+        FigureReader(terms, store, 1).read([Source.of(path, 1.0, 1)])
+        with closing(sqlite3.connect(tmp_path / "kept.sqlite")) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            reader = FigureReader(terms, store, 1)
+            reader.read([Source.of(path, 1.0, 1)])
+            assert len(reader.figures[str(path)]) == 1
+        assert len(list(store.known([Source.of(path, 1.0, 1)], terms))) == 1
 
 
 def overview_of_much() -> Overview:

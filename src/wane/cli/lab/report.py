@@ -88,7 +88,7 @@ def _sources(names: Sequence[str]) -> list[Source]:
             source = Source.of(session.path, session.modified.timestamp(), session.size)
             sources.setdefault(source.path, source)
         for info in SessionStore(default_root(os.environ)).sessions():
-            sources.setdefault(str(info.path), Source(str(info.path), info.modified.timestamp(), info.size))
+            sources.setdefault(str(info.path), Source.of(info.path, info.modified.timestamp(), info.size))
         return list(sources.values())
     for name in names:
         if name == STDIN:

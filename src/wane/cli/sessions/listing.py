@@ -172,7 +172,7 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
     from wane.lab.overview.summary import Sums
 
     listed: Counter[str] = Counter()
-    sources = [Source(str(info.path), info.modified.timestamp(), info.size) for info in infos[:MOST_ROWS]]
+    sources = [Source.of(info.path, info.modified.timestamp(), info.size) for info in infos[:MOST_ROWS]]
     for file in others:
         listed[file.agent] += 1
         if listed[file.agent] <= SHOWN:

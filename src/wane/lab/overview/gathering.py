@@ -9,15 +9,17 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from wane.core import Policy
 from wane.core.errors import FormatError, JournalError, MissingExtraError
 from wane.lab.overview.figures import SessionFigures, figures_of
 from wane.lab.readers import figures_alone, read_session
+from wane.lab.readers.choice import split_choice
 from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
 from wane.prices import list_version
@@ -37,22 +39,28 @@ class Source:
         path: its path, as `read_session` takes it.
         modified: when it, or a sub-agent's file beside it, was last written, in seconds since 1970 UTC.
         size: their bytes.
+        stamp: a text that differs once any of them has been written to, or another file is in its place.
     """
 
     path: str
     modified: float
     size: int
+    stamp: str
 
     @classmethod
     def of(cls, path: Path, modified: float, size: int) -> Source:
         """Return a file with those of its sub-agents, which are read with it."""
-        for side in path.with_suffix("").glob("subagents/**/*.jsonl") if path.suffix == ".jsonl" else ():
+        sides = path.with_suffix("").glob("subagents/**/*.jsonl") if path.suffix == ".jsonl" else ()
+        stamps = [f"{modified} {size}"]
+        for file in (path, *sorted(sides)):
             try:
-                status = side.stat()
+                status = file.stat()
             except OSError:
-                continue  # deleted in the meantime
-            modified, size = max(modified, status.st_mtime), size + status.st_size
-        return cls(str(path), modified, size)
+                continue  # a session in a database; or deleted in the meantime
+            stamps.append(f"{status.st_ino} {status.st_mtime_ns} {status.st_size}")
+            if file is not path:
+                modified, size = max(modified, status.st_mtime), size + status.st_size
+        return cls(str(path), modified, size, blake2b("\n".join(stamps).encode(), digest_size=16).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,55 +89,91 @@ class Terms:
 class FigureStore:
     """Keeps the figures of files in a database; one that cannot be used is as if it were empty.
 
+    It holds titles and the beginnings of messages. What it has of a file goes once the file is gone.
+
     Args:
-        path: its file, which is created; None keeps nothing.
+        path: its file, which is created, and made again if it is damaged; None keeps nothing.
+        patience: seconds to wait for another process that writes to it.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, patience: float = 5.0) -> None:
+        self._path, self._patience = path, patience
 
     def known(self, sources: Iterable[Source], terms: Terms) -> Iterator[tuple[Source, list[SessionFigures]]]:
         """Yield the files that have not changed since their figures were kept, with these figures."""
-        with self._opened() as database:
-            if database is None:
-                return
-            rows = database.execute("SELECT path, modified, size, figures FROM files WHERE key = ?", (terms.key,))
-            kept = {path: (modified, size, figures) for path, modified, size, figures in rows}
+        rows = self._selected("SELECT path, stamp, figures FROM kept WHERE terms = ?", terms.key)
+        kept = {path: (stamp, figures) for path, stamp, figures in rows}
         for source in sources:
-            modified, size, figures = kept.get(source.path, (0.0, -1, b""))
-            if (modified, size) == (source.modified, source.size):
-                yield source, [SessionFigures.read(data) for data in json.loads(zlib.decompress(figures))]
+            stamp, figures = kept.get(source.path, ("", b""))
+            if stamp == source.stamp:
+                with suppress(ValueError, LookupError, TypeError, zlib.error):  # damaged
+                    yield source, [SessionFigures.read(data) for data in json.loads(zlib.decompress(figures))]
 
     def keep(self, entries: Sequence[tuple[Source, list[SessionFigures]]], terms: Terms) -> None:
         """Keep the figures of some files."""
         rows, key = [], terms.key
         for source, sessions in entries:
             data = json.dumps([figures.to_dict() for figures in sessions]).encode()
-            rows.append((source.path, source.modified, source.size, key, zlib.compress(data, 1)))
+            rows.append((source.path, source.stamp, key, zlib.compress(data, 1)))
+        self._change("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", rows)
+
+    def forget_gone(self) -> None:
+        """Forget the files that are gone."""
+        gone = [(path,) for (path,) in self._selected("SELECT path FROM kept") if not _exists(Path(path))]
+        if gone:
+            self._change("DELETE FROM kept WHERE path = ?", gone)
+
+    def _selected(self, statement: str, *values: str) -> list[Any]:
+        rows: list[Any] = []
         with self._opened() as database:
             if database is not None:
-                database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
+                rows = database.execute(statement, values).fetchall()
+        return rows
+
+    def _change(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        with self._opened() as database:
+            if database is not None:
+                database.executemany(statement, rows)
                 database.commit()
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection | None]:
-        if self._path is None:
-            yield None
-            return
+        """Open the database; None if it cannot be used. What fails in it is given up."""
+        database = None
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # They hold titles and words of sessions: nobody else may read them.
-            self._path.touch(mode=0o600)
-            database = sqlite3.connect(self._path)
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, modified REAL, size INTEGER, key TEXT, "
-                "figures BLOB)"
-            )
-        except (OSError, sqlite3.Error):
-            yield None
-            return
-        with closing(database):
+            if self._path is not None:
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._path.touch(mode=0o600)  # nobody else may read it
+                database = sqlite3.connect(self._path, timeout=self._patience)
+                database.execute("PRAGMA secure_delete = ON")  # what is forgotten is in no free page
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS kept (path TEXT PRIMARY KEY, stamp TEXT, terms TEXT, figures BLOB)"
+                )
+        except (OSError, sqlite3.Error) as error:
+            if database is not None:
+                database.close()
+            self._give_up(error)
+            database = None
+        try:
             yield database
+        except sqlite3.Error as error:
+            self._give_up(error)
+        finally:
+            if database is not None:
+                database.close()
+
+    def _give_up(self, error: Exception) -> None:
+        """Remove the database if it is damaged; another process may hold it, or the disk may be full."""
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        if damaged and self._path is not None:
+            with suppress(OSError):
+                self._path.unlink()
+
+
+def _exists(path: Path) -> bool:
+    """Return whether a file is there, which may be a database with the session that a path names."""
+    file, _ = split_choice(path)
+    return file.exists() or file.parent.is_file()
 
 
 _BATCH: Final = 32
@@ -157,6 +201,7 @@ class FigureReader:
         # The largest first, so that none of them starts when the others are nearly done.
         waiting = [source for source in sources if source.path not in self.figures]
         self._take(sorted(waiting, key=lambda source: -source.size), progress, replayed=False)
+        self._store.forget_gone()
 
     def replay(self, sources: Sequence[Source], progress: Progress | None = None) -> None:
         """Replay the dearest files that were read and never replayed, as many as the terms allow."""
