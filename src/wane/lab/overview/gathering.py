@@ -101,7 +101,7 @@ class FigureStore:
 
     def known(self, sources: Iterable[Source], terms: Terms) -> Iterator[tuple[Source, list[SessionFigures]]]:
         """Yield the files that have not changed since their figures were kept, with these figures."""
-        rows = self._selected("SELECT path, stamp, figures FROM kept WHERE terms = ?", terms.key)
+        rows = self._select("SELECT path, stamp, figures FROM kept WHERE terms = ?", terms.key)
         kept = {path: (stamp, figures) for path, stamp, figures in rows}
         for source in sources:
             stamp, figures = kept.get(source.path, ("", b""))
@@ -119,11 +119,16 @@ class FigureStore:
 
     def forget_gone(self) -> None:
         """Forget the files that are gone."""
-        gone = [(path,) for (path,) in self._selected("SELECT path FROM kept") if not _exists(Path(path))]
+        gone = []
+        for (path,) in self._select("SELECT path FROM kept"):
+            file, _ = split_choice(path)
+            # The path of a session in a database is below the database's.
+            if not file.exists() and not file.parent.is_file():
+                gone.append((path,))
         if gone:
             self._change("DELETE FROM kept WHERE path = ?", gone)
 
-    def _selected(self, statement: str, *values: str) -> list[Any]:
+    def _select(self, statement: str, *values: str) -> list[Any]:
         rows: list[Any] = []
         with self._opened() as database:
             if database is not None:
@@ -168,12 +173,6 @@ class FigureStore:
         if damaged and self._path is not None:
             with suppress(OSError):
                 self._path.unlink()
-
-
-def _exists(path: Path) -> bool:
-    """Return whether a file is there, which may be a database with the session that a path names."""
-    file, _ = split_choice(path)
-    return file.exists() or file.parent.is_file()
 
 
 _BATCH: Final = 32
