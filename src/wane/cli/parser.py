@@ -134,7 +134,8 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._negative_number_matcher = _NEGATIVE  # argparse's own takes `-1d` for an option
-        self.commands: dict[str, _Parser] = {}
+        self.names: list[str] = []  # of all of its commands
+        self.commands: dict[str, _Parser] = {}  # those that the line may name
 
     def check(self, args: Sequence[str]) -> None:
         """Check the names of options and commands; argparse would complain about what follows a wrong one."""
@@ -149,10 +150,10 @@ class _Parser(argparse.ArgumentParser):
             elif word in self.commands:
                 self.commands[word].check(words)
                 return
-            elif self.commands and not unknown:
+            elif self.names and not unknown:
                 unknown = word
         if unknown:
-            hint = _hint(unknown, self.commands)
+            hint = _hint(unknown, self.names)
             if self.prog == "wane" and hint == ".":
                 hint = "; wane alone starts the chat, and wane -p TASK does one task."
             raise UsageError(f"unknown command {unknown!r}{hint} See {self.prog} --help")
@@ -215,32 +216,42 @@ def _parser(args: Sequence[str], agent: Command, commands: Sequence[Command], gr
     parser = _Parser("wane", allow_abbrev=False)
     parser.page = first_page
     parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
-    for field in declared(agent.options):
-        _add(parser, field, _PREFIX)
+    words = set(args)
+    parser.names = [command.name for command in commands if " " not in command.name] + list(groups)
+    if not args or args[0] not in parser.names:
+        for field in declared(agent.options):
+            _add(parser, field, _PREFIX)
     parsers: dict[str, _Parser] = {"": parser}
     choices = {"": parser.add_subparsers(prog="wane", dest=_NAME, metavar=_METAVAR, parser_class=_Parser)}
+
+    def open_group(group: str, *, required: bool) -> None:
+        choices[group] = parsers[group].add_subparsers(
+            prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=required
+        )
+
+    # Making a parser and reading flags takes time, so only commands that the line may name get theirs.
+    for group in words.intersection(groups):
+        owner = choices[""].add_parser(group, allow_abbrev=False)
+        owner.page = partial(_group_page, group, groups[group], commands)
+        parsers[group] = parser.commands[group] = owner
+        open_group(group, required=True)
     for command in commands:
         group, _, name = command.name.rpartition(" ")
+        if group in parsers and group:
+            parsers[group].names.append(name)
+        if not words.issuperset(command.name.split()):
+            continue
         if group not in choices:
-            is_command = group in parsers
-            if not is_command:
-                owner = choices[""].add_parser(group, allow_abbrev=False)
-                owner.page = partial(_group_page, group, groups[group], commands)
-                parsers[group] = parser.commands[group] = owner
-            choices[group] = parsers[group].add_subparsers(
-                prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=not is_command
-            )
-            if is_command:  # it runs if no further word names one of its commands
-                parsers[group].set_defaults(**{_NAME: group})
+            open_group(group, required=False)
+            # It runs if no further word names one of its commands.
+            parsers[group].set_defaults(**{_NAME: group})
         child = choices[group].add_parser(name, allow_abbrev=False)
         parsers[command.name] = parsers[group].commands[name] = child
         child.page = partial(_command_page, command, commands)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
-        # Reading the flags of all commands takes time, so only commands that the line may name get theirs.
-        if set(command.name.split()) <= set(args):
-            for field in declared(command.options):
-                _add(child, field)
+        for field in declared(command.options):
+            _add(child, field)
     return parser
 
 
