@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli import sample
 from tests.cli.conftest import Run, plain_surroundings, run
 from tests.lab.browser import Browser, needs_chromium
 from tests.lab.readers.test_recordings import RECORDINGS, loaded, opencode_database
@@ -23,13 +24,20 @@ from wane.core import Kind, chars
 from wane.core.errors import WaneError
 from wane.core.items import ASSISTANT
 from wane.lab.cache.rewrites import examine
-from wane.lab.counting import measure
+from wane.lab.counting import count, measure
 from wane.lab.overview.figures import CallRow, Calls, CompactionRow, LostMessage, SessionFigures, Simulation, figures_of
 from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
 from wane.lab.overview.summary import Overview, summarise
-from wane.lab.readers import figures_alone, read_session
+from wane.lab.readers import Recording, figures_alone, read_session
+from wane.lab.replaying.managed import money_of
+from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.studying import study
+from wane.lab.report.headline import headline_of
 from wane.lab.report.overview import overview_dict, write_overview
-from wane.lab.session import RecordedSession
+from wane.lab.report.simulating import simulate_sessions
+from wane.lab.report.tiles import tiles_of
+from wane.lab.session import RecordedSession, Usage
+from wane.money import dollars
 from wane.rewrites import Cause
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
@@ -602,6 +610,30 @@ def test_after_a_compaction_what_was_paid_again_is_at_most_so() -> None:
     assert overview.lost.say_cost("?") == "≤$0.75"
     unpriced = summarise([made("a", [*calls, row(3, cause="idle")])], DAY, DAY)
     assert (unpriced.lost.say_cost("?"), overview_dict(unpriced)["paid_again"]["cost"]) == ("≈$0.75", "≈$0.75")
+
+
+def test_marks_cost_also_where_nothing_was_evicted(tmp_path: Path) -> None:
+    """Wane was at work from the first mark on: its report, its view and its replay say what the marks cost."""
+    (tmp_path / "chat.json").write_text(json.dumps(sample.messages()))
+    (session,) = read_session(tmp_path / "chat.json")
+    usage = Usage(10, 5_000, 300, 20)
+    session.calls = [replace(call, usage=usage, model="claude-opus-4-6") for call in session.calls]
+    assert not session.managed, "another agent may have tools of these names"
+    session.source = "journal"
+    assert session.managed
+    assert not session.evicted
+    figures = figures_of(session, NOON.timestamp(), 80_000, "anthropic:claude-sonnet-4-5")
+    money = money_of(count(session), Pricing.of("anthropic:claude-opus-4-6"))
+    assert money.marks_cost > 0 == round(money.eviction_saved, 9)
+    assert (figures.simulation.before, figures.simulation.low) == (money.unmanaged, money.account.at_least)
+    assert figures.simulation.before < figures.simulation.low
+    studied = study([Recording(session, "")], Pricing.of("anthropic:claude-sonnet-4-5"), own_prices=True)
+    (simulated,) = simulate_sessions(studied, 80_000)
+    text = headline_of(studied[0].subject.material, simulated).text
+    assert text.startswith("Wane ran no pass, ")
+    assert f"marks cost {dollars(round(money.marks_cost, 2))}, eviction saved $0.00" in text
+    cost = tiles_of(studied[0].subject.material, simulated)[0]
+    assert cost.bound.endswith("Wane set nothing aside.")
 
 
 def test_every_cause_has_words_for_people() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wane.core import EvictedIndex, Kind, Mark
+from wane.core import OWN_TOOLS, EvictedIndex, Kind, Mark
 from wane.core.light import light_dataclass
 from wane.formats.base import Part
+from wane.lab.names import JOURNAL
 from wane.prices import CacheUse, at_tier, listed_name
 from wane.rewrites import Cause, Certainty, Explanation
 
@@ -287,9 +288,17 @@ class RecordedSession:
         return [call for call in self.calls if not call.inherited]
 
     @property
-    def managed(self) -> bool:
+    def evicted(self) -> bool:
         """Whether Wane evicted content while it was recorded."""
         return any(not eviction.client for eviction in self.evictions)
+
+    @property
+    def managed(self) -> bool:
+        """Whether Wane was at work while it was recorded: it evicted content, or the model called Wane's own tools.
+
+        Marks cost calls and tokens from the first on, long before anything is evicted.
+        """
+        return self.evicted or (self.source == JOURNAL and any(part.tool in OWN_TOOLS for part in self.parts))
 
     @property
     def cached_for_hour(self) -> bool:

@@ -50,6 +50,7 @@ class Baselines:
         largest: tokens of the largest such request.
         window: the window that it exceeds.
         managed: number of sessions that were recorded with Wane at work, whose recorded cost is not one without it.
+        evicted: number of those of them in which it evicted anything.
         calls: number of calls that were replayed.
         beside: dollars of the recorded usage of the calls whose cost can stand beside a simulated one.
         stated: the same where the client stated a cost, which then counts.
@@ -66,6 +67,7 @@ class Baselines:
     largest: int = 0
     window: int = 0
     managed: int = 0
+    evicted: int = 0
     calls: int = 0
     beside: float = 0.0
     stated: float = 0.0
@@ -89,6 +91,7 @@ class Baselines:
             unevicted=unevicted.totals.dollars,
             sessions=1,
             managed=int(material.session.managed),
+            evicted=int(material.session.evicted),
             calls=unevicted.totals.calls,
             beside=sum(filter(None, costs)),
             stated=stated,
@@ -122,7 +125,7 @@ class Baselines:
     @property
     def twice(self) -> str:
         """Why some fetching again counts twice in a simulation, as the end of a sentence."""
-        where = "the session was" if self.sessions == 1 else f"{self.managed:,} of {self.sessions:,} sessions were"
+        where = "the session was" if self.sessions == 1 else f"{self.evicted:,} of {self.sessions:,} sessions were"
         counted = f"some fetching again counts twice, because {where} recorded with Wane at work"
         exact = self.managed == self.sessions and self.recorded.complete
         return f"{counted} (for {self.recorded.account.brief})" if exact else counted
@@ -221,7 +224,7 @@ def verdict(baselines: Baselines, totals: Totals, who: str) -> str:
 
     `who` is the strategy with its budget, such as `Wane at 80,000 tokens`.
     """
-    twice = f"; {baselines.twice}" if baselines.managed and totals.reread_cost else ""
+    twice = f"; {baselines.twice}" if baselines.evicted and totals.reread_cost else ""
     return f"{capital(_compared(baselines, totals, who))}{twice}"
 
 

@@ -5,7 +5,6 @@ What only replays need is in `preparing`, which takes longer to import.
 
 from __future__ import annotations
 
-import math
 import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -124,10 +123,10 @@ def rounded(tokens: float) -> str:
 
 
 def range_of(low: float, high: float) -> str:
-    """Return a share in whole percent, as a range if its bounds differ."""
+    """Return a share in percent, as a range if its bounds differ."""
     if share(low) == share(high):
         return share(low)
-    return f"{math.floor(100 * low)}-{math.ceil(100 * high)}%"
+    return f"{share(low).removesuffix('%')}-{share(high)}"
 
 
 def figure_table(*columns: str) -> Table:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from wane.core import Policy
 from wane.core.errors import FormatError, JournalError, MissingExtraError
+from wane.lab.names import JOURNAL
 from wane.lab.overview.figures import SessionFigures, figures_of
 from wane.lab.readers import figures_alone, read_session
 from wane.lab.readers.choice import split_choice
@@ -264,7 +265,7 @@ def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFig
         # Only a replay needs the text of results.
         with nullcontext() if replayed else figures_alone():
             sessions = read_session(source.path)
-        if not replayed and any(session.managed for session in sessions):
+        if not replayed and any(session.source == JOURNAL for session in sessions):
             # So does what Wane's own tools held in a session that it managed.
             sessions = read_session(source.path)
         return [figures_of(session, *settings, replayed=replayed) for session in sessions]

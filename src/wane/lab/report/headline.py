@@ -106,7 +106,7 @@ def _of_managed(material: Material, baselines: Baselines, pricing: Pricing) -> s
     """Return the headline of a session that Wane managed: its cost, and what Wane changed of it."""
     recorded = baselines.recorded
     passes = len(material.session.evictions)
-    ran = "one pass" if passes == 1 else f"{passes:,} passes"
+    ran = {0: "no pass", 1: "one pass"}.get(passes, f"{passes:,} passes")
     in_view = _in_view(material)
     if not recorded.spent.known:
         return f"Wane ran {ran}; no usage with a known price was recorded. {in_view}"

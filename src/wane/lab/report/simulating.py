@@ -44,7 +44,7 @@ def simulate_sessions(studied: Sequence[Studied], budget: int) -> list[Simulated
         passes = prepared.recording.session.evictions
         if prepared.recording.session.managed:
             # A session that Wane managed has its own budget, and what it kept is recorded.
-            own = replace(settings, budget=passes[-1].budget or settings.budget)
+            own = replace(settings, budget=(passes and passes[-1].budget) or settings.budget)
             tight = tight_sessions([prepared], own, None)
         else:
             replay = Job(0, "cwl", settings, prepared.pricing, trace=True).run(prepared.subject)

@@ -108,7 +108,7 @@ def _managed_cost(material: Material, pricing: Pricing) -> Tile:
     money = money_of(material, pricing)
     account = money.account
     passes = len(material.session.evictions)
-    ran = f"Wane set something aside {_times(passes)}."
+    ran = f"Wane set something aside {_times(passes)}." if passes else "Wane set nothing aside."
     if not account.known:
         return Tile(what, UNKNOWN, "", "", f"No call with a known price was recorded. {ran}", ())
     marks, saved = round(money.marks_cost, 2), round(money.eviction_saved, 2)
