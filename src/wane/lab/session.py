@@ -115,6 +115,7 @@ class ModelCall:
             with the output of all passes of the model.
         request: what the client recorded of the request; None if it records none.
         assumed: the model whose prices `cost` takes, where none were known for `model`; empty if none stood in.
+        further: whether Wane's proxy made it by itself, as a further round of a reply that its client never sent back.
     """
 
     first: int
@@ -131,6 +132,7 @@ class ModelCall:
     samplings: tuple[ModelCall, ...] = ()
     request: RecordedRequest | None = None
     assumed: str = ""
+    further: bool = False
 
     @property
     def priced_as(self) -> str | None:

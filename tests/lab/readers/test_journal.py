@@ -12,9 +12,10 @@ from tests.journal.support import NOON, begin, said
 from tests.lab.readers.promises import check, kinds, texts
 from wane import JournalError, Level, Policy, Step
 from wane.journal import ConfigRecord, MessageRecord, NoteRecord, PassRecord, Record, UsageRecord
-from wane.journal.records import FORK_NOTE, SPENT_NOTE, SamplingUsage, UsageParts
+from wane.journal.records import CLIENT_NOTE, FORK_NOTE, REPLY_NOTE, SPENT_NOTE, SamplingUsage, UsageParts
 from wane.lab.counting import count
 from wane.lab.readers import read_session
+from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.spent import Recorded
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
@@ -121,6 +122,32 @@ def test_fees_of_unknown_amount_make_a_recorded_cost_a_bound(tmp_path: Path) -> 
     recorded = Recorded.of(count(session), Pricing.recorded(session, Pricing.of("openai:gpt-5.2")), 80_000)
     assert recorded.account.at_least > 0
     assert not recorded.account.complete
+
+
+def test_rounds_that_wane_made_itself_are_told_also_where_the_client_never_sent_them_back(tmp_path: Path) -> None:
+    """The last reply of a session: without Wane the client would have asked once, not three times."""
+    usage = UsageRecord(
+        items=1, input_tokens=1_000, output_tokens=9, cache_read_tokens=500, model="anthropic:claude-opus-4-6"
+    )
+    mark = {"id": "c1", "type": "function", "function": {"name": "delimiter", "arguments": "{}"}}
+    records: list[Record] = [
+        ConfigRecord(budget=700, policy=Policy(), overhead=0),
+        NoteRecord(CLIENT_NOTE, {"entries": []}),
+        said("list the files"),
+        usage,
+        NoteRecord(REPLY_NOTE, {}),
+        MessageRecord(message={"role": "assistant", "content": None, "tool_calls": [mark]}),
+        result(1),
+        usage,
+        usage,
+        usage,
+        NoteRecord(REPLY_NOTE, {}),
+    ]
+    session = read(begin(tmp_path, records))
+    assert [call.further for call in session.calls] == [False, False, True, True]
+    money = money_of(count(session), Pricing.of("anthropic:claude-opus-4-6"))
+    assert money.account.calls == 4
+    assert money.unmanaged < money.account.at_least / 2
 
 
 def test_a_pass_tells_the_parts_that_it_took(tmp_path: Path) -> None:

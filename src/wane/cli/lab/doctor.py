@@ -137,7 +137,10 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
     lines = [f"{counted(len(known), 'session')}, those of sub-agents included: {compared}."]
     if again := sum(len(entry.rewrites) for entry in known):
         tokens = rounded(sum(entry.tokens for entry in known))
-        lines.append(f"{counted(again, 'request')} paid again for {tokens} tokens that the provider had cached.")
+        rewrites = [rewrite for entry in known for rewrite in entry.rewrites]
+        fewer = any(rewrite.explanation.cause is Cause.COMPACTION for rewrite in rewrites)  # its summary is new
+        most = "at most " if fewer else ""
+        lines.append(f"{counted(again, 'request')} paid again for {most}{tokens} tokens that the provider had cached.")
     recording = [entry for entry in known if entry.written]
     written = sum(entry.written for entry in recording)
     rewritten = sum(entry.tokens for entry in recording)

@@ -204,10 +204,11 @@ def _unchecked(line: bytes) -> Record | None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A model call: its usage, and why it paid again for cached content, if it did."""
+    """A model call: its usage, why it paid again for cached content, and whether it is a further round of a reply."""
 
     record: UsageRecord
     rewritten: Explanation | None = None
+    further: bool = False
 
     @property
     def at(self) -> float | None:
@@ -239,7 +240,7 @@ class _PendingUsage:
         """Add the usage of a call, and yield earlier calls whose answers will not come."""
         if self._complete or not self.rounds:
             yield from self.unanswered()
-        self._waiting.append(call)
+        self._waiting.append(replace(call, further=bool(self._waiting)))
 
     def complete(self) -> None:
         """Note that the reply is complete: the next call belongs to another one."""
@@ -356,6 +357,7 @@ class _Fold:
             provider=provider,
             cost=call.record.cost,
             assumed=call.record.assumed,
+            further=call.further,
         )
 
     def _take_strategy(self, record: StrategyRecord, line: int) -> None:

@@ -26,7 +26,7 @@ def money_of(material: Material, pricing: Pricing) -> Money:
             evicted += sum(material.items[index].tokens for index in evictions[taken].removed)
             taken += 1
         # A round that follows nothing but results of Wane's own tools is one that the client would not have made.
-        replied = answered == call.first or not all(wanes[answered : call.first])
+        replied = not call.further and (answered == call.first or not all(wanes[answered : call.first]))
         # Output that was not reported is in no cost: a count of its text may be too high.
         cost = recorded_cost(call, 0, pricing) if call.cost is None else call.cost
         prices = pricing.prices_for(call)

@@ -110,6 +110,7 @@ class SessionBuilder:
         id: str = "",  # noqa: A002 - the field's word
         samplings: Sequence[tuple[str | None, Usage]] = (),
         request: RecordedRequest | None = None,
+        further: bool = False,
     ) -> None:
         """Append the whole output of one model call, in order.
 
@@ -129,11 +130,11 @@ class SessionBuilder:
         self._said = self._said or is_answer(parts)
         if usage is not None:
             self.context = usage.total_input + (usage.output or 0)
-        further = [
+        sampled_too = [
             ModelCall(first, first, sampled, at, other or model, provider, False, None, id)
             for other, sampled in samplings
         ]
-        about = self.effort, self.version, tuple(further), request, assumed
+        about = self.effort, self.version, tuple(sampled_too), request, assumed, further
         call = ModelCall(first, self.position, usage, at, model, provider, False, cost, id, *about)
         self._session.calls.append(call)
 
