@@ -262,7 +262,7 @@ def _saving_lines(overview: Overview, budget: int) -> Iterator[str]:
     elif not effect.calls:
         yield "What Wane would have saved is not known: no call has a cost and a cache that it can be compared by."
     if effect.calls:
-        saved = round(effect.before, 2) - round(effect.low, 2)
+        saved = round(effect.before - effect.low, 2)
         change = "the same"
         if saved:
             change = f"{dollars(abs(saved))} {'less' if saved > 0 else 'more'}"
