@@ -32,6 +32,9 @@ FROM_ROOT: Final = {
 }
 """Pages outside `docs/`, with their paths on the site."""
 
+UNSEARCHED: Final = "---\nsearch:\n  exclude: true\n---\n\n"
+"""Stands before the changelog on the site, which says everything once more and would be found before it."""
+
 OFF_SITE: Final = ("docs/decisions/",)
 """Folders of `docs/` for those who work on Wane, which are read in the repository."""
 
@@ -80,7 +83,9 @@ def gather(folder: Path, root: Path = ROOT) -> None:
     pages += [(root / page, to) for page, to in FROM_ROOT.items()]
     for source, target in pages:
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
-        (folder / target).write_text(moved(source.read_text(encoding="utf-8"), source, target, root), encoding="utf-8")
+        text = moved(source.read_text(encoding="utf-8"), source, target, root)
+        head = UNSEARCHED if source.name == "CHANGELOG.md" else ""
+        (folder / target).write_text(f"{head}{text}", encoding="utf-8")
 
 
 def on_site(root: Path) -> list[Path]:

@@ -64,6 +64,7 @@ def test_all_pages_are_gathered(tmp_path: Path) -> None:
     assert (tmp_path / "site" / "images" / "demo.svg").exists()
     assert not (tmp_path / "site" / "old").exists()
     assert not (tmp_path / "site" / "decisions").exists()
+    assert (tmp_path / "site" / "project" / "changelog.md").read_text().startswith(site_pages.UNSEARCHED)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ CALLS: list[tuple[str, Callable[[Any], None], str]] = [
     ("Azure OpenAI", responses, "/openai/responses"),
     ("Azure OpenAI", chat, "/openai/deployments/m/chat/completions"),
     ("Microsoft Foundry", messages, "/anthropic/v1/messages"),
-    ("A server of your own", chat, "/v1/chat/completions"),
+    ("Ollama, LM Studio, llama.cpp, vLLM, LiteLLM", chat, "/v1/chat/completions"),
 ]
 KEYS = (
     "ANTHROPIC_API_KEY",
