@@ -47,7 +47,12 @@ class TestList:
         assert "5a3e" in own
         assert "The date parser rejects times" in own
         assert "b001" not in own
-        assert all(session_id in run("sessions", "--all").out for session_id in ("5a3e", "b001"))
+        every = run("sessions", "--all").out.splitlines()
+        assert every[0] == "Wane: 2 sessions"
+        for session_id, directory in (("5a3e", here), ("b001", tmp_path)):
+            (line,) = [line for line in every if line.startswith(f"{session_id}  20")]
+            assert line.endswith(f"  {directory}")
+            assert every[every.index(line) + 1].startswith("  The date parser rejects times")
         (info,) = json.loads(run("sessions", "--json").out)
         assert (info["id"], info["path"], info["cwd"]) == ("5a3e", str(saved), str(here))
         assert (info["messages"], info["problem"]) == (len(sample.messages()), None)

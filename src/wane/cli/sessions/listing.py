@@ -17,6 +17,8 @@ from wane.journal import SessionInfo, SessionStore, default_root
 
 # The rest is loaded where it is used: a list that is empty, or is JSON, needs no tables and no other agents.
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from wane.lab.discover import SessionFile
     from wane.lab.overview.summary import Sums
 
@@ -51,8 +53,10 @@ def list_sessions(options: SessionsOptions) -> int:
     figures: dict[str, Sums] = {}
     if options.every:
         figures = _figures_of(infos, others)
-    if infos:
-        _print_table(infos, options.every, figures)
+    if infos and options.every:
+        _print_own(infos, figures)
+    elif infos:
+        _print_table(infos)
     elif not others:
         scope = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
         sys.stdout.write(f"There are no sessions{scope}.\n")
@@ -201,82 +205,103 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
     return figures
 
 
-def _print_table(infos: Sequence[SessionInfo], every: bool, figures: Mapping[str, Sums]) -> None:
+def _print_table(infos: Sequence[SessionInfo]) -> None:
     from rich.text import Text
 
     from wane.cli.terminal.tables import plain_table
     from wane.cli.terminal.text import human_bytes, local_time, plain_console, printable
 
-    heads = ["id", "last written", ">messages", ">size", "*title"]
-    if every:
-        heads[3:4] = [">calls", ">cost", ">size", ""]
-    table = plain_table(*heads)
-    largest = max(info.size for info in infos)
+    table = plain_table("id", "last written", ">messages", ">size", "*title")
     for depth, info in islice(below_their_parents(infos), MOST_ROWS):
         title = Text(printable(info.title or ""))
-        if (recorder := described(info.id, info.format)) is not None:
-            if info.parent and not depth:
-                recorder += ", a sub-agent of an unknown session"
-            title.append(f"\n{printable(recorder)}", style="dim")
-        if every and info.cwd is not None:
-            title.append(f"\n{printable(str(info.cwd))}", style="dim")
-        if info.problem is not None:
-            title.append(f"\n{printable(info.problem)}", style="red")
-        cells = [human_bytes(info.size)]
-        if every:
-            known = figures.get(str(info.path))
-            calls = cost = "-"
-            if known is not None and known.calls:
-                calls, cost = f"{known.calls:,}", known.say_cost("-")
-            cells = [calls, cost, *cells, _bar(info.size, largest)]
+        for text, style in _remarks(info, depth):
+            title.append(f"\n{printable(text)}", style=style)
         name, written = "  " * depth + short_id(info.id), local_time(info.modified)
-        table.add_row(name, written, f"{info.messages:,}", *cells, title)
+        table.add_row(name, written, f"{info.messages:,}", human_bytes(info.size), title)
     plain_console().print(table)
-    if len(infos) > MOST_ROWS:
-        sys.stdout.write(f"and {len(infos) - MOST_ROWS:,} more; --json lists them all\n")
+    _print_left_out(len(infos))
+
+
+def _remarks(info: SessionInfo, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield what is said of a session below its title: who recorded it, and what is wrong with it; with styles."""
+    if (recorder := described(info.id, info.format)) is not None:
+        yield recorder + (", a sub-agent of an unknown session" if info.parent and not depth else ""), "dim"
+    if info.problem is not None:
+        yield info.problem, "red"
+
+
+def _print_left_out(count: int) -> None:
+    if count > MOST_ROWS:
+        sys.stdout.write(f"and {count - MOST_ROWS:,} more; --json lists them all\n")
+
+
+def _print_line(*parts: str | tuple[str, str]) -> None:
+    """Print a line unwrapped, because a path that is broken in two cannot be copied."""
+    from rich.text import Text
+
+    from wane.cli.terminal.text import plain_console
+
+    plain_console().print(Text.assemble(*parts), soft_wrap=True)
+
+
+def _outline(modified: datetime, size: int, largest: int, known: Sums | None, directory: str | None) -> str:
+    """Return what a list of all sessions says of one behind its id: date, size, cost, calls and directory."""
+    from wane.cli.terminal.text import counted, human_bytes, local_time, printable
+
+    cost = f"{'':23}"
+    if known is not None and known.calls:
+        cost = f"  {known.say_cost('-'):>8}  {counted(known.calls, 'call'):>11}"
+    where = f"  {printable(directory)}" if directory else ""
+    return f"  {local_time(modified)}  {_bar(size, largest)} {human_bytes(size):>8}{cost}{where}".rstrip()
+
+
+def _print_own(infos: Sequence[SessionInfo], figures: Mapping[str, Sums]) -> None:
+    """Print Wane's own sessions, of the agent and of the proxy, as those of other agents are."""
+    from wane.cli.terminal.text import counted, printable
+
+    _print_line((f"Wane: {counted(len(infos), 'session')}", "bold"))
+    rows = list(islice(below_their_parents(infos), MOST_ROWS))
+    largest = max(info.size for info in infos)
+    wide = max(2 * depth + len(short_id(info.id)) for depth, info in rows)
+    for depth, info in rows:
+        name, cwd = "  " * depth + short_id(info.id), None if info.cwd is None else str(info.cwd)
+        known = figures.get(str(info.path))
+        _print_line(f"{name:<{wide}}", (_outline(info.modified, info.size, largest, known, cwd), "dim"))
+        if info.title:
+            _print_line(f"  {printable(info.title)}")
+        for text, style in _remarks(info, depth):
+            _print_line((f"  {printable(text)}", style))
+    _print_left_out(len(infos))
 
 
 def _print_others(files: Sequence[SessionFile], figures: Mapping[str, Sums]) -> None:
     """Print other agents' sessions by agent, each with a short id, ready for another command."""
-    from rich.text import Text
-
-    from wane.cli.terminal.text import counted, human_bytes, local_time, plain_console, printable
+    from wane.cli.terminal.text import counted, printable
     from wane.lab.discover import AGENTS, look_into, short_ids
-
-    console = plain_console()
-
-    def line(*parts: str | tuple[str, str]) -> None:
-        # Not wrapped, because a path that is broken in two cannot be copied.
-        console.print(Text.assemble(*parts), soft_wrap=True)
 
     by_agent: dict[str, list[tuple[SessionFile, str]]] = {}
     for file, short in zip(files, short_ids(files), strict=True):
         by_agent.setdefault(file.agent, []).append((file, short))
     largest, unread = max(file.size for file in files), 0
     for agent, of_agent in by_agent.items():
-        line("")
-        line((f"{AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
+        _print_line("")
+        _print_line((f"{AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold"))
         wide = max(len(short) for _, short in of_agent[:SHOWN])
         for file, short in of_agent[:SHOWN]:
             head = look_into(file)
-            directory = f"  {printable(head.cwd)}" if head.cwd else ""
-            known, cost = figures.get(str(file.path)), f"{'':23}"
-            if known is not None and known.calls:
-                cost = f"  {known.say_cost('-'):>8}  {counted(known.calls, 'call'):>11}"
-            else:
-                unread += 1
-            size = f"{_bar(file.size, largest)} {human_bytes(file.size):>8}"
-            about = f"  {local_time(file.modified)}  {size}{cost}{directory}"
-            line(f"{printable(short):<{wide}}", (about.rstrip(), "dim"))
+            known = figures.get(str(file.path))
+            unread += known is None or not known.calls
+            about = _outline(file.modified, file.size, largest, known, head.cwd)
+            _print_line(f"{printable(short):<{wide}}", (about, "dim"))
             if head.title:
-                line(f"  {printable(head.title)}")
+                _print_line(f"  {printable(head.title)}")
             if head.parent:
-                line((f"  a sub-agent of {printable(head.parent)}", "dim"))
+                _print_line((f"  a sub-agent of {printable(head.parent)}", "dim"))
             if head.problem:
-                line((f"  {printable(head.problem)}", "red"))
+                _print_line((f"  {printable(head.problem)}", "red"))
         if len(of_agent) > SHOWN:
-            line((f"  and {len(of_agent) - SHOWN:,} older; --json lists them all", "dim"))
+            _print_line((f"  and {len(of_agent) - SHOWN:,} older; --json lists them all", "dim"))
     if unread:
-        line("")
+        _print_line("")
         why = "not read yet, or no call recorded; wane report reads all"
-        line((f"{counted(unread, 'session')} without a cost: {why}", "dim"))
+        _print_line((f"{counted(unread, 'session')} without a cost: {why}", "dim"))
