@@ -233,6 +233,17 @@ def test_without_sessions_it_says_how_to_begin(browser: Browser) -> None:
         assert texts(browser, "#empty pre")[1] == f"export OPENAI_BASE_URL={origin}/v1"
 
 
+def test_a_person_on_a_phone_reaches_the_buttons_without_scrolling_sideways(browser: Browser) -> None:
+    browser.look(390, 800, mobile=True)
+    pages = SessionPages("the-key", lambda header, records: "")
+    with serving(ToldIndex([session(6)]), pages=pages) as url:
+        visit(browser, f"{url}#key=the-key")
+        browser.click(".holding summary")
+        assert browser.run("document.querySelectorAll('.choices button').length") > 0
+        assert browser.run("(it => it.scrollWidth - it.clientWidth)(document.querySelector('.episodes'))") <= 0
+        assert browser.text(".episodes td.kind:not(:empty)") in ("reading", "work")
+
+
 def test_many_sessions_can_be_searched(browser: Browser) -> None:
     index = ToldIndex([session(number, title=f"Task {number}", episodes=60) for number in range(200)])
     with serving(index) as url:
