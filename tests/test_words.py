@@ -132,6 +132,31 @@ def test_a_word_is_explained_in_the_terminal(run: Run) -> None:
     assert (done.code, "did you mean budget?" in done.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("term", "said"),
+    [
+        ("still in view", "still in view: share still in view of the names and paths"),
+        ("grounding", "edits with the file in view: share of the edits"),
+        ("Cache rewrites", "cache rewrites: share of the requests that did not continue the one before"),
+        ("act", "work: a kind of episode; in JSON, settings and options act."),
+        ("cwl", "Wane: a strategy; in JSON, settings and options cwl."),
+        ("complete", "complete: a level; in JSON, settings and options none."),
+        ("ratio", "ratio: that cost relative to never evicting"),
+        ("prologue", "prologue: the agent's work before its first accepted start."),
+    ],
+)
+def test_headings_and_the_names_of_the_rules_are_explained_too(run: Run, term: str, said: str) -> None:
+    done = run("words", term)
+    assert done.code == 0, done.err
+    assert said in " ".join(done.out.split())
+
+
+def test_a_word_with_two_meanings_has_both(run: Run) -> None:
+    out = " ".join(run("words", "recall").out.split())
+    assert f"recall: {GLOSSARY['recall']}." in out
+    assert "still in view: share" in out
+
+
 def test_plurals_are_explained() -> None:
     assert explain_term("Passes") == GLOSSARY["pass"]
     assert explain_term("views") == GLOSSARY["view"]

@@ -79,6 +79,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "pass": "one run of the policy, before a model call",
     "piece of work": "calls that belong together: reading, or work that changes something; an episode",
     "policy": "the settings that decide what a pass takes, and how far it goes",
+    "prologue": "the agent's work before its first accepted start",
     "recall": "reading evicted content again, exactly: by the name of its episode, or by a search",
     "set aside": "evicted: left out of the next requests, and kept by the history; the agent can fetch it again",
     "strategy": "a way to keep the budget: Wane's own is `cwl`; others are there for comparison",

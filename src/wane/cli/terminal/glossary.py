@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import chain
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
@@ -30,17 +31,37 @@ def show_words(console: Console, term: str = "") -> None:
         ConfigError: if there is no such term.
     """
     if term:
-        meaning = explain_term(term)
-        if not meaning:
-            near = get_close_matches(term.strip().lower(), GLOSSARY, 1)
+        meanings = list(meanings_of(term))
+        if not meanings:
+            near = get_close_matches(term.strip().lower(), [*GLOSSARY, *HEADINGS.values()], 1)
             guess = f"did you mean {near[0]}? " if near else ""
             raise ConfigError(f"no word {term.strip()!r} is explained; {guess}without a word, all are listed")
-        console.print(f"{term.strip()}: {meaning}.", highlight=False)
+        for word, meaning in meanings:
+            console.print(f"{word}: {meaning}.", highlight=False)
         return
     console.print(_table_of(GLOSSARY.items()))
     console.print("\nIn JSON, settings and options:", style="bold")
     named = chain.from_iterable(table.items() for table in (STRATEGIES, HEADINGS, TYPES, LEVELS))
     console.print(_table_of((words, name) for name, words in named if words != name))
+
+
+_KINDS: Final = ((STRATEGIES, "a strategy"), (TYPES, "a kind of episode"), (LEVELS, "a level"))
+
+
+def meanings_of(term: str) -> Iterator[tuple[str, str]]:
+    """Yield the meanings of a term, a heading or a name of JSON, each with the word that people see."""
+    from wane.lab.columns import COLUMNS, SWEPT
+
+    text = term.strip()
+    if meaning := explain_term(text):
+        yield text, meaning
+    for column in {column.name: column for column in (*COLUMNS, *SWEPT)}.values():
+        if text.lower() in (column.name, column.title) and column.title not in GLOSSARY:
+            yield column.title, column.help
+    for table, kind in _KINDS:
+        for name, words in table.items():
+            if words != name and text.lower() in (name, words.lower()):
+                yield words, f"{kind}; in JSON, settings and options {name}"
 
 
 def _table_of(rows: Iterable[tuple[str, str]]) -> Table:
