@@ -4,7 +4,7 @@ import pytest
 
 from wane.account import Account
 from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned, Waiting
-from wane.cli.chat.narration import Activity, elapsed
+from wane.cli.chat.narration import Activity, Narration, elapsed
 
 
 def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
@@ -34,3 +34,27 @@ def test_it_fits(columns: int) -> None:
 
 def test_durations() -> None:
     assert [elapsed(seconds) for seconds in (0.9, 59, 60, 3_599, 3_600)] == ["0s", "59s", "1m 00s", "59m 59s", "1h 00m"]
+
+
+EXTRA = '{"type":"extra_forbidden","loc":["old"],"msg":"Extra inputs are not permitted","input":"x"}'
+MISSING = '{"type":"missing","loc":["old_text"],"msg":"Field required","input":{}}'
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (
+            f'{{"error":[{EXTRA},{MISSING}]}}',
+            ["old: Extra inputs are not permitted", "old_text: Field required"],
+        ),
+        ('{"error": "There is no such file."}', ["There is no such file."]),
+        ("It broke.", ["It broke."]),
+        ('{"error": [1]}', ['{"error": [1]}']),
+    ],
+)
+def test_what_a_call_did_wrong_is_said_in_words(result: str, said: list[str]) -> None:
+    lines: list[str] = []
+    narration = Narration(lambda line: lines.append(line.plain))
+    narration.event(ToolReturned("1", "edit_file", result, failed=True))
+    assert "\n".join(lines).endswith("\n    ".join(said))
+    assert ("extra_forbidden" in lines[0]) is False

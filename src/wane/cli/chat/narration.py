@@ -37,6 +37,7 @@ from wane.cli.terminal.text import counted, cut, printable, short
 from wane.conversation.events import BudgetChosen, BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
+from wane.formats.values import objects_in
 from wane.strategies.registry import traits
 from wane.tools.plans import IN_PROGRESS, PENDING, Plan
 from wane.words import TYPES
@@ -207,8 +208,8 @@ class Narration:
         return None
 
     def _returned(self, tool: str, result: str, failed: bool, name: str) -> Text:
-        if failed and (reason := _member(result, "error")) is not None:
-            result = reason
+        if failed:
+            result = _member(result, "error") or _wrong_arguments(result) or result
         lines = result.rstrip("\n").split("\n")
         style = "red" if failed else "dim"
         if tool != SHELL_TOOL and not failed:
@@ -306,6 +307,16 @@ def _member(raw: str, name: str) -> str | None:
     data = _json(raw)
     value = data.get(name) if isinstance(data, dict) else None
     return value if isinstance(value, str) else None
+
+
+def _wrong_arguments(raw: str) -> str:
+    """Return what was wrong with a call's arguments, a line for each; empty if the result does not say that."""
+    data = _json(raw)
+    lines = []
+    for error in objects_in(data.get("error") if isinstance(data, dict) else None):
+        where = ".".join(map(str, error.get("loc") or ["arguments"]))
+        lines.append(f"{where}: {error.get('msg', '')}")
+    return "\n".join(lines)
 
 
 def _named(name: str) -> str:
