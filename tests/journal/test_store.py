@@ -183,6 +183,7 @@ def test_a_root_that_is_no_directory_is_said(tmp_path: Path) -> None:
     ("message", "title"),
     [
         ({"role": "user", "content": "hi\tthere\n\nyou"}, "hi there you"),
+        ({"role": "user", "content": "Do this:\n\n# Plan\n## Context\n#5 is #1"}, "Do this: Plan Context #5 is #1"),
         ({"role": "user", "content": [{"type": "image_url"}, {"type": "text", "text": "look"}]}, "look"),
         ({"role": "user", "content": "  "}, None),
         ({"role": "user", "content": None}, None),
@@ -219,7 +220,7 @@ INIT = "<command-message>init</command-message>\n<command-name>/init</command-na
         ([RULES, PLACE], None),
         ([f"{RULES}\n{PLACE}\nfix it"], "fix it"),
         (["<permissions instructions>ask</permissions instructions>", "fix it"], "fix it"),
-        (["# AGENTS.md instructions are missing"], "# AGENTS.md instructions are missing"),
+        (["# AGENTS.md instructions are missing"], "AGENTS.md instructions are missing"),
         (["<task>\nfix it\n</task>", "<environment_details>\nfiles\n</environment_details>"], "fix it"),
         (["<user_query>fix it"], "fix it"),
         (["<div> is not closed"], "<div> is not closed"),
