@@ -199,6 +199,7 @@ def test_the_plugins_run_wane_by_the_program_that_installed_them() -> None:
 
 
 def test_only_agents_with_a_plugin_are_named(run: Run) -> None:
-    refused = run("plugin", "install", "aider")
-    assert (refused.code, "claude, gemini, opencode, pi and qwen, not for 'aider'" in refused.err) == (2, True)
+    refused = run("plugin", "install", "codex")
+    assert (refused.code, "claude, gemini, opencode, pi and qwen, not for 'codex'" in refused.err) == (2, True)
+    assert "!wane choose" in refused.err
     assert run("plugin", "put", "claude").code == 2

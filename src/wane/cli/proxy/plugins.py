@@ -48,7 +48,8 @@ def manage_plugin(options: PluginOptions) -> int:
     plugin = PLUGINS.get(options.agent)
     if plugin is None:
         *others, last = PLUGINS
-        raise UsageError(f"there is a plugin for {', '.join(others)} and {last}, not for {options.agent!r}")
+        known = f"there is a plugin for {', '.join(others)} and {last}, not for {options.agent!r}"
+        raise UsageError(f"{known}; where an agent runs your own commands, as codex does, !wane choose needs none")
     if options.action not in ("install", "uninstall"):
         raise UsageError(f"what to do is {options.action!r}; write install or uninstall")
     folder, files = plugin.place(os.environ), plugin.files(sys.executable)
