@@ -126,8 +126,8 @@ def test_without_sessions_here_it_says_how_to_name_one(run: Run, command: str) -
     assert "wane sessions --all" in done.err
 
 
-@pytest.mark.parametrize("command", ["view", "replay"])
-def test_without_a_session_the_newest_of_this_directory_is_taken(
+@pytest.mark.parametrize("command", ["view", "replay", "doctor"])
+def test_without_a_session_those_of_this_directory_are_taken_and_told(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / "agent"))
@@ -140,10 +140,11 @@ def test_without_a_session_the_newest_of_this_directory_is_taken(
         header |= {"cwd": str(work if name != "newest" else tmp_path), "id": name}
         path = write_lines(folder / f"{name}.jsonl", header, *lines)
         os.utime(path, (1e9 - age, 1e9 - age))
-    options = ["--output", tmp_path / "v.html"] if command == "view" else ["--strategy", "none"]
-    done = run(command, *options)
+    options = {"view": ["--output", tmp_path / "v.html"], "replay": ["--strategy", "none"], "doctor": []}
+    said = "2 sessions of this directory, of any agent" if command == "doctor" else "session older, the newest of this"
+    done = run(command, *options[command])
     assert done.code == 0, done.err
-    assert "session older, the newest of this directory" in done.err
+    assert said in done.err
 
 
 @contextmanager

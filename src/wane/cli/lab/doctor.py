@@ -22,7 +22,7 @@ from wane.cli.lab.common import (
 )
 from wane.cli.lab.reading import sessions_here
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import counted, first_few, local_time, printable, write_json
+from wane.cli.terminal.text import counted, first_few, local_time, printable, say, write_json
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
 from wane.lab.names import JOURNAL
 from wane.lab.readers import Gathered, figures_alone
@@ -43,6 +43,8 @@ def run_doctor(options: DoctorOptions) -> int:
         return _run_live(options)
     check_report(options.report)
     names = options.sessions or [path for path, _ in sessions_here(Path.cwd())]
+    if not options.sessions:
+        say(f"{counted(len(names), 'session')} of this directory, of any agent")
     with Bar() as bar, figures_alone():
         gathered = gathered_from(names, options, bar, sidechains=True)
     gathered, copies = _without_copies(gathered)
