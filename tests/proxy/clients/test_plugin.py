@@ -69,7 +69,7 @@ async def test_a_person_lists_episodes_and_keeps_one_by_a_command_of_the_client(
             environ = {**agent.environ(base), "HOME": str(home), "WANE_PROXY_URL": base, "WANE_PAGE_KEY": "the-key"}
             environ["PATH"] = os.pathsep.join([*map(str, client.path), os.environ["PATH"]])
             plugin = PLUGINS[name]
-            folder = home / plugin.place({}).relative_to(Path.home())
+            folder = home / plugin.locate({}).relative_to(Path.home())
             for file, text in plugin.files(sys.executable).items():
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 (folder / file).write_text(text)

@@ -170,7 +170,7 @@ def test_a_plugin_comes_and_goes_by_one_command(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, agent: str
 ) -> None:
     monkeypatch.setenv(VARIABLES[agent], str(tmp_path))
-    folder = PLUGINS[agent].place({VARIABLES[agent]: str(tmp_path)})
+    folder = PLUGINS[agent].locate({VARIABLES[agent]: str(tmp_path)})
     assert folder.is_relative_to(tmp_path)
     assert folder.name == "wane"
     assert run("plugin", "install", agent).code == 0

@@ -208,8 +208,12 @@ class Narration:
         return None
 
     def _returned(self, tool: str, result: str, failed: bool, name: str) -> Text:
-        if failed:
-            result = _member(result, "error") or _wrong_arguments(result) or result
+        if failed and isinstance(data := _json(result), dict) and (error := data.get("error")):
+            # What was wrong with the arguments is a list, an entry for each.
+            wrong = [
+                f"{'.'.join(map(str, entry.get('loc') or ()))}: {entry.get('msg', '')}" for entry in objects_in(error)
+            ]
+            result = error if isinstance(error, str) else "\n".join(wrong) or result
         lines = result.rstrip("\n").split("\n")
         style = "red" if failed else "dim"
         if tool != SHELL_TOOL and not failed:
@@ -307,16 +311,6 @@ def _member(raw: str, name: str) -> str | None:
     data = _json(raw)
     value = data.get(name) if isinstance(data, dict) else None
     return value if isinstance(value, str) else None
-
-
-def _wrong_arguments(raw: str) -> str:
-    """Return what was wrong with a call's arguments, a line for each; empty if the result does not say that."""
-    data = _json(raw)
-    lines = []
-    for error in objects_in(data.get("error") if isinstance(data, dict) else None):
-        where = ".".join(map(str, error.get("loc") or ["arguments"]))
-        lines.append(f"{where}: {error.get('msg', '')}")
-    return "\n".join(lines)
 
 
 def _named(name: str) -> str:

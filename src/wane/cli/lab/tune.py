@@ -152,8 +152,8 @@ def reasons(result: Tuning) -> Iterator[str]:
         yield "These are the defaults."
     elif result.default is not None:
         cost, keeps, besides = _against(chosen, result.default)
-        said = ", ".join(filter(None, (cost, f"keeps {keeps}", besides)))
-        yield f"The defaults, {_brief(result.default)}: {said}."
+        difference = ", ".join(filter(None, (cost, f"keeps {keeps}", besides)))
+        yield f"The defaults, {_brief(result.default)}: {difference}."
     if result.advised is not None:
         better = "no other budget that was tried is clearly better"
         if chosen.budget != result.advised.tokens:

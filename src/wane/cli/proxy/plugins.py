@@ -32,13 +32,13 @@ class Plugin:
     """The plugin of one agent.
 
     Attributes:
-        place: returns the folder that is the plugin's own, by the environment.
+        locate: returns the folder that is the plugin's own, by the environment.
         files: returns the contents of its files by their paths in the folder, from the program that runs Wane. The
             first says who made it.
         use: what is typed in the agent.
     """
 
-    place: Callable[[Mapping[str, str]], Path]
+    locate: Callable[[Mapping[str, str]], Path]
     files: Callable[[str], dict[Path, str]]
     use: str
 
@@ -52,7 +52,7 @@ def manage_plugin(options: PluginOptions) -> int:
         raise UsageError(f"{known}; where an agent runs your own commands, as codex does, !wane choose needs none")
     if options.action not in ("install", "uninstall"):
         raise UsageError(f"what to do is {options.action!r}; write install or uninstall")
-    folder, files = plugin.place(os.environ), plugin.files(sys.executable)
+    folder, files = plugin.locate(os.environ), plugin.files(sys.executable)
     mark = folder / next(iter(files))
     if folder.exists() and (not mark.is_file() or _MADE not in mark.read_text(encoding="utf-8")):
         raise InputError(f"{folder} is not Wane's plugin; it is left as it is")

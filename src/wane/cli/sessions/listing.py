@@ -161,12 +161,6 @@ _BAR: Final = 8
 """Characters of the bar of the largest session."""
 
 
-def _bar(size: int, largest: int) -> str:
-    """Return a bar as long as a session is large, beside the others of the list."""
-    glyph = "█" if is_unicode(sys.stdout.encoding) else "#"
-    return f"{glyph * max(1, round(_BAR * size / max(largest, 1))):<{_BAR}}"
-
-
 def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> dict[str, Sums]:
     """Return the figures of listed files by path: those that were kept, and those of the newest others."""
     from wane.cli.lab.commands import PRICE, ReportOptions
@@ -252,7 +246,9 @@ def _outline(modified: datetime, size: int, largest: int, known: Sums | None, di
     if known is not None and known.calls:
         cost = f"  {known.say_cost('-'):>8}  {counted(known.calls, 'call'):>11}"
     where = f"  {printable(directory)}" if directory else ""
-    return f"  {local_time(modified)}  {_bar(size, largest)} {human_bytes(size):>8}{cost}{where}".rstrip()
+    # A bar as long as the session is large, beside the others of the list.
+    bar = ("█" if is_unicode(sys.stdout.encoding) else "#") * max(1, round(_BAR * size / max(largest, 1)))
+    return f"  {local_time(modified)}  {bar:<{_BAR}} {human_bytes(size):>8}{cost}{where}".rstrip()
 
 
 def _print_own(infos: Sequence[SessionInfo], figures: Mapping[str, Sums]) -> None:
