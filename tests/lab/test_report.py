@@ -531,6 +531,14 @@ def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tm
     assert "100%" in tiles[1]
     assert "kept by Wane" in tiles[2]
     assert browser.text("main > .note") == "There is little room."
+    # On a phone the plot stands on the first screen, as far as its time axis; what is remarked comes below.
+    browser.look(390, 844, mobile=True)
+    browser.settle()
+    bottom = "document.querySelector('#views .plot').getBoundingClientRect().bottom"
+    assert browser.run(bottom) <= 844
+    assert browser.run(f"document.querySelector('main > .note').getBoundingClientRect().top >= {bottom}")
+    browser.look(1280, 900)
+    browser.settle()
     browser.click("#tile-0 .how")
     assert "if nothing is evicted, simulated" in browser.text("#tile-0-how")
     assert browser.run("[...document.querySelectorAll('#views .legend button')].map(it => it.textContent)") == [

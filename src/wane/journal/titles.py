@@ -17,11 +17,12 @@ from wane.formats.values import objects_in
 TITLE_LENGTH: Final = 120
 """Characters after which a title is cut."""
 
+HEADING_MARKS: Final = re.compile(r"^[ \t]*#{1,6}[ \t]+", re.MULTILINE)
+"""Marks of headings in Markdown, which say nothing on one line."""
+
 _TAG: Final = re.compile(r"\s*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>")
 # Codex puts the project's instructions under a heading, in a tag.
 _HEADING: Final = re.compile(r"\s*# AGENTS\.md instructions[^\n]*(?=\s*<INSTRUCTIONS>)")
-# Marks of Markdown say nothing on one line.
-_MARKDOWN: Final = re.compile(r"^#{1,6}[ \t]+", re.MULTILINE)
 # Tags of agents have names of several words, or one of these; `<div>` and `<b>` are the user's.
 _AGENTS: Final = re.compile(r"\w+[_-][\w-]*|INSTRUCTIONS|permissions|skill")
 # Tags around the user's own words.
@@ -90,5 +91,5 @@ def _command(text: str) -> str:
 
 def _one_line(text: str) -> str | None:
     # A prompt may be a whole pasted file: only its beginning is used.
-    line = " ".join(_MARKDOWN.sub("", text.lstrip()[: 4 * TITLE_LENGTH]).split())
+    line = " ".join(HEADING_MARKS.sub("", text.lstrip()[: 4 * TITLE_LENGTH]).split())
     return (line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1]}…") or None

@@ -100,6 +100,7 @@ def test_texts_are_made_sound_and_titles_short() -> None:
     assert sound("cut \ud83d here") == "cut \ufffd here"
     assert sound("whole \U0001f600") == "whole \U0001f600"
     assert first_words(" fix\n the   bug ") == "fix the bug"
+    assert first_words("Do this:\n\n# Plan\n  ## Why #5") == "Do this: Plan Why #5"
     assert len(first_words("word " * 100)) == 80
 
 

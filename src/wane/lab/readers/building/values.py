@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from wane.formats.values import raw_text
+from wane.journal.titles import HEADING_MARKS
 from wane.lab.session import Usage
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds this would be in the year 5138
@@ -150,5 +151,5 @@ def sound(string: str) -> str:
 
 def first_words(string: str) -> str:
     """Return the beginning of a text, on one line, as a title."""
-    words = " ".join(string[: 20 * _TITLE].split())
+    words = " ".join(HEADING_MARKS.sub("", string[: 20 * _TITLE]).split())
     return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"

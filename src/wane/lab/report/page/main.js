@@ -1,11 +1,13 @@
 // Puts the page together, and keeps its address in step with what is looked at.
 
+// Returns a note to put below the plot, which comes first.
 function heading() {
+  let note = null;
   const head = h("div", { class: "head" }, h("h1", {}, data.title));
   main.append(head);
   if (data.report === "view") {
     head.append(h("p", { class: "lead" }, "What this session cost, what it costs with Wane, and what would have been missing."));
-    figures();
+    note = figures();
   } else {
     head.append(h("p", { class: "lead" }, data.purpose));
     const outcome = data.outcome || (data.report === "sweep" ? outcomeOfSweep() : "");
@@ -14,6 +16,7 @@ function heading() {
     for (const line of data.tight || []) head.append(h("p", { class: "note" }, line));
   }
   if (data.left_out.length) head.append(h("p", { class: "note" }, `The page is full: ${many(data.left_out.length, "session")} stand in the figures alone.`));
+  return note;
 }
 
 // Three figures of the session that is looked at, each with how it was computed.
@@ -36,7 +39,8 @@ function figures() {
   };
   fill();
   app.listeners.push((change) => { if ("session" in change) fill(); });
-  main.append(tiles, note);
+  main.append(tiles);
+  return note;
 }
 
 function factsOf(facts) {
@@ -81,7 +85,7 @@ function start() {
   const some = data.sessions.length > 0 && data.sessions[0].first.length > 0;
   // Shown first is what Wane does; where it did nothing, what was recorded.
   if (some) app.run = Math.max(0, session().runs.findIndex((it) => it.name === "cwl" && (data.report !== "view" || it.changes?.length)));
-  heading();
+  const note = heading();
   if (data.report === "comparison") {
     comparedPlot();
     strategyTable();
@@ -93,6 +97,7 @@ function start() {
   if (some) {
     chooser();
     viewsSection();
+    if (note) main.append(note);
     episodesSection();
     scrubberSection();
   } else if (data.report === "view") main.append(h("p", { class: "note" }, "No model was called in this session, so that there is nothing to draw."));

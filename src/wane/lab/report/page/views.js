@@ -16,7 +16,9 @@ function viewsSection() {
   const box = h("div", { class: "plot", tabindex: 0, role: "img" });
   const tip = h("div", { class: "tip", role: "status" });
   const tools = h("div", { class: "tools" });
-  body.append(tools, legend, h("div", { class: "plotbox" }, box, tip));
+  const plot = h("div", { class: "plotbox" }, box, tip);
+  // On the page of one session there is nothing to choose but how to save it, and the plot comes first.
+  body.append(...(lone ? [legend, plot, tools] : [tools, legend, plot]));
   let at = null;
   let chart = null;
 
