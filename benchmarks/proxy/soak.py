@@ -35,6 +35,8 @@ async def answer_some(proxy: str, requests: int, seeds: count[int]) -> None:
             if turns == TURNS:
                 turns, session = 0, Session("anthropic", 20_000, next(seeds), stream=True)
             answer = await connection.post(session.path, session.body(), "x-bench-pace: 8/0\r\n")
+            if answer.status == 504:
+                continue  # the provider had no time, on a busy machine: it is asked again
             check(answer)
             session.go_on(answer.text, answer.call)
             turns += 1

@@ -146,16 +146,13 @@ class Log:
                 that opens a session in one process only does not check the latter.
             StoreError: if the store cannot be reached or read.
         """
-        if self._lock.locked():
-            try:
-                async with asyncio.timeout(self._wait):
-                    await self._lock.acquire()
-            except TimeoutError:
-                raise SessionBusyError(
-                    f"another request of this process held the session {self.id} for more than {self._wait:g} seconds"
-                ) from None
-        else:
-            await self._lock.acquire()  # at once, without a timer
+        try:
+            async with asyncio.timeout(self._wait):
+                await self._lock.acquire()
+        except TimeoutError:
+            raise SessionBusyError(
+                f"another request of this process held the session {self.id} for more than {self._wait:g} seconds"
+            ) from None
         try:
             self._failure = None
             news = await self._news()
