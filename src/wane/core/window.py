@@ -123,7 +123,9 @@ class ContextWindow:
         self._standing = StandingItems()
         self._eviction = Eviction(self._graph, self._view, self.accounting, self._standing)
         self._count = 0
-        self._fixed = FixedItems(self._graph, self._view)
+        self._held = FixedItems(self._graph, self._view)
+        # Its tokens and members, which each turn asks for.
+        self._fixed, self._fixed_members = self._held.tokens, self._held.members
         self._open = OpenEpisodes(self._graph, self._view, self._protocol)
         self._calls: dict[str, list[OpenCall]] = {}
         self._starts = MessageStarts()
@@ -269,22 +271,22 @@ class ContextWindow:
             if not (episode in opened or episode.is_task or graph.exempt(episode)):
                 unsettled += episode.tokens
         waiting = {index for index, owner in view.held.items() if owner.removed}
-        held = sum(view.tokens[index] for index in waiting.difference(fixed.members))
+        held = sum(view.tokens[index] for index in waiting.difference(self._fixed_members))
         needed = sum(episode.tokens for episode in graph.find_needed().values())
         kept = sum(episode.tokens for episode in graph.live.values() if episode.settled and episode.choice == "keep")
         scaled = self.accounting.scale
         return Pinned(
             overhead=self.accounting.beside,
-            system=scaled(fixed.tokens[Kind.SYSTEM]),
-            user=scaled(fixed.tokens[Kind.USER]),
-            notices=scaled(fixed.tokens[Kind.NOTICE]),
-            loaded=scaled(fixed.tokens[Kind.CALL]),
+            system=scaled(fixed[Kind.SYSTEM]),
+            user=scaled(fixed[Kind.USER]),
+            notices=scaled(fixed[Kind.NOTICE]),
+            loaded=scaled(fixed[Kind.CALL]),
             prologue=scaled(graph.prologue_tokens),
             active=scaled(sum(episode.tokens for episode in opened)),
             active_name=", ".join(str(episode.name) for episode in opened) or None,
             unsettled=scaled(unsettled),
             needed=scaled(held + needed),
-            descriptions=scaled(self._eviction.kept_descriptions(self.policy, fixed.members)),
+            descriptions=scaled(self._eviction.kept_descriptions(self.policy, self._fixed_members)),
             tasks=scaled(sum(task.tokens for task in graph.tasks.values())),
             kept=scaled(kept),
         )
@@ -292,7 +294,7 @@ class ContextWindow:
     @property
     def room(self) -> Room:
         """The budget, and the tokens of it that no pass may ever take (R22). O(1), besides a prologue that stays."""
-        scaled, fixed = self.accounting.scale, self._fixed.tokens
+        scaled, fixed = self.accounting.scale, self._fixed
         return Room(
             self._budget,
             self.accounting.beside + scaled(fixed[Kind.SYSTEM]),
@@ -473,7 +475,7 @@ class ContextWindow:
 
     def _fixed_tokens(self) -> int:
         """Tokens that no pass may ever take: `Room.fixed`, without the time to make one."""
-        scaled, fixed = self.accounting.scale, self._fixed.tokens
+        scaled, fixed = self.accounting.scale, self._fixed
         system = max(0, self.accounting.beside + scaled(fixed[Kind.SYSTEM]))
         stated = scaled(fixed[Kind.USER]) + scaled(fixed[Kind.NOTICE]) + scaled(fixed[Kind.CALL])
         return system + stated + scaled(self._graph.prologue_tokens)
@@ -540,8 +542,8 @@ class ContextWindow:
             "started": dict(self._protocol.started),
             **export_parts(self._graph, self._eviction, self._view, self._standing, self._open),
             "count": self._count,
-            "fixed": {kind.value: tokens for kind, tokens in self._fixed.tokens.items()},
-            "fixed_members": [[index, kind.value] for index, kind in self._fixed.members.items()],
+            "fixed": {kind.value: tokens for kind, tokens in self._fixed.items()},
+            "fixed_members": [[index, kind.value] for index, kind in self._fixed_members.items()],
             "calls": calls,
             "message": [self._graph.latest_message, self._starts.ordinal, self._starts.growing],
         }
@@ -578,8 +580,8 @@ class ContextWindow:
         restore_parts(self._graph, self._eviction, self._view, self._standing, self._open, state)
         self._protocol.started.update(state["started"])
         self._count = state["count"]
-        self._fixed.tokens.update((Kind(kind), tokens) for kind, tokens in state["fixed"].items())
-        self._fixed.members.update((index, Kind(kind)) for index, kind in state["fixed_members"])
+        self._fixed.update((Kind(kind), tokens) for kind, tokens in state["fixed"].items())
+        self._fixed_members.update((index, Kind(kind)) for index, kind in state["fixed_members"])
         for call_id, owner, rank, index in state["calls"]:
             self._calls.setdefault(call_id, []).append(OpenCall(self._graph.live[owner], rank, index))
         self._graph.latest_message, self._starts.ordinal, self._starts.growing = state["message"]
@@ -634,8 +636,8 @@ class ContextWindow:
         if item.kind in ASSISTANT:
             self._view.join_message(index, reasoning=item.kind is Kind.REASONING)
             added = self._add_work(item, index)
-            if self._fixed.members:
-                self._fixed.follow(index)
+            if self._fixed_members:
+                self._held.follow(index)
             return added
         answered = self._graph.latest_message >= 0
         if item.kind is Kind.NOTICE and not item.standing and (answered or self._open.active):
@@ -643,9 +645,9 @@ class ContextWindow:
             assert added.episode is not None
             self._view.notices[index] = added.episode.number
             return added
-        self._fixed.tokens[item.kind] += item.tokens
+        self._fixed[item.kind] += item.tokens
         if item.needs and item.kind is Kind.USER:
-            self._fixed.members[index] = Kind.USER
+            self._fixed_members[index] = Kind.USER
         if item.standing and answered:
             stands_in = self._open.active or self._open.implicit or self._graph.latest_episode
             assert stands_in is not None
@@ -660,7 +662,7 @@ class ContextWindow:
         self._view.notices[index] = episode.number
         episode.admit(index)
         tokens = self._view.tokens[index]
-        self._fixed.tokens[Kind.NOTICE] -= tokens
+        self._fixed[Kind.NOTICE] -= tokens
         episode.tokens += tokens
         self._release([index], episode, _ARTIFACT_RANK)
         if episode.removed:
@@ -674,7 +676,7 @@ class ContextWindow:
             self._release([load.call, load.result], load.owner, load.rank)
         if ended:
             standing = [index for load in self._standing.loads for index in (load.call, load.result)]
-            self._fixed.release(ended, standing)
+            self._held.release(ended, standing)
 
     def _release(self, indexes: list[int], episode: Episode, rank: int) -> None:
         if episode.rank >= rank or episode.is_task:
@@ -734,11 +736,11 @@ class ContextWindow:
             if call.index in ends:
                 ends[call.index] = index
         owner.open_calls -= 1
-        if self._fixed.members:
-            self._fixed.follow(index)
+        if self._fixed_members:
+            self._held.follow(index)
         if item.person or item.loads:
             owner.hold((call.index, index))
-            self._fixed.hold((call.index, index), Kind.USER if item.person else Kind.CALL)
+            self._held.hold((call.index, index), Kind.USER if item.person else Kind.CALL)
             if not item.person:
                 self._standing.loads.append(Load(owner, call.rank, call.index, index, set(item.loads)))
         if owner.complete:
