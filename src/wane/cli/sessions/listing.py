@@ -51,7 +51,7 @@ def list_sessions(options: SessionsOptions) -> int:
         write_json([info_dict(info) for info in infos] + [file_dict(file) for file in others])
         return failure.OK
     figures: dict[str, Sums] = {}
-    if options.every:
+    if options.every and (infos or others):
         figures = _figures_of(infos, others)
     if infos and options.every:
         _print_own(infos, figures)
