@@ -4,7 +4,8 @@ Sections:
   reading  a session file of 100 MB in each format that harnesses write
   doctor   a folder of sessions of Claude Code by `wane doctor`, beside `ccusage`, of npm, if it is on the PATH or the
            variable CCUSAGE names it
-  report   the same folders by `wane report`: processor time and memory of the first report and of the next
+  report   the same folders, and 2,000 files cut from recorded sessions of Claude Code and Codex, by `wane report`:
+           processor time and memory of the first report, which has nothing kept, and of the next
   replay   the 89 joined Terminal-Bench runs under all of our strategies, by the command; from ../shared/sessions
            (relative to the repository) or the folder that the variable WANE_BENCH_SESSIONS names
   long     300,000 short messages, alternately the user's and the model's, by the command; most calls are over the
@@ -25,7 +26,7 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -203,6 +204,29 @@ def folders(inside: Path) -> dict[str, Path]:
     return named
 
 
+_CUT: Final = 850_000
+"""Bytes of a file that is cut from a recorded session."""
+
+
+def cut_files(inside: Path, count: int = 2_000) -> dict[str, Path]:
+    """Return a folder of files cut from recorded sessions, if there are any; those of one cut are links to it."""
+    projects = inside / "cut" / "projects" / "p"
+    projects.mkdir(parents=True)
+    cuts: list[Path] = []
+    for recorded in sorted([*SESSIONS.parent.glob("claude-code/*.jsonl"), *SESSIONS.parent.glob("codex/*.jsonl")]):
+        first, *lines = recorded.read_bytes().splitlines(keepends=True)
+        waiting = [first]
+        for line in lines:
+            waiting.append(line)
+            if sum(map(len, waiting)) > _CUT:
+                cuts.append(projects / f"{recorded.stem}-{len(cuts)}.jsonl")
+                cuts[-1].write_bytes(b"".join(waiting))
+                waiting = [first]  # Codex says there which session it is
+    for number in range(len(cuts), count) if cuts else ():
+        (projects / f"{number}.jsonl").hardlink_to(cuts[number % len(cuts)])
+    return {f"{count:,} cut ones": projects.parent} if cuts else {}
+
+
 def seconds_of(command: list[str], environ: dict[str, str]) -> tuple[float, float]:
     """Return the processor time that a command and its processes take, and the time that passes.
 
@@ -227,12 +251,14 @@ def report() -> Table:
         "print(seconds, max(usage.ru_maxrss for usage in usages), code, file=sys.stderr)\n"
     )
     with TemporaryDirectory() as folder:
-        for sessions, projects in folders(Path(folder)).items():
+        measured_folders = {**folders(Path(folder)), **cut_files(Path(folder))}
+        for sessions, projects in measured_folders.items():
             size = sum(file.stat().st_size for file in projects.rglob("*.jsonl"))
             page = str(Path(folder) / "page.html")
             arguments = ["report", str(projects), "--days", "4000", "--replays", "0", "--output", page]
             for which in ("first", "next"):
-                environ = {**os.environ, "XDG_CACHE_HOME": folder}
+                kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+                environ = {**kept, "XDG_CACHE_HOME": folder}
                 command = [sys.executable, "-c", measured, *arguments]
                 done = subprocess.run(command, check=True, capture_output=True, text=True, env=environ)
                 seconds, memory, _ = done.stderr.split("\n")[-2].split()
