@@ -205,6 +205,13 @@ class TestLoading:
         assert done.code == 0
         assert self.loaded(done.err) - set(sys.stdlib_module_names) <= {"wane", "wane_research"}
 
+    def test_a_command_makes_the_options_of_no_other_folder(self, spawn: Run) -> None:
+        done = spawn("doctor", "missing.jsonl", code=LOADED)
+        assert done.code == 2, done.err
+        commands = {name for name in done.err.split() if name.endswith("commands")}
+        assert commands <= {"wane.cli.lab.commands", "wane_research.cli.commands"}
+        assert "rich.progress" not in done.err.split(), "nobody looks"
+
     @pytest.mark.full
     def test_a_plan_loads_rich_alone_and_only_for_the_picture(self, spawn: Run, tmp_path: Path) -> None:
         path = tmp_path / "chat.json"
