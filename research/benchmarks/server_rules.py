@@ -17,7 +17,7 @@ from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
 from wane.core import Kind, chars
 from wane.formats.base import Part, speaker_of
-from wane.formats.roles import join_neighbours, take_turns
+from wane.formats.roles import Order, join_neighbours, order_of
 from wane.lab.counting import Material, count
 from wane.strategies.base import Fitted
 
@@ -61,7 +61,7 @@ class Run:
         engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
         parts, run, taken = material.session.parts, cls(), 0
         whole = grouped(material, range(len(material.items)))
-        run.alternating = take_turns(whole, lambda speaker: speaker)
+        run.alternating = order_of(whole, lambda speaker: speaker) is Order.ALTERNATING
         before: list[str | None] = []
         for call in material.session.calls:
             while taken < call.first:
@@ -77,7 +77,7 @@ class Run:
             if run.alternating:
                 visible = [slot for slot in fitted.view if isinstance(slot, int)]
                 speakers = grouped(material, visible)
-                turns = join_neighbours(speakers, Speakers())
+                turns = join_neighbours(speakers, Speakers(), Order.ALTERNATING)
                 run.joins += len(speakers) - len(turns)
                 run.joined += len(turns) < len(speakers)
                 run.moved += not fitted.ran and turns[: len(before)] != before

@@ -20,9 +20,15 @@ from wane import Conversation, Policy
 from wane.conversation import ContextSettings
 from wane.core import exact_budget
 from wane.testing.request import Request
-from wane.testing.rules import DEEPSEEK, GEMINI_CHAT, OPENROUTER, TEMPLATE, Rule
+from wane.testing.rules import DEEPSEEK, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
 
-SERVERS = {"deepseek": DEEPSEEK, "openrouter": OPENROUTER, "gemini": GEMINI_CHAT, "template": TEMPLATE}
+SERVERS = {
+    "deepseek": DEEPSEEK,
+    "openrouter": OPENROUTER,
+    "gemini": GEMINI_CHAT,
+    "template": TEMPLATE,
+    "mistral": MISTRAL,
+}
 STRATEGIES = ("cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "fold")
 TOOLS = ("read", "grep", "edit")
 Message = dict[str, Any]
@@ -39,7 +45,9 @@ def histories(draw: st.DrawFn, server: str) -> list[Message]:
     messages: list[Message] = [{"role": "system", "content": "Be brief."}]
     number = 0
     for turn in range(draw(st.integers(3, 9))):
-        messages.append({"role": "user", "content": f"Question {turn}. " * draw(st.integers(1, 9))})
+        # Mistral takes two turns of the user, such as a client's own text and the prompt; the templates take one.
+        turns = draw(st.integers(1, 2)) if server == "mistral" else 1
+        messages += [{"role": "user", "content": f"Question {turn}. " * draw(st.integers(1, 9))}] * turns
         for _ in range(draw(st.integers(0, 4))):
             calls, results = [], list[Message]()
             for position in range(draw(st.integers(1, 3))):
@@ -118,11 +126,13 @@ def test_a_mark_in_responses_goes_back_as_an_empty_object_too() -> None:
 LOOP = ContextSettings(budget=exact_budget(2_400), policy=Policy(index_share=0.1), remind_at=0.3, recall=True)
 LOOPS: list[Any] = [
     (ChatClient, "template"),
+    (ChatClient, "mistral"),
     *(
         pytest.param(*loop, marks=pytest.mark.full)
         for loop in [
             *((ChatClient, "deepseek"), (ChatClient, "openrouter"), (ChatClient, "gemini")),
             *((LocalAnthropicClient, "template"), (LocalAnthropicClient, "deepseek"), (ResponsesClient, "template")),
+            *((LocalAnthropicClient, "mistral"), (ResponsesClient, "mistral")),
             *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
             *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
         ]
@@ -157,7 +167,8 @@ def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
         if rng.random() < 0.3:
             branches.append(conversation.branch())
             conversation = rng.choice(branches)
-        conversation.append(conversation.format.turn(f"User turn {turn}. " * rng.randint(1, 9)))
+        for _ in range(1 + (server == "mistral" and rng.random() < 0.5)):
+            conversation.append(conversation.format.turn(f"User turn {turn}. " * rng.randint(1, 9)))
         while True:
             if rng.random() < 0.2:
                 place = branches.index(conversation)

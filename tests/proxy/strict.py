@@ -12,7 +12,7 @@ from tests.proxy.world import AnthropicClient, Upstream
 from wane.proxy.wire.gemini.protocol import GeminiWire
 from wane.testing import Call, Reply, Request
 from wane.testing.gemini import Gemini
-from wane.testing.rules import DEEPSEEK, GEMINI, GEMINI_CHAT, OPENROUTER, TEMPLATE, Rule
+from wane.testing.rules import DEEPSEEK, GEMINI, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
 from wane.testing.wire import Refused
 
 MALFORMED = (
@@ -86,6 +86,7 @@ SERVERS = {
     "openrouter": Server(OPENROUTER, give_details, signs=True),
     "gemini": Server(GEMINI_CHAT, sign_calls, signs=True),
     "template": Server(TEMPLATE),
+    "mistral": Server(MISTRAL),
     "gemini 2": Server(GEMINI),
     "gemini 3": Server(GEMINI, signs=True),
 }

@@ -43,6 +43,7 @@ from wane.core.guidance import guidance
 from wane.formats import get_format
 from wane.formats.base import Format, is_native, writes, writing
 from wane.formats.endings import Ending, check_reason, stop_reason
+from wane.formats.roles import Order
 from wane.formats.usage import request_tokens
 from wane.journal.receipts import Receipts
 from wane.journal.records import ConfigRecord, Record
@@ -927,22 +928,20 @@ class Host(Generic[M]):
         return digests[::-1]
 
     @property
-    def alternating(self) -> bool:
-        """Whether turns of the user and answers without calls take turns in the whole history (R12b)."""
-        return self._conversation._history.transcript.alternating
+    def order(self) -> Order:
+        """The order of roles that the whole history keeps (R12b)."""
+        return self._conversation._history.transcript.roles.order
 
-    def wire(self, view: Sequence[M], reminder: str | None = None, *, alternating: bool | None = None) -> list[Any]:
+    def wire(self, view: Sequence[M], reminder: str | None = None, *, order: Order | None = None) -> list[Any]:
         """Return the messages of a request in the provider's form.
 
         Args:
             view: the messages, of the format.
             reminder: a note to the model at their end.
-            alternating: whether roles take turns in all that a request without eviction would hold, which they then
-                do here (R12b); None to go by the history.
+            order: the order of roles in all that a request without eviction would hold, which this one keeps (R12b);
+                None to go by the history.
         """
-        if alternating is None:
-            alternating = self.alternating
-        return self._conversation._sent.write(view, reminder, joins=alternating)
+        return self._conversation._sent.write(view, reminder, self.order if order is None else order)
 
     # Own calls
 

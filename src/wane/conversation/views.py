@@ -9,7 +9,7 @@ from typing import Any, Generic
 
 from wane.conversation.engine import Engine
 from wane.formats.base import Format, MessageT, Outline, Part, Transcript, is_native, keep_some, writes, writing
-from wane.formats.roles import NeighbourJoiner
+from wane.formats.roles import NeighbourJoiner, Order
 from wane.formats.turns import required_opening
 from wane.strategies.base import Slot, Substitute, item_of
 
@@ -26,26 +26,27 @@ class SentMessages(Generic[MessageT]):
         self._joiner: NeighbourJoiner[MessageT] | None = None  # its messages, if neighbours of one role were joined
         self._sendable: list[MessageT | None] = []  # the same as the provider takes them
 
-    def write(self, view: Sequence[MessageT], note: str | None, *, joins: bool) -> list[Any]:
+    def write(self, view: Sequence[MessageT], note: str | None, order: Order) -> list[Any]:
         """Return the messages of a request.
 
         Args:
             view: the messages of the view.
             note: a note to the model at their end; None for no note.
-            joins: whether roles take turns, so that neighbours of one role are joined (R12b).
+            order: the order of roles that they keep (R12b).
         """
         format_ = self._format
         if not is_native(format_):
             if not writes(format_):
                 return list(view)
-            messages = format_.join_roles(view) if joins else list(view)
+            messages = format_.join_roles(view, order) if order else list(view)
             if note is not None:
-                messages = format_.with_note(messages, note, alternating=joins)
+                messages = format_.with_note(messages, note, order=order)
             return format_.wire(messages)
         known = len(self._view)
-        if joins != (self._joiner is not None) or len(view) < known or not all(map(is_, self._view, view)):
+        joined_by = Order.FREE if self._joiner is None else self._joiner.order
+        if order is not joined_by or len(view) < known or not all(map(is_, self._view, view)):
             self._view, self._sendable, known = [], [], 0
-            self._joiner = NeighbourJoiner(format_) if joins else None
+            self._joiner = NeighbourJoiner(format_, order) if order else None
         for message in view[known:]:
             if self._joiner is None:
                 self._sendable.append(format_.sendable(message))
@@ -55,7 +56,7 @@ class SentMessages(Generic[MessageT]):
         self._view += view[known:]
         if note is not None:
             messages = list(view) if self._joiner is None else self._joiner.joined
-            return format_.wire(format_.with_note(messages, note, alternating=joins))
+            return format_.wire(format_.with_note(messages, note, order=order))
         return format_.arrange([message for message in self._sendable if message is not None])
 
 

@@ -42,7 +42,7 @@ from wane.formats.notices import (
     without_prompts,
 )
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING, must_mend
+from wane.formats.roles import CALLING, RESULTS, must_mend
 from wane.formats.values import (
     compact,
     objects_in,
@@ -146,7 +146,9 @@ class AnthropicFormat(PlainFormat):
         if role == "assistant":
             has_calls = any(kind.endswith("tool_use") for kind in kinds)
             return CALLING if has_calls else "assistant"
-        return "user" if role == "user" and kinds != {"tool_result"} else None
+        if kinds == {"tool_result"}:
+            return RESULTS
+        return "user" if role == "user" else None
 
     def is_sent(self, message: Message) -> bool:
         return message["role"] != "assistant" or _sendable(message) is not None

@@ -19,7 +19,7 @@ from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.core.light import light_dataclass
 from wane.formats.notices import is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
-from wane.formats.roles import CALLING, join_neighbours
+from wane.formats.roles import CALLING, RESULTS, Order, OrderReader, join_neighbours
 from wane.formats.values import check_each, expect_list
 
 MessageT = TypeVar("MessageT")
@@ -129,7 +129,7 @@ def speaker_of(parts: Sequence[Part]) -> str | None:
         return CALLING if Kind.CALL in kinds else "assistant"
     if Kind.USER in kinds or any(part.kind is Kind.NOTICE and not part.system for part in parts):
         return "user"
-    return None
+    return RESULTS if Kind.RESULT in kinds else None
 
 
 class Format(Protocol[MessageT]):
@@ -197,21 +197,21 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
     def speaker(self, message: MessageT) -> str | None:
         """Return whose turn a message is: `user`, `assistant`, or `CALLING` (`wane.formats.roles`) for one with calls.
 
-        None for results and the system's.
+        `RESULTS` for results alone, and None for the system's.
         """
         ...
 
-    def join_roles(self, messages: Sequence[MessageT]) -> list[MessageT]:
-        """Return a request's messages with turns of one role joined, for a history in which roles took turns (R12b)."""
+    def join_roles(self, messages: Sequence[MessageT], order: Order) -> list[MessageT]:
+        """Return a request's messages with turns of one role joined, so that they keep an order (R12b)."""
         ...
 
-    def with_note(self, messages: Sequence[MessageT], text: str, *, alternating: bool) -> list[MessageT]:
+    def with_note(self, messages: Sequence[MessageT], text: str, *, order: Order) -> list[MessageT]:
         """Return a request's messages with a note to the model at their end.
 
         Args:
             messages: the messages.
             text: the note.
-            alternating: whether roles took turns in the whole history, as some servers demand (R12b).
+            order: the order of roles that the whole history kept, as some servers demand (R12b).
         """
         ...
 
@@ -302,7 +302,7 @@ class NativeFormat(Format[MessageT]):
         reads_each: whether `read` returns a message for each entry, whatever stands beside it, and the same object if
             the entry is a message that it has returned before.
         results_first: whether the provider refuses other turns between a call and its result.
-        notes_behind_results: whether a note may stand behind a result as the user's, if roles took no turns anyway.
+        notes_behind_results: whether a note may stand behind a result as the user's, if roles kept no order anyway.
     """
 
     reads_each = False
@@ -371,16 +371,16 @@ class NativeFormat(Format[MessageT]):
         """Return a message with a note in its last result; None if it has none that can hold one."""
         return None
 
-    def join_roles(self, messages: Sequence[MessageT]) -> list[MessageT]:
-        return join_neighbours(list(filter(self.is_sent, messages)), self)
+    def join_roles(self, messages: Sequence[MessageT], order: Order) -> list[MessageT]:
+        return join_neighbours(list(filter(self.is_sent, messages)), self, order)
 
-    def with_note(self, messages: Sequence[MessageT], text: str, *, alternating: bool) -> list[MessageT]:
+    def with_note(self, messages: Sequence[MessageT], text: str, *, order: Order) -> list[MessageT]:
         turn, noted = writing(self, "a reminder").turn(text), None
         last = messages[-1] if messages else None
         if last is not None and self.speaker(last) == "user":
             noted = self.merge(last, turn)
-        elif last is not None and (alternating or not self.notes_behind_results):
-            # Behind a result it would be a second turn of the user, whose first the calls have not ended.
+        elif last is not None and (order or not self.notes_behind_results):
+            # Behind a result it would be a turn of the user that has no answer before it.
             noted = self.note_result(last, text)
         return [*messages, turn] if noted is None else [*messages[:-1], noted]
 
@@ -477,13 +477,12 @@ class Outline:
 
     Attributes:
         person_calls: tells results that a person gave (R21).
-        alternating: whether turns of the user and answers without calls have taken turns so far (R12b).
+        roles: reads the order of roles (R12b).
     """
 
     def __init__(self, counter: Counter = chars) -> None:
         self.person_calls = PersonCalls()
-        self.alternating = True
-        self._speaker: str | None = None  # whose turn the latest of these was
+        self.roles = OrderReader()
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -499,10 +498,7 @@ class Outline:
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
-        speaker = speaker_of(parts)
-        if speaker in ("user", "assistant"):
-            self.alternating = self.alternating and speaker != self._speaker
-            self._speaker = speaker
+        self.roles.read(speaker_of(parts))
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
         items = [(part.item(self._counter, number), part) for part in parts]
         self._first.append(len(self._owner))

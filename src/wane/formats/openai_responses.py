@@ -39,7 +39,7 @@ from wane.formats.base import Located, NativeFormat, Part, speaker_of
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.notices import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD, introduces_media, is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import join_texts, mend_own_items
+from wane.formats.roles import RESULTS, join_texts, mend_own_items
 from wane.formats.values import check_each, compact, expect_list, objects_in, raw_text, sealed_tokens, string, type_name
 from wane.formats.vocabulary import OUTPUTS, RESPONSES, as_data
 
@@ -419,6 +419,8 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         if is_model_made(first):
             # What must stay together does not matter here, and takes most of the time to find.
             return speaker_of([part for item in message["items"] if (part := part_of(item)) is not None])
+        if str(first.get("type")).endswith("_output"):
+            return RESULTS
         return "user" if first.get("role") == "user" else None
 
     def merge(self, first: Message, second: Message) -> Message:

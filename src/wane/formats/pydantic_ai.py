@@ -44,7 +44,7 @@ from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING, join_contents, join_texts
+from wane.formats.roles import CALLING, RESULTS, join_contents, join_texts
 from wane.formats.values import check_each, expect_list
 
 try:
@@ -122,8 +122,9 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         if isinstance(message, ModelResponse):
             has_calls = any(isinstance(part, _m.BaseToolCallPart) for part in message.parts)
             return CALLING if has_calls else "assistant"
-        prompts = [part for part in message.parts if isinstance(part, _m.UserPromptPart)]
-        return "user" if prompts else None
+        if any(isinstance(part, _m.UserPromptPart) for part in message.parts):
+            return "user"
+        return RESULTS if any(isinstance(part, _m.ToolReturnPart) for part in message.parts) else None
 
     def merge(self, first: ModelMessage, second: ModelMessage) -> ModelMessage:
         """Return two turns as one message; prompts of the user as one part, as models make a message of each."""

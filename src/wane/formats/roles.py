@@ -6,6 +6,10 @@ counted. If a history kept that order and a view of it does not, a turn of the u
 and an answer that has lost its calls joins the next one. The view's last message never moves ahead of a call: the
 latest answer stands before it, and is never evicted.
 
+Mistral's own check, in its API and in vLLM, demands less and something else: a result is followed by an answer, so no
+turn of the user stands right behind one (mistral-common before 1.12). If a history kept that and a view of it does not,
+such a turn joins the one before the calls, too, wherever no answer without calls stands between them.
+
 These servers speak Anthropic's Messages and OpenAI's Responses too, and make chat messages of them. So the rule is the
 same in each format; what a turn is, and how two become one, is the format's to say.
 """
@@ -14,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -25,12 +30,55 @@ T = TypeVar("T")
 CALLING: Final = "calls"
 """Whose turn an answer with calls is: it ends no turn."""
 
+RESULTS: Final = "results"
+"""Whose turn a message of results is that holds nothing of the user's."""
+
+
+class Order(IntEnum):
+    """The order of roles that a history has kept, and that its requests keep."""
+
+    FREE = 0
+    """None."""
+    ANSWERED = 1
+    """No turn of the user stands right behind calls or their results."""
+    ALTERNATING = 2
+    """Turns of the user and answers without calls alternate."""
+
+
+class OrderReader:
+    """Reads the order of roles of a history as it grows.
+
+    Attributes:
+        order: the order so far.
+    """
+
+    def __init__(self) -> None:
+        self._before: str | None = None  # whose turn the latest message was
+        self._turn: str | None = None  # the latest of the user and of answers without calls
+        self._alternating = self._answered = True
+
+    @property
+    def order(self) -> Order:
+        """The order so far."""
+        if self._alternating:
+            return Order.ALTERNATING
+        return Order.ANSWERED if self._answered else Order.FREE
+
+    def read(self, speaker: str | None) -> None:
+        """Take in whose turn the next message is (`Joining.speaker`)."""
+        if speaker == "user" and self._before in (CALLING, RESULTS):
+            self._answered = False
+        self._before = speaker
+        if speaker in ("user", "assistant"):
+            self._alternating = self._alternating and speaker != self._turn
+            self._turn = speaker
+
 
 class Joining(Protocol[T]):
     """What the order of roles needs of a format."""
 
     def speaker(self, message: T, /) -> str | None:
-        """Return whose turn a message is: `user`, `assistant`, `CALLING`, or None for results and the system's."""
+        """Return whose turn a message is: `user`, `assistant`, `CALLING`, `RESULTS`, or None for the system's."""
         ...
 
     def merge(self, first: T, second: T, /) -> T | None:
@@ -38,77 +86,110 @@ class Joining(Protocol[T]):
         ...
 
 
-def join_neighbours(messages: Sequence[T], format: Joining[T]) -> list[T]:  # noqa: A002 - the field's word
-    """Return the messages of a request with roles that alternate; contents are unchanged.
-
-    An answer whose calls have left joins the answer with calls behind it. So an answer that still is one is followed by
-    the user, and only turns of the user can be neighbours.
+def join_neighbours(messages: Sequence[T], format: Joining[T], order: Order) -> list[T]:  # noqa: A002 - the field's word
+    """Return the messages of a request in the order of roles that the history kept; contents are unchanged.
 
     Args:
         messages: those of the request.
         format: their format.
+        order: the order.
     """
-    joiner = NeighbourJoiner(format)
+    joiner = NeighbourJoiner(format, order)
     for message in messages:
         joiner.add(message)
     return joiner.joined
 
 
 class NeighbourJoiner(Generic[T]):
-    """Joins the messages of a request as they come; see `join_neighbours`.
+    """Joins the messages of a request as they come, where they break the order of roles that the history kept.
+
+    An answer whose calls have left joins the answer with calls behind it. So where turns alternate, an answer that
+    still is one is followed by the user, and only turns of the user can be neighbours.
+
+    Args:
+        format: the format of the messages.
+        order: the order that the history kept.
 
     Attributes:
+        order: the same.
         joined: the messages so far.
     """
 
-    def __init__(self, format: Joining[T]) -> None:  # noqa: A002 - the field's word
-        self._format = format
+    def __init__(self, format: Joining[T], order: Order) -> None:  # noqa: A002 - the field's word
+        self.order = order
         self.joined: list[T] = []
+        self._format = format
+        self._before: str | None = None  # whose turn the latest message is
         self._turns: list[tuple[int, str]] = []  # where each turn of the user or of an answer without calls stands
 
     def add(self, message: T) -> int:
-        """Take in the next message; return its position, which may be that of an earlier one."""
+        """Take in the next message; return the position of the first message that is new or has changed."""
         joined, turns = self.joined, self._turns
+        first = len(joined)
         speaker = self._format.speaker(message)
         position = None
-        if turns and speaker == turns[-1][1]:
-            position = turns[-1][0]
-        elif speaker == CALLING and turns and turns[-1] == (len(joined) - 1, "assistant"):
-            position = len(joined) - 1
+        if self.order is Order.ALTERNATING:
+            if turns and speaker == turns[-1][1]:
+                position = turns[-1][0]
+            elif speaker == CALLING and turns and turns[-1] == (len(joined) - 1, "assistant"):
+                position = len(joined) - 1
+        elif self.order is Order.ANSWERED and speaker == "user" and self._before in (CALLING, RESULTS):
+            first = self._join_answers()
+            if turns and turns[-1][1] == "user":
+                position = turns[-1][0]
         merged = None if position is None else self._format.merge(joined[position], message)
         if position is None or merged is None:
             if speaker in ("user", "assistant"):
                 turns.append((len(joined), str(speaker)))
             joined.append(message)
-            return len(joined) - 1
+            self._before = speaker
+            return min(first, len(joined) - 1)
         joined[position] = merged
         if speaker == CALLING:
             turns.pop()
+            self._before = speaker
         return position
 
+    def _join_answers(self) -> int:
+        """Join the latest answers without calls with the answers with calls right behind them.
 
-def take_turns(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> bool:
-    """Return whether messages of the user and answers without calls take turns.
+        Returns:
+            The position of the first message that has changed, or that of the next one.
+        """
+        joined, turns = self.joined, self._turns
+        first = len(joined)
+        while turns and turns[-1][1] == "assistant":
+            position = turns[-1][0]
+            if position + 1 == len(joined) or self._format.speaker(joined[position + 1]) != CALLING:
+                break
+            merged = self._format.merge(joined[position], joined[position + 1])
+            if merged is None:
+                break
+            joined[position : position + 2] = [merged]
+            turns.pop()
+            first = position
+        return first
+
+
+def order_of(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> Order:
+    """Return the order of roles that messages keep.
 
     Args:
         messages: the messages.
         speaker_of: says whose turn a message is (`Joining.speaker`).
     """
-    before = None
+    reader = OrderReader()
     for message in messages:
-        speaker = speaker_of(message)
-        if speaker not in ("user", "assistant"):
-            continue
-        if speaker == before:
-            return False
-        before = speaker
-    return True
+        reader.read(speaker_of(message))
+    return reader.order
 
 
 def speaker_by_role(role: str, *, has_calls: bool) -> str | None:
     """Return whose turn a message is by the roles of Chat Completions; see `Joining.speaker`."""
     if role == "assistant" and has_calls:
         return CALLING
+    if role == "tool":
+        return RESULTS
     return role if role in ("user", "assistant") else None
 
 

@@ -28,7 +28,7 @@ from wane.formats.base import Located, NativeFormat, Part
 from wane.formats.coupling import UNTIED, Seal, Tie, couple
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING
+from wane.formats.roles import CALLING, RESULTS
 from wane.formats.values import compact
 from wane.integrations.lifecycle import (
     HostMarks,
@@ -301,7 +301,7 @@ class GoogleADKFormat(NativeFormat[types.Content]):
             calls = [part.function_call for part in parts if part.function_call is not None]
             return CALLING if calls else "assistant"
         results = [part.function_response for part in parts if part.function_response is not None]
-        return None if results and len(results) == len(parts) else "user"
+        return RESULTS if results and len(results) == len(parts) else "user"
 
     def merge(self, first: types.Content, second: types.Content) -> types.Content:
         return first.model_copy(update={"parts": [*(first.parts or []), *(second.parts or [])]})

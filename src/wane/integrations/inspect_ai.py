@@ -32,7 +32,7 @@ from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtr
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING, join_texts
+from wane.formats.roles import CALLING, RESULTS, join_texts
 from wane.formats.values import compact, sealed_tokens, type_name
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
@@ -259,7 +259,7 @@ class InspectFormat(NativeFormat[ChatMessage]):
         if isinstance(message, ChatMessageUser):
             return "user"
         if not isinstance(message, ChatMessageAssistant):
-            return None
+            return RESULTS if isinstance(message, ChatMessageTool) else None
         return CALLING if message.tool_calls else "assistant"
 
     def merge(self, first: ChatMessage, second: ChatMessage) -> ChatMessage:

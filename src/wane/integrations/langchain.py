@@ -27,7 +27,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import NAMED, PLACED, UNTIED, Tie, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING, join_contents
+from wane.formats.roles import CALLING, RESULTS, join_contents
 from wane.formats.values import shown_text
 from wane.integrations.lifecycle import (
     UNMANAGED_CALL,
@@ -376,7 +376,7 @@ class LangChainFormat(NativeFormat[BaseMessage]):
         if isinstance(message, HumanMessage):
             return "user"
         if not isinstance(message, AIMessage):
-            return None
+            return RESULTS if isinstance(message, ToolMessage) else None
         return CALLING if _calls(message) else "assistant"
 
     def merge(self, first: BaseMessage, second: BaseMessage) -> BaseMessage:

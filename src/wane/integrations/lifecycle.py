@@ -14,7 +14,7 @@ from wane.conversation.scopes import OpenScope
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError, HistoryError, WaneError
 from wane.formats.base import Format, MessageT, writes
-from wane.formats.roles import take_turns
+from wane.formats.roles import Order, order_of
 
 UNMANAGED_CALL: Final = (
     "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
@@ -236,7 +236,7 @@ def insert_passing(
             if number is not None and number >= ahead and _is_turn(conversation, history[number])
         )
         view.insert(next(turns, len(request.view)) if ahead else 0, message)
-    return conversation.host.wire(view, request.reminder, alternating=_take_turns(conversation, whole))
+    return conversation.host.wire(view, request.reminder, order=_order_of(conversation, whole))
 
 
 def _is_turn(conversation: Conversation[MessageT], message: MessageT) -> bool:
@@ -265,6 +265,6 @@ def with_guidance(
     return [*others, write(last, "\n\n".join(filter(None, (read(last), guidance))))]
 
 
-def _take_turns(conversation: Conversation[MessageT], messages: Sequence[MessageT]) -> bool:
+def _order_of(conversation: Conversation[MessageT], messages: Sequence[MessageT]) -> Order:
     format_ = conversation.format
-    return writes(format_) and take_turns(messages, format_.speaker)
+    return order_of(messages, format_.speaker) if writes(format_) else Order.FREE

@@ -34,7 +34,7 @@ from wane.conversation.scopes import read_scopes
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
-from wane.formats.roles import take_turns
+from wane.formats.roles import order_of
 from wane.strategies.host import Scope
 
 _FORMAT: Final = PydanticAIFormat()
@@ -260,7 +260,7 @@ class Outgoing:
             request: the conversation's request.
             messages: the messages as the agent would send them, possibly changed by other capabilities.
             history: the run's history, which the conversation has taken in.
-            noted: whether a reminder stands in the last message, if roles take turns. Servers with strict templates
+            noted: whether a reminder stands in the last message, if roles keep an order. Servers with strict templates
                 take no system message and no second turn of the user at the end.
         """
         settled, known_messages = _count_settled(history), self.conversation.messages
@@ -275,14 +275,14 @@ class Outgoing:
         else:
             sent = as_shown(messages, known_messages, request.view)
         # Other capabilities may have added turns.
-        alternating = self.conversation.host.alternating and take_turns(messages, _FORMAT.speaker)
-        if alternating:
-            sent = _FORMAT.join_roles(sent)
+        order = min(self.conversation.host.order, order_of(messages, _FORMAT.speaker))
+        if order:
+            sent = _FORMAT.join_roles(sent, order)
         sent = self._with_record(sent)
         if request.reminder is None:
             return self._sendable(sent)
-        if noted and alternating:
-            return self._sendable(_FORMAT.with_note(sent, request.reminder, alternating=True))
+        if noted and order:
+            return self._sendable(_FORMAT.with_note(sent, request.reminder, order=order))
         return self._sendable(with_note(sent, request.reminder))
 
     def _with_record(self, messages: list[ModelMessage]) -> list[ModelMessage]:

@@ -29,7 +29,7 @@ from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Located, NativeFormat, Part, turn_part
 from wane.formats.coupling import SIGNED, UNTIED, couple
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.roles import CALLING, must_mend
+from wane.formats.roles import CALLING, RESULTS, must_mend
 from wane.formats.values import shown_text, type_name
 from wane.integrations.lifecycle import HostMarks, LifecycleSettings, Warner, has_budget, maker, set_overhead
 
@@ -237,7 +237,7 @@ class StrandsFormat(NativeFormat[Message]):
         kinds = {key for block in message["content"] for key in block} - {"cachePoint"}
         if message["role"] == "assistant":
             return CALLING if "toolUse" in kinds else "assistant"
-        return "user" if kinds != {"toolResult"} else None
+        return RESULTS if kinds == {"toolResult"} else "user"
 
     def merge(self, first: Message, second: Message) -> Message:
         return {**first, "content": [*first["content"], *second["content"]]}

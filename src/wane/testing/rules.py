@@ -19,6 +19,14 @@ from wane.testing.request import Request
 Rule: TypeAlias = Callable[[Request], str | None]
 """What a server demands of a request: the words of its refusal, or None."""
 
+_FOLLOWERS: Final = {
+    "system": ("system", "user", "assistant"),
+    "user": ("system", "user", "assistant"),
+    "assistant": ("user", "assistant", "tool"),
+    "tool": ("assistant", "tool"),
+}
+"""Which role may follow which, by `answers_follow_results`."""
+
 ChatMessage: TypeAlias = Mapping[str, Any]
 
 
@@ -61,6 +69,20 @@ def roles_alternate(request: Request) -> str | None:
     ]
     if turns[:1] == ["assistant"] or any(role == following for role, following in pairwise(turns)):
         return "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."
+    return None
+
+
+def answers_follow_results(request: Request) -> str | None:
+    """Mistral's check of requests: an answer stands between results and the user's next turn.
+
+    So it is in older releases of mistral-common, by which vLLM checks requests to Mistral's models.
+    """
+    before = ""
+    for message in chat_messages(request):
+        role = "system" if message["role"] == "developer" else message["role"]
+        if before and role not in _FOLLOWERS[before]:
+            return f"Unexpected role {role!r} after role {before!r}"
+        before = role
     return None
 
 
@@ -221,6 +243,9 @@ OPENROUTER: Final[tuple[Rule, ...]] = (details_sign_calls,)
 GEMINI_CHAT: Final[tuple[Rule, ...]] = (first_call_is_signed,)
 TEMPLATE: Final[tuple[Rule, ...]] = (roles_alternate, results_follow_calls, arguments_are_objects)
 """llama.cpp, LM Studio and vLLM with the strictest of the templates."""
+
+MISTRAL: Final[tuple[Rule, ...]] = (answers_follow_results, results_follow_calls, arguments_are_objects)
+"""Mistral's API, and vLLM with its tokenizer."""
 
 GEMINI: Final[tuple[Rule, ...]] = (contents_alternate, results_answer_calls)
 """Gemini's own API, besides what `ScriptedServer` refuses there without rules, such as lost signatures."""

@@ -33,6 +33,7 @@ SETTINGS = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_
 
 DOORS: list[Any] = [
     (ChatClient, "template"),
+    pytest.param(ChatClient, "mistral", marks=pytest.mark.full),
     *(
         pytest.param(*door, marks=pytest.mark.full)
         for door in [(ChatClient, "deepseek"), (LocalAnthropicClient, "template"), (ResponsesClient, "template")]
@@ -41,7 +42,10 @@ DOORS: list[Any] = [
     pytest.param(GeminiCliClient, "gemini 2", marks=pytest.mark.wide),
     *(
         pytest.param(*door, marks=pytest.mark.wide)
-        for door in [(ChatClient, "openrouter"), (ChatClient, "gemini"), (AnthropicClient, "deepseek")]
+        for door in [
+            *((ChatClient, "openrouter"), (ChatClient, "gemini"), (AnthropicClient, "deepseek")),
+            *((LocalAnthropicClient, "mistral"), (ResponsesClient, "mistral")),
+        ]
     ),
 ]
 
@@ -63,7 +67,8 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
         if rng.random() < 0.3:
             forks.append(client.copy())
             client = rng.choice(forks)
-        client.say(f"User turn {turn}. " * rng.randint(1, 9))
+        for _ in range(1 + (server == "mistral" and rng.random() < 0.5)):
+            client.say(f"User turn {turn}. " * rng.randint(1, 9))
         calls = 1
         while calls:
             if stored and rng.random() < 0.2:

@@ -119,6 +119,7 @@ SAID = {"role": "user", "content": "Go."}
         ("Go.", {**SAID, "content": [{"type": "input_text", "text": "Go."}, NOTED_ITEM]}),
         ([SAID], {**SAID, "content": [{"type": "input_text", "text": "Go."}, NOTED_ITEM]}),
         ([SAID, {**OUTPUT, "output": "r"}], {**OUTPUT, "output": f"r\n\n{NOTE}"}),
+        ([SAID, SAID, {**OUTPUT, "output": "r"}], {**OUTPUT, "output": f"r\n\n{NOTE}"}),
         ([SAID, {**OUTPUT, "output": []}], {**OUTPUT, "output": [NOTED_ITEM]}),
     ],
 )
@@ -129,7 +130,7 @@ def test_responses_get_it_in_the_last_item(given: Any, last: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [[SAID, SAID, {**OUTPUT, "output": "r"}], [SAID, {"type": "computer_call_output", "call_id": "c"}]]
+    "given", [[SAID, OUTPUT, SAID, {**OUTPUT, "output": "r"}], [SAID, {"type": "computer_call_output", "call_id": "c"}]]
 )
 def test_responses_get_it_as_the_last_item_where_turns_take_no_order(given: Any) -> None:
     after = noted(RESPONSES, {"model": "m", "input": given})

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import WritingFormat
-from wane.formats.roles import join_neighbours, take_turns
+from wane.formats.roles import join_neighbours, order_of
 from wane.formats.turns import openings
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.reply import (
@@ -148,7 +148,7 @@ class AnthropicWire(Wire):
                 if _may_carry(block)
             ]
             messages = _marked(messages, dict.fromkeys(carriers[-1:], body["cache_control"]))
-        if take_turns(messages, _FORMAT.speaker):
+        if order_of(messages, _FORMAT.speaker):
             last = _FORMAT.note_result(messages[-1], text)
             if last is not None:
                 return {**noted, "messages": [*messages[:-1], last]}
@@ -307,8 +307,7 @@ def _placed(view: Sequence[ViewMessage], history: Sequence[Message], order: Sequ
     before: ViewMessage | None = None
     view = _seated(view)
     placed = list(zip(view, _rescued(view, history), strict=True))
-    if take_turns(order, _FORMAT.speaker):
-        placed = join_neighbours(placed, _PLACED)
+    placed = join_neighbours(placed, _PLACED, order_of(order, _FORMAT.speaker))
     for shown, message in placed:
         # Neighbours of one role that the client sent itself stay as they are.
         as_sent, before = shown.was_sent_behind(before), shown

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wane.conversation.request import Tool
 from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
-from wane.formats.roles import join_neighbours, mend_own_calls, take_turns
+from wane.formats.roles import join_neighbours, mend_own_calls, order_of
 from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,
@@ -99,8 +99,7 @@ class OpenAIChatWire(OpenAIWire):
             message = shown.message
             if shown.sent or message.get("role") != "assistant" or says_something(message):
                 messages.append(message if shown.sent else mend_own_calls(message))
-        if take_turns(history, self.format.speaker):
-            messages = join_neighbours(messages, self.format)
+        messages = join_neighbours(messages, self.format, order_of(history, self.format.speaker))
         return {**equipped.body, "messages": _guided(messages, equipped.guidance)}
 
     def noted(self, body: Body, text: str) -> Body:

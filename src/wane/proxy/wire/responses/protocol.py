@@ -9,7 +9,7 @@ from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.base import WritingFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of, persons_texts
-from wane.formats.roles import mend_own_items, take_turns
+from wane.formats.roles import mend_own_items, order_of
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
 from wane.proxy.wire.blocks import Block, BlockReader, expanded
@@ -125,8 +125,8 @@ class OpenAIResponsesWire(OpenAIWire):
     ) -> Body:
         body = equipped.body
         messages = [shown.message if shown.sent else mend_own_items(shown.message) for shown in view]
-        if take_turns(history, self.format.speaker):
-            messages = self.format.join_roles(messages)
+        if order := order_of(history, self.format.speaker):
+            messages = self.format.join_roles(messages, order)
         # Tools never leave a view.
         items = _with_tools_item(_ungrouped(messages), _tools_item(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
@@ -135,7 +135,7 @@ class OpenAIResponsesWire(OpenAIWire):
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note in its last item, or as a user's message of its own where turns take no order."""
         messages = group(_items(body))
-        noted = self.format.with_note(messages, text, alternating=take_turns(messages, self.format.speaker))
+        noted = self.format.with_note(messages, text, order=order_of(messages, self.format.speaker))
         if len(noted) == len(messages):
             return {**body, "input": _ungrouped(noted)}
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
