@@ -20,10 +20,11 @@ from wane import Conversation, Policy
 from wane.conversation import ContextSettings
 from wane.core import exact_budget
 from wane.testing.request import Request
-from wane.testing.rules import DEEPSEEK, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
+from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
 
 SERVERS = {
     "deepseek": DEEPSEEK,
+    "deepseek v4": DEEPSEEK_V4,
     "openrouter": OPENROUTER,
     "gemini": GEMINI_CHAT,
     "template": TEMPLATE,
@@ -63,10 +64,11 @@ def histories(draw: st.DrawFn, server: str) -> list[Message]:
                 answer["reasoning_details"] = [
                     {"type": "reasoning.encrypted", "data": "c2VhbA==" * 9, "id": call["id"]} for call in calls
                 ]
-            elif server == "deepseek" or draw(st.booleans()):
+            elif server.startswith("deepseek") or draw(st.booleans()):
                 answer["reasoning_content"] = "Hm. " * draw(st.integers(1, 60))
             messages += [{**answer, "tool_calls": calls}, *results]
-        messages.append({"role": "assistant", "content": f"Answer {turn}. " * draw(st.integers(1, 60))})
+        last: Message = {"role": "assistant", "content": f"Answer {turn}. " * draw(st.integers(1, 60))}
+        messages.append({**last, "reasoning_content": "Well. " * 20} if server == "deepseek v4" else last)
     return messages
 
 
@@ -132,6 +134,7 @@ LOOPS: list[Any] = [
         for loop in [
             *((ChatClient, "deepseek"), (ChatClient, "openrouter"), (ChatClient, "gemini")),
             *((LocalAnthropicClient, "template"), (LocalAnthropicClient, "deepseek"), (ResponsesClient, "template")),
+            (ChatClient, "deepseek v4"),
             *((LocalAnthropicClient, "mistral"), (ResponsesClient, "mistral")),
             *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
             *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
@@ -150,7 +153,10 @@ def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
     rng = random.Random(seed)
     strategy = "cwl" if seed % 3 < 2 else rng.choice(STRATEGIES)
     settings = replace(LOOP, annotate=annotate, strategy=strategy)
-    client, upstream = make(), StrictUpstream(make.provider, Reckless(seed), server=STRICT[server])
+    client, upstream = (
+        make(),
+        StrictUpstream(make.provider, Reckless(seed, always_reasons=server == "deepseek v4"), server=STRICT[server]),
+    )
     client.say("(the history)")
     key = next(name for name in ("contents", "input", "messages") if name in client.body())
 

@@ -177,7 +177,7 @@ def test_calls_need_their_reasoning_in_whatever_field_it_stands() -> None:
     calls = [chat_call("c1"), chat_call("c2")]
     for field in ("reasoning_content", "reasoning", "reasoning_text"):
         assert needs(**{field: "Hm."}, tool_calls=calls) == [(), (-1,), (-2,)]
-        assert needs(**{field: "Hm."}, content="So.") == [(), ()]
+        assert needs(**{field: "Hm."}, content="So.") == [(), (-1,)]
     sealed = {"type": "reasoning.encrypted", "data": "c2VhbA==" * 9, "id": "c1"}
     assert needs(reasoning_details=[sealed], tool_calls=calls) == [(1,), (-1,), (-2,)]
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2VhbA=="}

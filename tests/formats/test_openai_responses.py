@@ -254,10 +254,10 @@ def test_without_ids_reasoning_stays_with_its_call_and_not_alone() -> None:
     assert needs(thought(None, encrypted_content="s"), said(id="msg_1")) == [{1}, set()]
 
 
-def test_reasoning_of_servers_that_seal_nothing_stays_with_its_call_alone() -> None:
+def test_reasoning_of_servers_that_seal_nothing_stays_with_what_follows_it() -> None:
     text = [{"type": "reasoning_text", "text": "Hm."}]
     assert needs(thought(None, content=text), call(id="fc_1")) == [set(), {0}]
-    assert needs(thought(None, content=text), said(id="msg_1")) == [set(), set()]
+    assert needs(thought(None, content=text), said(id="msg_1")) == [set(), {0}]
 
 
 def test_a_call_made_by_a_program_and_the_program_need_each_other() -> None:

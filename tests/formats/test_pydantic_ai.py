@@ -189,10 +189,10 @@ SO = TextPart("So.")
 @pytest.mark.parametrize(
     ("parts", "needed"),
     [
-        # Unsigned reasoning is free, but calls need it: DeepSeek and Kimi refuse them without.
-        ([ThinkingPart("Hm."), SO], [(), ()]),
-        ([ThinkingPart("Hm."), SO, call()], [(), (), (-2,)]),
-        ([ThinkingPart("Hm.", id="reasoning_content", **CHAT), TextPart("So.", id="content", **CHAT)], [(), ()]),
+        # Unsigned reasoning is free, but calls and texts need it: DeepSeek and Kimi refuse them without.
+        ([ThinkingPart("Hm."), SO], [(), (-1,)]),
+        ([ThinkingPart("Hm."), SO, call()], [(), (-1,), (-2,)]),
+        ([ThinkingPart("Hm.", id="reasoning_content", **CHAT), TextPart("So.", id="content", **CHAT)], [(), (-1,)]),
         # Calls need the signed reasoning before them, and it needs company: a text, or else the first call.
         ([signed(), SO, call(), call("c2")], [(1,), (), (-2,), (-3,)]),
         ([signed(), call(), call("c2")], [(1,), (-1,), (-2,)]),

@@ -12,7 +12,7 @@ from tests.proxy.world import AnthropicClient, Upstream
 from wane.proxy.wire.gemini.protocol import GeminiWire
 from wane.testing import Call, Reply, Request
 from wane.testing.gemini import Gemini
-from wane.testing.rules import DEEPSEEK, GEMINI, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
+from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, GEMINI, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
 from wane.testing.wire import Refused
 
 MALFORMED = (
@@ -23,7 +23,9 @@ MALFORMED = (
 
 @dataclass
 class Reckless(Worker):
-    """Marks and recalls, as often in a wrong way as in the right one, and reasons whenever it calls a tool."""
+    """Marks and recalls, as often in a wrong way as in the right one, and reasons when it calls a tool, or always."""
+
+    always_reasons: bool = False
 
     def __call__(self, request: Request) -> Reply:
         reply = super().__call__(request)
@@ -31,7 +33,7 @@ class Reckless(Worker):
             names = state_of(request)[1] or ["nothing"]
             arguments = {"name": self._rng.choice(names)} if self._rng.random() < 0.6 else self._malformed()
             reply = replace(reply, calls=(*reply.calls, Call("recall", arguments)))
-        return replace(reply, reasoning=f"Thought {self._number}." * 9) if reply.calls else reply
+        return replace(reply, reasoning=f"Thought {self._number}." * 9) if reply.calls or self.always_reasons else reply
 
     def _marks(self, request: Request) -> list[Call]:
         if self._rng.random() < 0.2:
@@ -83,6 +85,7 @@ class Server:
 
 SERVERS = {
     "deepseek": Server(DEEPSEEK),
+    "deepseek v4": Server(DEEPSEEK_V4),
     "openrouter": Server(OPENROUTER, give_details, signs=True),
     "gemini": Server(GEMINI_CHAT, sign_calls, signs=True),
     "template": Server(TEMPLATE),

@@ -5,6 +5,8 @@ text may cite. `couple` turns them into needs:
 
 - A call needs all reasoning before it. DeepSeek and Kimi demand it as text, Anthropic and OpenAI know it by a
   signature. Some clients of Chat Completions, which has no order, keep reasoning behind the calls (`unordered`).
+- A text needs all reasoning before it that is text itself: DeepSeek V4 demands that of each answer of a turn with
+  calls, the last one included, which has none.
 - A call without a signature needs the signed call before it, by which Gemini takes both.
 - Signed reasoning needs a part behind it, because no answer may end in it: the next text, since texts are evicted last,
   or else the next part. OpenAI demands the very next one (`PLACED`), and may refuse it without its reasoning (`NAMED`).
@@ -93,6 +95,7 @@ def couple_parts(parts: Sequence[Part], ties: Sequence[Tie]) -> list[Part]:
         return list(parts)  # most answers
     needs: list[set[int]] = [set() for _ in parts]
     reasoning = [n for n, part in enumerate(parts) if part.kind is Kind.REASONING and not ties[n].free]
+    plain = [n for n in reasoning if ties[n].seal is Seal.NONE]
     marks = [n for n, tie in enumerate(ties) if tie.divides]
     hubs: dict[str, int] = {}
     served: list[int] = []
@@ -110,6 +113,8 @@ def couple_parts(parts: Sequence[Part], ties: Sequence[Tie]) -> list[Part]:
                 signed_call = position
             elif signed_call is not None:
                 needs[position].add(signed_call)
+        elif part.kind is Kind.TEXT:
+            needs[position].update([n for n in plain if n < position] or [n for n in plain if ties[n].unordered][:1])
         elif part.kind is Kind.REASONING:
             needs[position].update(_companions(parts, ties, position, marks))
         if tie.cites:

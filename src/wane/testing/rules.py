@@ -38,6 +38,20 @@ def calls_need_reasoning(request: Request) -> str | None:
     return None
 
 
+def answers_need_reasoning(request: Request) -> str | None:
+    """DeepSeek V4 in thinking mode: in a turn with calls each answer has its reasoning, the last one too."""
+    answers: list[ChatMessage] = []
+    for message in (*chat_messages(request), {"role": "user"}):
+        if message["role"] == "assistant":
+            answers.append(message)
+        elif message["role"] == "user":
+            called = any(answer.get("tool_calls") for answer in answers)
+            if called and not all(answer.get("reasoning_content") for answer in answers):
+                return "The `reasoning_content` in the thinking mode must be passed back to the API."
+            answers.clear()
+    return None
+
+
 def details_sign_calls(request: Request) -> str | None:
     """Gemini 3 behind OpenRouter: an entry of `reasoning_details` signs the call of its id, and neither comes alone."""
     for index, message in enumerate(_chat_only(request)):
@@ -238,6 +252,9 @@ def _of_items(body: Mapping[str, Any]) -> Iterator[ChatMessage]:
 
 DEEPSEEK: Final[tuple[Rule, ...]] = (calls_need_reasoning,)
 """DeepSeek's and Kimi's servers, Chat Completions and Anthropic Messages."""
+
+DEEPSEEK_V4: Final[tuple[Rule, ...]] = (calls_need_reasoning, answers_need_reasoning)
+"""DeepSeek's server with its models since V4."""
 
 OPENROUTER: Final[tuple[Rule, ...]] = (details_sign_calls,)
 GEMINI_CHAT: Final[tuple[Rule, ...]] = (first_call_is_signed,)

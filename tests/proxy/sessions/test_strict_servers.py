@@ -34,6 +34,7 @@ SETTINGS = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_
 DOORS: list[Any] = [
     (ChatClient, "template"),
     pytest.param(ChatClient, "mistral", marks=pytest.mark.full),
+    pytest.param(ChatClient, "deepseek v4", marks=pytest.mark.full),
     *(
         pytest.param(*door, marks=pytest.mark.full)
         for door in [(ChatClient, "deepseek"), (LocalAnthropicClient, "template"), (ResponsesClient, "template")]
@@ -60,7 +61,10 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
     strategy = "cwl" if seed % 3 < 2 else rng.choice(("paper", "truncate", "clear-tools", "streaming"))
     settings = replace(SETTINGS, annotate=annotate, strategy=strategy)
     stored = seed % 2 == 0
-    client, upstream = make(), StrictUpstream(make.provider, Reckless(seed), server=SERVERS[server])
+    client, upstream = (
+        make(),
+        StrictUpstream(make.provider, Reckless(seed, always_reasons=server == "deepseek v4"), server=SERVERS[server]),
+    )
     index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), settings)
     forks, evicted = [client], 0
     for turn in range(12):
