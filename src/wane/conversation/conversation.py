@@ -930,7 +930,7 @@ class Host(Generic[M]):
     @property
     def order(self) -> Order:
         """The order of roles that the whole history keeps (R12b)."""
-        return self._conversation._history.transcript.roles.order
+        return self._conversation._history.transcript.order
 
     def wire(self, view: Sequence[M], reminder: str | None = None, *, order: Order | None = None) -> list[Any]:
         """Return the messages of a request in the provider's form.

@@ -19,7 +19,7 @@ from wane.core.items import ASSISTANT, DEFAULT_TOOL_CLASSES
 from wane.core.light import light_dataclass
 from wane.formats.notices import is_notice, stated_in, withdrawn_in
 from wane.formats.persons import is_persons_result
-from wane.formats.roles import CALLING, RESULTS, Order, OrderReader, join_neighbours
+from wane.formats.roles import CALLING, RESULTS, Order, join_neighbours
 from wane.formats.values import check_each, expect_list
 
 MessageT = TypeVar("MessageT")
@@ -477,12 +477,15 @@ class Outline:
 
     Attributes:
         person_calls: tells results that a person gave (R21).
-        roles: reads the order of roles (R12b).
+        order: the order of roles so far (R12b).
     """
 
     def __init__(self, counter: Counter = chars) -> None:
         self.person_calls = PersonCalls()
-        self.roles = OrderReader()
+        self.order = Order.ALTERNATING
+        self._results_answered = True  # whether no turn of the user stands right behind calls or results
+        self._speaker: str | None = None  # whose turn the latest message was
+        self._turn: str | None = None  # the latest of the user and of answers without calls
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -498,7 +501,14 @@ class Outline:
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
-        self.roles.read(speaker_of(parts))
+        speaker = speaker_of(parts)
+        if speaker == "user" and self._speaker in (CALLING, RESULTS):
+            self._results_answered = False
+        if speaker in ("user", "assistant"):
+            if self.order is not Order.ALTERNATING or speaker == self._turn:
+                self.order = Order.ANSWERED if self._results_answered else Order.FREE
+            self._turn = speaker
+        self._speaker = speaker
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
         items = [(part.item(self._counter, number), part) for part in parts]
         self._first.append(len(self._owner))

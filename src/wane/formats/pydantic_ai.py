@@ -124,7 +124,8 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
             return CALLING if has_calls else "assistant"
         if any(isinstance(part, _m.UserPromptPart) for part in message.parts):
             return "user"
-        return RESULTS if any(isinstance(part, _m.ToolReturnPart) for part in message.parts) else None
+        has_results = any(isinstance(part, _m.ToolReturnPart) for part in message.parts)
+        return RESULTS if has_results else None
 
     def merge(self, first: ModelMessage, second: ModelMessage) -> ModelMessage:
         """Return two turns as one message; prompts of the user as one part, as models make a message of each."""

@@ -45,35 +45,6 @@ class Order(IntEnum):
     """Turns of the user and answers without calls alternate."""
 
 
-class OrderReader:
-    """Reads the order of roles of a history as it grows.
-
-    Attributes:
-        order: the order so far.
-    """
-
-    def __init__(self) -> None:
-        self._before: str | None = None  # whose turn the latest message was
-        self._turn: str | None = None  # the latest of the user and of answers without calls
-        self._alternating = self._answered = True
-
-    @property
-    def order(self) -> Order:
-        """The order so far."""
-        if self._alternating:
-            return Order.ALTERNATING
-        return Order.ANSWERED if self._answered else Order.FREE
-
-    def read(self, speaker: str | None) -> None:
-        """Take in whose turn the next message is (`Joining.speaker`)."""
-        if speaker == "user" and self._before in (CALLING, RESULTS):
-            self._answered = False
-        self._before = speaker
-        if speaker in ("user", "assistant"):
-            self._alternating = self._alternating and speaker != self._turn
-            self._turn = speaker
-
-
 class Joining(Protocol[T]):
     """What the order of roles needs of a format."""
 
@@ -172,16 +143,24 @@ class NeighbourJoiner(Generic[T]):
 
 
 def order_of(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> Order:
-    """Return the order of roles that messages keep.
+    """Return the order of roles that messages keep; `Outline.number` reads it message by message.
 
     Args:
         messages: the messages.
         speaker_of: says whose turn a message is (`Joining.speaker`).
     """
-    reader = OrderReader()
+    before = turn = None
+    alternating = answered = True
     for message in messages:
-        reader.read(speaker_of(message))
-    return reader.order
+        speaker = speaker_of(message)
+        answered = answered and not (speaker == "user" and before in (CALLING, RESULTS))
+        before = speaker
+        if speaker in ("user", "assistant"):
+            alternating = alternating and speaker != turn
+            turn = speaker
+    if alternating:
+        return Order.ALTERNATING
+    return Order.ANSWERED if answered else Order.FREE
 
 
 def speaker_by_role(role: str, *, has_calls: bool) -> str | None:
