@@ -800,10 +800,14 @@ class Conversation(Generic[M]):
     def _tell(self) -> None:
         """Send the events to the listeners. If a listener fails, the next call sends that event again to all."""
         events: list[Event] = self._history.events
-        while events:
-            for listener in self.listeners:
-                listener(events[0])
-            del events[0]
+        count = 0
+        try:
+            for event in events:
+                for listener in self.listeners:
+                    listener(event)
+                count += 1
+        finally:
+            del events[:count]
 
 
 class Host(Generic[M]):

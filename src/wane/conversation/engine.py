@@ -137,12 +137,9 @@ class Engine:
     @property
     def thrashing(self) -> Thrashing | None:
         """The signs that the budget is too small for the work; None if there are none, or there is no budget."""
-        room = self.room
-        if room is None:
-            return None
         # Other strategies may change the view at every request by design; for them only fetches count.
         low_water = self.window.policy.low_water if self._other is None else 1.0
-        return self._detector.state(room, low_water)
+        return self._detector.state(low_water, lambda: self.room)
 
     @property
     def budget(self) -> int:

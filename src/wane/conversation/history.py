@@ -300,26 +300,30 @@ class History:
     # Internals
 
     def _add(self, prepared: Prepared[Any], marks: Mapping[int, tuple[Mark, ...]] | None) -> list[Taken]:
-        parts, answers = prepared.parts, prepared.answers
+        parts, engine = prepared.parts, self.engine
         items: list[Taken] = []
-        for index, (item, part) in enumerate(self.outline.number(parts), self.engine.item_count):
+        calls: list[str | None] = []
+        last: Kind | None = None
+        for index, (item, part) in enumerate(self.outline.number(parts), engine.item_count):
             recorded = None if marks is None else marks.get(index, ())
-            added = self.engine.add(item, part, recorded)
+            added = engine.add(item, part, recorded)
             items.append(Taken(item, part, added))
             for mark in added.marks:
                 if mark.host:
                     self.marks.append(PlacedMark(index, mark))
+            if item.kind is Kind.CALL:
+                calls.append(part.call_id)
+            if item.kind is not Kind.NOTICE:
+                last = item.kind
         # A message without parts is an empty answer (`Format.parts`). A call whose result stands in the same answer was
         # run by the provider.
-        open_calls = self.engine.window.open_calls if answers else {}
-        calls = any(part.kind is Kind.CALL and part.call_id in open_calls for part in parts)
-        self.ended = (answers or not parts) and not calls
-        kinds = [item.kind for item, _, _ in items if item.kind is not Kind.NOTICE]
-        if answers or not parts:
+        answers = prepared.answers or not parts
+        self.ended = answers and (not calls or engine.window.open_calls.keys().isdisjoint(calls))
+        if answers:
             self._last = Kind.TEXT  # whatever its last part is
-        elif kinds:
+        elif last is not None:
             # A person's answer is theirs, too.
-            self._last = Kind.USER if items[-1].item.person else kinds[-1]
+            self._last = Kind.USER if items[-1].item.person else last
         self.requested = False
         self._overflowed = False
         return items
@@ -655,9 +659,12 @@ class MessageHistory(History, Generic[MessageT]):
         events = self.events
         events.append(MessageTaken(message, first, tuple(item.item for item in items), tuple(added)))
         for outcome in added:
-            closed, opened = outcome.marked.closed, outcome.marked.opened
-            events += [EpisodeClosed(episode, outcome.index) for episode in (*closed, outcome.closed) if episode]
-            events += [EpisodeOpened(episode, outcome.index) for episode in (*opened, outcome.opened) if episode]
+            for episode in (*outcome.marked.closed, outcome.closed):
+                if episode is not None:
+                    events.append(EpisodeClosed(episode, outcome.index))
+            for episode in (*outcome.marked.opened, outcome.opened):
+                if episode is not None:
+                    events.append(EpisodeOpened(episode, outcome.index))
         return added
 
     def take(

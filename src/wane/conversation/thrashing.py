@@ -134,12 +134,12 @@ class ThrashingDetector:
         if not self._passes or self._passes[-1] != self._calls:
             self._passes.append(self._calls)
 
-    def state(self, room: Room, low_water: float) -> Thrashing | None:
+    def state(self, low_water: float, find_room: Callable[[], Room | None]) -> Thrashing | None:
         """Return the thrashing at the next request; None if there is none.
 
         Args:
-            room: the room that the budget leaves for the work.
             low_water: share of the budget to which a pass evicts; at 1, frequent passes are intended.
+            find_room: returns the room that the budget leaves for the work; there is none without a budget.
         """
         passes = calls = 0
         if low_water < 1 and len(self._passes) == PASSES and self._calls - self._passes[-1] <= NEAR:
@@ -149,6 +149,9 @@ class ThrashingDetector:
         if worst is not None and self._calls - worst.call > WITHIN:
             worst = None
         if not passes and worst is None:
+            return None
+        room = find_room()
+        if room is None:
             return None
         thrashing = Thrashing(room.budget, self._advise_budget(room, low_water), passes, calls)
         return thrashing if worst is None else replace(thrashing, tool=worst.tool, fetches=worst.times)

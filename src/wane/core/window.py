@@ -152,7 +152,7 @@ class ContextWindow:
     @property
     def budget_used(self) -> int:
         """Tokens that the view may hold now: more than were set where what is fixed leaves too little (R22)."""
-        return self.room.used
+        return budget_used(self._budget, self._fixed_tokens(), self._policy.min_room, self._window)
 
     @property
     def window(self) -> int | None:

@@ -52,4 +52,4 @@ def is_persons_result(text: str) -> bool:
     # Marks are looked for one by one: a pattern of all of them takes ten times as long, and results may be large.
     if text.lstrip().removeprefix("Error: ").startswith(_BEGINNINGS):
         return True
-    return any(mark in text for mark in _INSIDE)
+    return any(map(text.__contains__, _INSIDE))

@@ -73,6 +73,9 @@ BEYOND_JSON: Final = (
 """What the model reads in place of the result of such a call."""
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+
+
 class PydanticAIFormat(NativeFormat[ModelMessage]):
     """Pydantic AI's model messages."""
 
@@ -261,7 +264,7 @@ def raw_arguments(part: _m.BaseToolCallPart[Any]) -> str:
     """Return a call's arguments as JSON text; text of the model is returned as it is, even if malformed."""
     if part.args is None or isinstance(part.args, str):
         return part.args or ""
-    return json.dumps(part.args, ensure_ascii=False, separators=(",", ":"), default=str)
+    return _ENCODER.encode(part.args)
 
 
 def _paired_natives(message: ModelResponse) -> set[int]:

@@ -162,6 +162,7 @@ class Evicted:
         # Items that were not looked at yet: first those that are packed.
         self._packed: list[_Packed] = []
         self._pending: list[tuple[Part, Added]] = []
+        self._gone: list[int] = []  # items that have left, likewise
         self._names: dict[str, _Name] = {}
         self._entries: dict[int, _Entry] = {}
         self._calls: dict[str, tuple[int, _Entry]] = {}  # without a result, by id
@@ -220,13 +221,18 @@ class Evicted:
             topic.visible += 1
             entry.topics.append(topic)
 
+    def note_gone(self, indexes: Iterable[int]) -> None:
+        """Note that items had left the view before a restart. They are looked at when something else leaves."""
+        self._gone += indexes
+
     def leave(self, indexes: Iterable[int]) -> None:
         """Note that items have left the view."""
         pending = [*chain.from_iterable(map(_Packed.items, self._packed)), *self._pending]
         self._packed, self._pending = [], []
         for part, added in pending:
             self._look_at(part, added)
-        for index in sorted(indexes):
+        leaving, self._gone = sorted([*self._gone, *indexes]), []
+        for index in leaving:
             entry = self._entries.pop(index, None)
             if entry is None:
                 continue

@@ -185,7 +185,7 @@ class WindowStrategy(Strategy):
         self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
         self.window = window
         if self._evicted is not None:
-            self._evicted.leave(index for index in range(window.item_count) if not window.shows(index))
+            self._evicted.note_gone(index for index in range(window.item_count) if not window.shows(index))
         self._view = self._with_index(window.visible)
 
     def pack(self) -> None:

@@ -133,7 +133,8 @@ def fields_of(arguments: str | None) -> Mapping[str, Any]:
 def _texts(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
     """Yield the strings under some keys, including those in lists."""
     for key in keys:
-        value = fields.get(key)
+        if (value := fields.get(key)) is None:
+            continue
         entries = value if isinstance(value, list) else [value]
         for entry in entries:
             text = entry
