@@ -248,14 +248,24 @@ def _head(life: Life, sight: Sight) -> set[int]:
 
 
 def budget_held_beside_a_summary(life: Life, sight: Sight) -> bool:
-    """Likewise, but the first turn of the user may go; held whenever the summary leaves room for the rest of it."""
-    if not over(life, sight):
+    """Likewise, but the first turn of the user may go; held whenever the summary leaves room for the rest of it.
+
+    No summary is asked for while a call of the latest answer has no result.
+    """
+    if not over(life, sight) or _waits(life, sight):
         return True
     must = tail_of(life.items[: sight.known]) | _system(life, sight) | set(_after(life, sight))
     if life.name == "acon":
         must |= _question(life, sight)
     least = [slot for slot in sight.view if isinstance(slot, Substitute) or slot in must]
     return len(least) == len(sight.view) or life.tokens(least) > life.settings.budget
+
+
+def _waits(life: Life, sight: Sight) -> bool:
+    items = life.items[: sight.known]
+    answered = calls_of(items).values()
+    latest = assistant_messages(items)[-1:]
+    return any(items[at].kind is Kind.CALL and at not in answered for run in latest for at in run)
 
 
 def _after(life: Life, sight: Sight) -> range:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.context_strategies.support import live, part_of, work
+from tests.context_strategies.support import live, part_of, shown, work
 from wane.core import Item, Kind, Standing, chars
 from wane.core.errors import HistoryError
 from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded
@@ -235,3 +236,71 @@ def test_what_was_done_to_another_history_is_refused(name: str, done: dict[str, 
 def test_an_orphan_result_is_refused(name: str) -> None:
     with pytest.raises(HistoryError):
         live(name, [Item(Kind.USER, 1), Item(Kind.RESULT, 1, "nobody")], Settings())
+
+
+KEEPING = ("clear-tools", "mask", "fold", "paper", "cwl", "none")
+"""Strategies that keep the user's turns."""
+
+
+def long_work(start: int) -> list[Item]:
+    """Forty episodes of a search each, from a message on."""
+    items: list[Item] = []
+    for number in range(40):
+        items += delimit(start + 6 * number, start + 6 * number, action="start", name=f"w{number}", type="expl")
+        call = f"w{start}.{number}"
+        items.append(Item(Kind.CALL, 5, call, "grep", "{}", start + 6 * number + 2))
+        items.append(Item(Kind.RESULT, 200, call, message=start + 6 * number + 3))
+        items += delimit(start + 6 * number + 4, start + 6 * number + 4, action="end", description="seen")
+    return items
+
+
+def pair(message: int, **fields: Any) -> list[Item]:
+    """A call with its thinking, and its result."""
+    thought = Item(Kind.REASONING, 30, message=message, needs=(1,))
+    call = Item(Kind.CALL, 5, f"p{message}", "search", "{}", message, (-1,))
+    return [thought, call, Item(Kind.RESULT, 90, f"p{message}", message=message + 1, **fields)]
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_a_persons_answer_stays_with_its_call_as_it_was(name: str) -> None:
+    """R21: nothing takes it, and nothing stands in its place."""
+    start = delimit(1, 1, action="start", name="asked", type="expl")
+    end = delimit(5, 5, action="end", description="asked")
+    items = [Item(Kind.USER, 10, message=0), *start, *pair(3, person=True), *end, *long_work(10)]
+    assert {4, 5} <= set(last(name, items, Settings(budget=2_000)))
+
+
+@pytest.mark.parametrize("name", STRATEGY_NAMES)
+def test_what_loaded_a_tool_stays_until_the_tool_is_withdrawn(name: str) -> None:
+    """R15: the call and its result, and the reasoning that the call needs (R12)."""
+    work_ahead = [Item(Kind.USER, 10, message=0), *long_work(10)]
+    at = len(work_ahead)
+    items = [*work_ahead, *pair(1_000, loads=("a", "b")), Item(Kind.USER, 5, message=1_010, withdraws=("a",))]
+    items += long_work(1_100)
+    life = live(name, items, Settings(budget=2_500))
+    loading = {at, at + 1, at + 2}
+    assert all(loading <= set(sight.view) for sight in life.sights if sight.known > at + 2)
+    items += [Item(Kind.USER, 5, message=3_000, withdraws=("b",)), *long_work(3_100)]
+    if name not in ("none", "fold", "clear-tools", "mask", "acon"):
+        assert not loading & set(last(name, items, Settings(budget=2_500)))
+
+
+@pytest.mark.parametrize("name", STRATEGY_NAMES)
+def test_an_answer_that_begins_with_a_result_goes_on_with_the_one_of_its_call(name: str) -> None:
+    """The provider ran the tool between both; the text cites the result (R12)."""
+    items = [Item(Kind.USER, 10, message=0)]
+    for number in range(0, 300, 3):
+        items += [
+            Item(Kind.TEXT, 10, message=number + 1),
+            Item(Kind.CALL, 5, f"s{number}", "web_search", "{}", number + 1),
+            Item(Kind.RESULT, 50, f"s{number}", message=number + 2),
+            Item(Kind.TEXT, 10, message=number + 2, needs=(-1,)),
+            Item(Kind.USER, 5, message=number + 3),
+        ]
+    life = live(name, items, Settings(budget=500, annotate="infer"))
+    for sight in life.sights:
+        there = set(shown(sight.view))
+        for call in range(2, min(sight.known, len(items)) - 2, 5):
+            # The text stays as long as the result that it cites, and that as long as its call.
+            assert (call in there) == (call + 1 in there)
+            assert call + 1 in there or call + 2 not in there

@@ -121,6 +121,20 @@ def test_what_an_overdue_call_held_leaves_with_it() -> None:
     assert taken(report)[0] == (None, "artifact", (1, 2, 3))
 
 
+def test_a_call_stays_with_its_result_in_a_later_answer_for_the_text_behind_it() -> None:
+    """The provider ran the tool, and went on in an answer of its own with the result and a text that cites it."""
+    items = [
+        *(start("look", 0), result("look")),
+        *(
+            call("web", 1, "web_search"),
+            Item(Kind.RESULT, 10, "web", message=2),
+            Item(Kind.TEXT, 10, message=2, needs=(-1,)),
+        ),
+        *(end("look", 3), result("end look")),
+    ]
+    assert taken(run(items + CLOSING)) == [("look", "remove", (0, 1, 2, 3, 4))]
+
+
 def test_a_thought_of_the_prologue_holds_the_first_start() -> None:
     """OpenAI Responses: a reasoning item needs what follows it. The prologue stays, and so does the start."""
     items = [

@@ -181,12 +181,21 @@ def test_a_call_that_a_later_answer_holds_the_result_of_is_a_call() -> None:
         {"type": "compaction", "content": "So far."},
         {"type": "compaction", "content": None},
         {"type": "mcp_tool_listing", "mcp_server_name": "db", "tools": [{"name": "query"}]},
-        use("s1", "tool_search_tool_regex", kind="server_tool_use"),
-        result("s1", {"type": "tool_search_tool_search_result", "tool_references": []}, "tool_search_tool_result"),
     ],
 )
 def test_what_stands_for_the_past_or_shows_tools_is_never_evicted(block: dict[str, Any]) -> None:
     assert kinds(assistant(block)) == [Kind.SYSTEM]
+
+
+def test_a_search_that_anthropic_ran_loads_tools() -> None:
+    """R15: call and result stand while one of the tools is offered."""
+    references = [{"type": "tool_reference", "tool_name": name} for name in ("read_mail", "send_mail")]
+    found = {"type": "tool_search_tool_search_result", "tool_references": references}
+    search = use("s1", "tool_search_tool_regex", kind="server_tool_use")
+    call, answer = FORMAT.parts(assistant(search, result("s1", found, "tool_search_tool_result")))
+    assert (call.kind, answer.kind, answer.loads) == (Kind.CALL, Kind.RESULT, ("read_mail", "send_mail"))
+    error = {"type": "tool_search_tool_result_error", "error_code": "unavailable"}
+    assert FORMAT.parts(assistant(search, result("s1", error, "tool_search_tool_result")))[1].loads == ()
 
 
 @pytest.mark.parametrize("kind", ["unheard_of", "container_upload"])

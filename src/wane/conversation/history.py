@@ -125,6 +125,7 @@ class History:
         self.items_sent = 0
         self.marks: list[PlacedMark] = []
         self._last: Kind | None = None  # kind of the last item that is no notice
+        self._asked: list[str | None] = []  # ids of the calls of the latest answer
         self._overflowed = False  # whether a pass since the last item took unfinished work (R16)
 
     @property
@@ -204,12 +205,14 @@ class History:
         """Return the note to the model at the end of the next request, once its view is ready; usually None.
 
         It stands only behind results. Behind a text it would have the last word over what a person or the client asks
-        there: a client's prompt to summarise forbids calls, and the provider itself goes on with an answer.
+        there: a client's prompt to summarise forbids calls, and the provider itself goes on with an answer. It does so
+        behind results, too, where a call of its own waits: only results may come before that one's.
 
         Args:
             may: whether the request may have one.
         """
-        if not may or self._last is not Kind.RESULT:
+        waits = not self.engine.window.open_calls.keys().isdisjoint(self._asked)
+        if not may or self._last is not Kind.RESULT or waits:
             self.engine.repeat_reminder()
             return None
         before = self.engine.reminder
@@ -320,7 +323,7 @@ class History:
         answers = prepared.answers or not parts
         self.ended = answers and (not calls or engine.window.open_calls.keys().isdisjoint(calls))
         if answers:
-            self._last = Kind.TEXT  # whatever its last part is
+            self._last, self._asked = Kind.TEXT, calls  # whatever its last part is
         elif last is not None:
             # A person's answer is theirs, too.
             self._last = Kind.USER if items[-1].item.person else last

@@ -147,9 +147,11 @@ class View:
         notices: by index of a notice that belongs to an episode, the episode's number (R15).
         held: items whose level was reached but which a visible item still needs, with their episode.
         needs: by index of a coupled item, the items that must stay as long as it does.
+        answered: by result of the newest message that is not coupled, its call. What comes behind it in that message
+            may still need it.
     """
 
-    __slots__ = ("_accounting", "_needers", "held", "latest", "messages", "needs", "notices", "tokens")
+    __slots__ = ("_accounting", "_needers", "answered", "held", "latest", "messages", "needs", "notices", "tokens")
 
     def __init__(self, accounting: Accounting) -> None:
         self._accounting = accounting
@@ -159,6 +161,7 @@ class View:
         self.notices: dict[int, int] = {}
         self.held: dict[int, Episode] = {}
         self.needs: dict[int, list[int]] = {}
+        self.answered: dict[int, int] = {}
         self._needers: dict[int, list[int]] = {}
 
     def enter(self, index: int, tokens: int) -> None:
@@ -179,12 +182,19 @@ class View:
         for target in needed:
             self.needs.setdefault(index, []).append(target)
             self._needers.setdefault(target, []).append(index)
+            if (call := self.answered.pop(target, None)) is not None:
+                self._couple_pair(call, target)
 
     def pair(self, call: int, result: int) -> None:
-        """Couple a call with its result if one of them is coupled: neither may stay without the other."""
+        """Couple a call with its result once one of them is coupled: neither may stay without the other."""
         if any(index in self.needs or index in self._needers for index in (call, result)):
-            self.couple(call, [result])
-            self.couple(result, [call])
+            self._couple_pair(call, result)
+        else:
+            self.answered[result] = call
+
+    def _couple_pair(self, call: int, result: int) -> None:
+        self.couple(call, [result])
+        self.couple(result, [call])
 
     def unit(self, indexes: Iterable[int]) -> set[int]:
         """Return items with all items that need them (R12)."""

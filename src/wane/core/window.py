@@ -128,6 +128,7 @@ class ContextWindow:
         self._fixed, self._fixed_members = self._held.tokens, self._held.members
         self._open = OpenEpisodes(self._graph, self._view, self._protocol)
         self._calls: dict[str, list[OpenCall]] = {}
+        self._answered_in: int | None = None  # the message of the latest result
         self._starts = MessageStarts()
         self._index: EvictedIndex | None = None
 
@@ -546,6 +547,7 @@ class ContextWindow:
             "fixed_members": [[index, kind.value] for index, kind in self._fixed_members.items()],
             "calls": calls,
             "message": [self._graph.latest_message, self._starts.ordinal, self._starts.growing],
+            "answered": [self._answered_in, [list(pair) for pair in self._view.answered.items()]],
         }
 
     @classmethod
@@ -585,6 +587,8 @@ class ContextWindow:
         for call_id, owner, rank, index in state["calls"]:
             self._calls.setdefault(call_id, []).append(OpenCall(self._graph.live[owner], rank, index))
         self._graph.latest_message, self._starts.ordinal, self._starts.growing = state["message"]
+        self._answered_in, pairs = state["answered"]
+        self._view.answered.update(pairs)
 
     def _check(self, item: Item) -> None:
         # A plain string equals a Kind but is not one.
@@ -629,6 +633,8 @@ class ContextWindow:
         if item.withdraws:
             self._release_loads(self._standing.withdraw(item.withdraws))
         self._view.enter(index, item.tokens)
+        if item.message is None or item.message != self._answered_in:
+            self._view.answered.clear()
         if item.needs:
             self._view.couple(index, [index + offset for offset in item.needs])
         if item.kind is Kind.RESULT:
@@ -730,6 +736,7 @@ class ContextWindow:
         if not waiting:
             del self._calls[item.call_id]
         self._view.pair(call.index, index)
+        self._answered_in = item.message
         owner = call.owner
         owner.enter(index, item.tokens, call.rank)
         for ends in (owner.loose, owner.durable):

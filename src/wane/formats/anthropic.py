@@ -8,7 +8,7 @@ What each block becomes:
 | `thinking`, `redacted_thinking` | reasoning |
 | `tool_use`, `server_tool_use`, `mcp_tool_use` | call |
 | `web_search_tool_result`, `mcp_tool_result` and others like them | result of a tool that Anthropic runs |
-| `compaction`, `mcp_tool_listing`, a tool search and its result | system |
+| `compaction`, `mcp_tool_listing` | system |
 | `fallback`, which is in no prompt | text without tokens |
 | anything else | text, with a flat estimate |
 | user: `tool_result` | result |
@@ -62,7 +62,6 @@ SEAL: Final = 235
 _WHOLE: Final = -1
 _ROLES: Final = ("user", "assistant", "system")
 _IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
-_TOOL_SEARCH: Final = "tool_search_tool"
 
 
 class AnthropicFormat(PlainFormat):
@@ -353,16 +352,14 @@ def _seal(block: Block) -> object:
 
 def _call(block: Block) -> Part:
     tool, arguments = string(block, "name"), raw_text(block.get("input"))
-    if block["type"] == "server_tool_use" and tool.startswith(_TOOL_SEARCH):
-        return Part(Kind.SYSTEM, f"{tool}{arguments}")
     return Part(Kind.CALL, call_id=string(block, "id"), tool=tool, arguments=arguments)
 
 
 def _result(block: Block) -> Part:
-    text, extra = _content(block.get("content"), "\n")
-    if block["type"].startswith(_TOOL_SEARCH):
-        return Part(Kind.SYSTEM, text, extra_tokens=extra)
-    inner = objects_in(block.get("content"))
+    content = block.get("content")
+    text, extra = _content(content, "\n")
+    # Anthropic's own search has them in an object.
+    inner = objects_in(content.get("tool_references") if isinstance(content, Mapping) else content)
     loads = tuple(str(each.get("tool_name")) for each in inner if each.get("type") == "tool_reference")
     return Part(Kind.RESULT, text, call_id=string(block, "tool_use_id"), extra_tokens=extra, loads=loads)
 

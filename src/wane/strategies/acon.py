@@ -50,9 +50,9 @@ nothing. Call no tool. Answer with the shortened output alone.
 class Acon(Summarised):
     """Lets the model compress long observations before it first sees them, and the history over the budget.
 
-    An observation is a tool result. One that is longer than `long` is replaced by what the model makes of it, if that
-    is shorter. When the view is over the budget nevertheless, everything but the system items, the question and the
-    latest assistant message with its results is replaced by a summary.
+    An observation is a tool result that no person gave. One that is longer than `long` is replaced by what the model
+    makes of it, if that is shorter. When the view is over the budget nevertheless, everything but the system items, the
+    question and the latest assistant message with its results is replaced by a summary.
 
     Args:
         settings: budget and overhead.
@@ -74,7 +74,6 @@ class Acon(Summarised):
         super().__init__(settings)
         self._long = long
         self._texts: dict[int, str] = {}  # of long observations that the model has not seen
-        self._message: int | None = None  # of the latest call
         self._asked: int | None = None
         self._fresh: dict[int, Substitute] = {}  # compressed since the last view
 
@@ -82,11 +81,9 @@ class Acon(Summarised):
         """Take in the next item."""
         index = len(self._groups.tokens)
         super().add(item, part)
-        if item.kind is Kind.CALL:
-            self._message = item.message
-        # What a provider's own tool returned within the assistant's message is not ours to change.
-        within = item.message is not None and item.message == self._message
-        if item.kind is Kind.RESULT and item.tokens > self._long and part.text and not within:
+        # What a person said (R21), and what loaded tools (R15), stays as it is.
+        stays = item.person or item.loads
+        if item.kind is Kind.RESULT and item.tokens > self._long and part.text and not stays:
             self._texts[index] = part.text
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
@@ -94,8 +91,11 @@ class Acon(Summarised):
         groups = self._groups
         # Once the model has spoken, it has seen what was there.
         answered = groups.first[groups.latest] if groups.latest >= 0 else 0
+        # What a provider's own tool returned, within an answer, is not ours to change.
         self._texts = {
-            at: substitute for at, substitute in self._texts.items() if at > answered and groups.of[at] >= self._cut
+            at: text
+            for at, text in self._texts.items()
+            if at > answered and groups.of[at] >= self._cut and at not in groups.served
         }
         self._asked = next(iter(self._texts), None)
         if (index := self._asked) is not None:

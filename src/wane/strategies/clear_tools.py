@@ -33,8 +33,8 @@ class ClearTools(Resumable):
     Calls, texts, reasoning and all user turns stay. When it acts, it clears results from the oldest on: all except
     those of the latest tool uses, or with a low water as many as are needed to reach it. A cleared result stays
     cleared and counts as its placeholder. It never clears the results of the latest assistant message, which the model
-    has not seen, results that are not longer than the placeholder, or what a provider's own tool returned within the
-    assistant's message.
+    has not seen, results that are not longer than the placeholder, what a person said (R21), what loaded tools (R15),
+    or what a provider's own tool returned, which stands in an answer.
 
     Args:
         settings: budget, overhead and low water.
@@ -52,7 +52,6 @@ class ClearTools(Resumable):
         self._low_water = None if always else settings.low_water
         self._always = always
         self._groups = Groups()
-        self._calls: dict[int, Item] = {}
         self._held = 0
         self._recent: deque[int] = deque(maxlen=keep)
         self._clearable: dict[int, Substitute] = {}  # by result, what would replace it
@@ -63,15 +62,11 @@ class ClearTools(Resumable):
         self._groups.add(item)
         self._view.append(index)
         self._held += item.tokens
-        if item.kind is Kind.CALL:
-            self._calls[index] = item
-        elif item.kind is Kind.RESULT:
+        if item.kind is Kind.RESULT:
             self._recent.append(index)
-            call = self._calls.pop(self._groups.call[index])
-            within = item.message is not None and item.message == call.message
             text = write_mask(part.text.count("\n") + 1) if self._always else PLACEHOLDER
             instead = Substitute(text, chars(text), index)
-            if item.tokens > instead.tokens and not within:
+            if item.tokens > instead.tokens and not item.person and not item.loads:
                 self._clearable[index] = instead
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
@@ -116,7 +111,7 @@ class ClearTools(Resumable):
         for index, instead in self._clearable.items():
             if self._held - freed <= target:
                 break
-            if index not in recent and groups.of[index] != groups.latest:
+            if index not in recent and index not in groups.served and groups.of[index] != groups.latest:
                 chosen.append(index)
                 freed += groups.tokens[index] - instead.tokens
         return chosen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from wane.core import Added, ContextWindow, Episode, Item, Kind
@@ -45,7 +45,8 @@ class Fold(Resumable):
         self._needs: dict[int, list[int]] = {}
         self._held: set[int] = set()  # items of folded episodes that a remaining item still needs
         self._texts: set[int] = set()
-        self._stated: set[int] = set()  # standing notices stay, in force or not (R15)
+        # What stands, in force or not (R15), and a person's answers with their calls (R21).
+        self._staying: set[int] = set()
         # Episodes not folded yet; by episode, the call that opened it and the message that closed it.
         self._live: list[Episode] = []
         self._openings: dict[Episode, int] = {}
@@ -70,7 +71,9 @@ class Fold(Resumable):
         if item.kind is Kind.TEXT:
             self._texts.add(index)
         if item.standing:
-            self._stated.add(index)
+            self._staying.add(index)
+        if item.person or item.loads:
+            self._staying.update((self._groups.call[index], index))
         if item.needs:
             self._needs[index] = [index + offset for offset in item.needs]
         self._note(added, index, group)
@@ -110,7 +113,7 @@ class Fold(Resumable):
         """The items of an episode that go: all but the call that opened it and the message that closed it."""
         of, call = self._groups.of, self._groups.call
         spans = (range(first, stop) for first, stop in episode.spans)
-        members = [index for span in spans for index in span if index not in self._stated]
+        members = [index for span in spans for index in span if index not in self._staying]
         opening = self._openings.get(episode)
         if (closing := self._closings.get(episode)) is not None:
             return {index for index in members if of[index] != closing and call[index] != opening}
@@ -121,20 +124,16 @@ class Fold(Resumable):
         return {index for index in members if of[index] != last and call[index] != opening}
 
     def _find_needed(self, gone: set[int]) -> set[int]:
-        """The items of these that must stay because a remaining item needs them (R12), or their call stays."""
+        """The items of these that must stay because a remaining item needs them (R12), or the other of a pair."""
         of, call = self._groups.of, self._groups.call
         touched = {of[index] for index in gone}
         there = [index for index in self._view if isinstance(index, int) and of[index] in touched]
-        kept_items = self._closure(index for index in there if index not in gone)
-        return {index for index in gone if index in kept_items or call[index] in kept_items}
-
-    def _closure(self, indexes: Iterable[int]) -> set[int]:
-        """Items with all items that they need."""
-        closure: set[int] = set()
-        stack = list(indexes)
-        while stack:
-            index = stack.pop()
-            if index not in closure:
-                closure.add(index)
-                stack += self._needs.get(index, ())
-        return closure
+        results = {call[index]: index for index in there if call[index] != index}
+        kept: set[int] = set()
+        pending = [index for index in there if index not in gone]
+        while pending:
+            index = pending.pop()
+            if index not in kept:
+                kept.add(index)
+                pending += [call[index], results.get(index, index), *self._needs.get(index, ())]
+        return gone & kept

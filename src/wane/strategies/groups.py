@@ -1,9 +1,15 @@
-"""Groups of messages with their results, and what the strategies share that cut whole groups off."""
+"""Groups of messages with their results, and what the strategies share that cut whole groups off.
+
+A group is what providers take whole or not at all: an answer with the results of its calls, and what goes on with it.
+An answer goes on in another one where the provider ran a tool between both: Anthropic ends an answer with a call of its
+own (`pause_turn`, or beside calls of the client's tools), and begins the next one with its result.
+"""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable
 
 from wane.core import Item, Kind
 from wane.core.errors import HistoryError
@@ -17,7 +23,8 @@ from wane.strategies.base import Resumable, Settings
 class Groups:
     """Numbers the messages of a history, in order; a result is in the group of its call, wherever it stands.
 
-    A view of whole groups therefore has valid pairs and keeps coupled items (R12) together.
+    So is an answer that begins with it. A view of whole groups therefore has valid pairs and keeps coupled items (R12)
+    together.
 
     Attributes:
         of: by item, the number of its group.
@@ -25,6 +32,7 @@ class Groups:
         first: by group, its first item.
         call: by item, the index of the call that a result answers; itself for every other item.
         latest: group of the latest assistant message, -1 before the first.
+        served: results that stand in an answer, because the provider ran the tool.
     """
 
     def __init__(self) -> None:
@@ -33,8 +41,13 @@ class Groups:
         self.first = array("L")
         self.call = array("L")
         self.latest = -1
+        self.served: set[int] = set()
         self._starts = MessageStarts()
         self._open: dict[str, list[int]] = {}
+        # The results of the newest message that has some, and their group.
+        self._results_in: int | None = None
+        self._results: list[int] = []
+        self._answered = 0
 
     def add(self, item: Item) -> int:
         """Take in the next item and return its group.
@@ -46,9 +59,17 @@ class Groups:
         begins, call = self._starts.begins(item), index
         if item.kind is Kind.RESULT:
             call = self._find_call(item, index)
-            group = self.of[call]
+            group = self._answered = self.of[call]
+            if item.message != self._results_in:
+                self._results_in, self._results = item.message, []
+            self._results.append(index)
+            if item.message is not None and item.message == self._starts.ordinal:
+                self.served.add(index)
         elif item.kind in ASSISTANT and not begins:
             group = self.latest
+        elif begins and item.message is not None and item.message == self._results_in:
+            group = self.latest = self._answered
+            self.served.update(self._results)
         else:
             group = len(self.first)
             self.first.append(index)
@@ -69,6 +90,11 @@ class Groups:
             del self._open[item.call_id or ""]
         return call
 
+    @property
+    def waits(self) -> bool:
+        """Whether a call of the latest answer has no result, so that no turn may stand behind it."""
+        return any(self.of[call] == self.latest for waiting in self._open.values() for call in waiting)
+
     def at(self, index: object) -> int:
         """Return the number of groups ahead of a recorded cut, which names the item at which the rest begins.
 
@@ -85,7 +111,7 @@ class Groups:
 
 
 class Cutting(Resumable):
-    """Cuts the oldest groups off the view; those of the system and standing notices stay (R15)."""
+    """Cuts the oldest groups off the view; those of the system, and what stands, stay (R15)."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -96,16 +122,23 @@ class Cutting(Resumable):
         self._pinned_tokens = 0
         self._weights: list[int] = []  # by group, the tokens that go with it
         self._standing = InForce()
-        self._released = False  # whether a replaced notice has left the view since the last request
+        self._released = False  # whether what no longer stands has left the view since the last request
+        self._needs: dict[int, list[int]] = {}
+        self._results: dict[int, int] = {}  # by call, its result
+        self._loads: dict[int, set[str]] = {}  # by result, the tools that it loaded and that are still offered
+        self._loading: set[int] = set()  # items that stay for these, also those to come in the same message
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
         """Take in the next item; a late result of a call that was cut off goes too."""
         index = len(self._groups.tokens)
         group = self._groups.add(item)
+        if item.needs:
+            self._needs[index] = [index + offset for offset in item.needs]
         if group == len(self._weights):
             self._weights.append(0)
         pinned = self._stays(item, index, group)
         if pinned:
+            self._loading.discard(index)
             self._pinned.add(index)
             self._pinned_tokens += item.tokens
         else:
@@ -115,13 +148,56 @@ class Cutting(Resumable):
             self._held += item.tokens
         for replaced in self._standing.enter(index, item.standing):
             self._release(replaced)
+        self._note_loads(item, index)
+
+    def _note_loads(self, item: Item, index: int) -> None:
+        """Keep what loaded tools with all that it needs (R12), until none of its tools is offered any more (R15)."""
+        call = self._groups.call[index]
+        if item.kind is Kind.RESULT:
+            self._results[call] = index
+        changed = call in self._loading or index in self._loading
+        if item.loads and (self._groups.of[index] >= self._cut or index in self._pinned):
+            self._loads[index] = set(item.loads)
+            changed = True
+        for result, tools in list(self._loads.items()) if item.withdraws else ():
+            tools.difference_update(item.withdraws)
+            if not tools:
+                del self._loads[result]
+                changed = True
+        if not changed:
+            return
+        loading = self._find_needed(self._loads)
+        for released in self._loading - loading:
+            self._release(released)
+        held = loading - self._pinned
+        for needed in held:
+            if needed <= index:
+                self._pinned.add(needed)
+                self._pinned_tokens += self._groups.tokens[needed]
+                self._weights[self._groups.of[needed]] -= self._groups.tokens[needed]
+        self._loading = (self._loading & loading) | held
+
+    def _find_needed(self, results: Iterable[int]) -> set[int]:
+        """Return results with all that they need: their calls, what these need, and what answers these."""
+        needed: set[int] = set()
+        pending = list(results)
+        while pending:
+            index = pending.pop()
+            if index not in needed:
+                needed.add(index)
+                pending += self._needs.get(index, ())
+                if index < len(self._groups.call):
+                    pending.append(self._groups.call[index])
+                if (result := self._results.get(index)) is not None:
+                    pending.append(result)
+        return needed
 
     def _stays(self, item: Item, index: int, group: int) -> bool:  # noqa: ARG002 - for subclasses
         """Note the next item; return whether it stays when its group goes."""
         return item.kind is Kind.SYSTEM or bool(item.standing)
 
     def _release(self, index: int) -> None:
-        """Let a notice that is no longer in force go with its message, at once if that has gone (R15)."""
+        """Let an item that no longer stands go with its group, at once if that has gone (R15)."""
         group, tokens = self._groups.of[index], self._groups.tokens[index]
         self._pinned.discard(index)
         self._pinned_tokens -= tokens

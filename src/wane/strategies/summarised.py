@@ -60,9 +60,12 @@ class Summarised(Cutting):
             self._asking = False
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:  # noqa: ARG002 - the interface's
-        """Ask for a summary if the view is over the budget and there is anything to summarise."""
+        """Ask for a summary if the view is over the budget and there is anything to summarise.
+
+        It waits while a call has no result: the provider runs it before anything else can be asked.
+        """
         self._due = None
-        if self._held + self.overhead <= self.budget:
+        if self._held + self.overhead <= self.budget or self._groups.waits:
             return self._as_it_is()
         cut = self._tail_start(self._summary)
         staying = self._pinned.union(self._kept_question())

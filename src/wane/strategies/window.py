@@ -39,7 +39,8 @@ class _Start:
 class Turn:
     """Finds the place for the index: ahead of the model's latest message, so that no more of the prefix changes.
 
-    There it is the user's to a provider, and begins a turn. A provider may demand that a turn in which the model has
+    There it is the user's to a provider, and begins a turn. So it never stands ahead of a message that goes on with the
+    one before, by the result of a tool that the provider ran. A provider may demand that a turn in which the model has
     reasoned begins with reasoning. If its latest message does not, the place is ahead of the user's latest turn.
 
     Attributes:
@@ -75,7 +76,8 @@ class Turn:
             self._earlier, self._start = self._start, _Start(self._first, message)
         elif item.kind is Kind.REASONING:
             self._start.reasons = True
-        if index == latest:
+        goes_on = message is not None and message == self._results
+        if index == latest and not goes_on:
             self.place = index if item.kind is Kind.REASONING or not self._start.reasons else self._start.item
 
 

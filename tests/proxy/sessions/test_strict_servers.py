@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.marks import then_full
+from tests.proxy.served import MergingClient, PausingClient, Serving, loads_in
 from tests.proxy.sessions.test_index import disk, result
 from tests.proxy.strict import SERVERS, LocalAnthropicClient, Reckless, StrictUpstream
 from tests.proxy.world import (
@@ -82,6 +84,39 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
             if not upstream.server.signs and make is not ResponsesClient:
                 assert upstream.refusal(client.body()) is None, "the client alone is refused"
             done = await exchange(index, client, upstream)
+            evicted = max(evicted, done.facts.evicted)
+            calls = client.take(done.answer, result)
+    await index.close()
+    assert evicted > 0
+
+
+@pytest.mark.parametrize(
+    "strategy", ["truncate", *then_full("cwl", "paper", "streaming", "clear-tools", "mask", "fold")]
+)
+@pytest.mark.parametrize("make", [PausingClient, pytest.param(MergingClient, marks=pytest.mark.full)])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.wide) for n in range(1, 12))])
+async def test_tools_that_the_provider_runs_stay_pairs(
+    make: type[PausingClient], strategy: str, seed: int, tmp_path: Path
+) -> None:
+    """R12 and R15: searches, code, MCP, and searches for tools, within an answer or over several."""
+    rng = random.Random(seed)
+    settings = replace(SETTINGS, annotate=rng.choice(("model", "infer")), strategy=strategy)
+    client, upstream = make(), Serving(make.provider, Reckless(seed), seed=seed)
+    index = SessionIndex(disk(tmp_path), settings)
+    forks, evicted = [client], 0
+    for turn in range(12):
+        if rng.random() < 0.3:
+            forks.append(client.copy())
+            client = rng.choice(forks)
+        client.say(f"User turn {turn}. " * rng.randint(1, 9))
+        calls = 1
+        while calls:
+            if rng.random() < 0.1:
+                await index.close()
+                index = SessionIndex(disk(tmp_path), settings)
+            assert upstream.refusal(client.body()) is None, "the client alone is refused"
+            done = await exchange(index, client, upstream)
+            assert loads_in(client.body()["messages"]) <= loads_in(done.bodies[0]["messages"])
             evicted = max(evicted, done.facts.evicted)
             calls = client.take(done.answer, result)
     await index.close()

@@ -120,9 +120,10 @@ def sent_messages(wire: Wire, messages: Sequence[Message], arrivals: Sequence[Ar
 def shape_of(parts: Sequence[Part]) -> bytes:
     """Return a digest that stays the same if a client drops or edits some of a message's content.
 
-    For an assistant's message it covers the ids of its calls or, without calls, its text except spaces; for a message
-    with results, the ids of the calls that they answer; for all others, only whether a person speaks in it, or else the
-    kind of its first part: clients put notices into a person's message, and leave them out of it later. Where a server
+    For an assistant's message it covers the ids of its calls, and of results in it, because a client may put what comes
+    behind `pause_turn` into the same message; or, without either, its text except spaces. For a message with results it
+    covers the ids of the calls that they answer; for all others, only whether a person speaks in it, or else the kind
+    of its first part: clients put notices into a person's message, and leave them out of it later. Where a server
     numbers the calls of each session alike, it covers the calls too, but no arguments that were not JSON: clients send
     those back each in its own way.
     """
@@ -137,6 +138,8 @@ def shape_of(parts: Sequence[Part]) -> bytes:
                     is_read = arguments.startswith('{"') and not arguments.startswith(_UNREAD)
                     call_id = f"{call_id} {part.tool} {arguments if is_read else ''}"
                 calls.append(call_id)
+            elif part.kind is Kind.RESULT:
+                calls.append(f"={part.call_id}")
         if calls:
             return ASSISTANT + _hash(["calls", *calls], 8)
         words: list[str] = []

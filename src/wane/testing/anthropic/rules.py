@@ -30,9 +30,10 @@ _FIELDS: Final = {
 }
 """The fields of blocks, by type; those of other types are not checked."""
 
-_IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
+_IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference", "browser_state"})
+_SERVED: Final = ("server_tool_use", "mcp_tool_use")
 _TOOL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_TOOL_IDS: Final = {"tool_use": "id", "server_tool_use": "id", "tool_result": "tool_use_id"}
+_TOOL_IDS: Final = {"tool_use": "id", "server_tool_use": "id", "mcp_tool_use": "id", "tool_result": "tool_use_id"}
 _REASONED_CALL: Final = re.compile(r"toolu_r[0-9a-f]+_\d+")
 
 Block = Mapping[str, Any]
@@ -70,6 +71,7 @@ def check_request(body: Mapping[str, Any]) -> None:
         _check_blocks(message)
         _check_results(message, before)
         _check_calls(message, after)
+    _check_served(messages)
     calls = [call_id for message in messages for call_id in _ids(message.blocks, "tool_use")]
     if len(set(calls)) < len(calls):
         raise Refused("messages: `tool_use` ids must be unique")
@@ -87,7 +89,8 @@ def _check_fields(body: Mapping[str, Any]) -> None:
         for position, block in enumerate(message["content"] if isinstance(message.get("content"), list) else ()):
             path = f"messages.{index}.content.{position}"
             _check_type(path, block, ANTHROPIC.contents[message["role"]])
-            for inner, part in enumerate(block["content"] if _holds_blocks(block) else ()):
+            content = block.get("content") if block.get("type") == "tool_result" else None
+            for inner, part in enumerate(content if isinstance(content, list) else ()):
                 _check_type(f"{path}.tool_result.content.{inner}", part, _IN_RESULTS)
     for path, block in _content(body):
         kind = str(block.get("type"))
@@ -110,10 +113,6 @@ def _check_type(path: str, block: Block, kinds: frozenset[str]) -> None:
     if kind not in kinds:
         tags = ", ".join(f"'{name}'" for name in sorted(kinds))
         raise Refused(f"{path}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}")
-
-
-def _holds_blocks(block: Block) -> bool:
-    return block.get("type") == "tool_result" and isinstance(block.get("content"), list)
 
 
 def begins_turn(messages: Sequence[Block]) -> bool:
@@ -242,6 +241,33 @@ def _check_calls(message: _Joined, after: Sequence[Block]) -> None:
             f" {', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next"
             " message."
         )
+
+
+def _check_served(messages: Sequence[_Joined]) -> None:
+    """Check that calls that Anthropic ran and their results are pairs, each within one turn of the assistant.
+
+    The result stands behind its call. Only results of the client's tools may come between them, and only an answer at
+    the end may still wait for one.
+    """
+    waiting: dict[str, str] = {}
+    for message in messages:
+        if message.role == "user" and all(map(_is_result, message.blocks)):
+            continue
+        if message.role != "assistant":
+            for call_id, tool in waiting.items():
+                raise Refused(
+                    f"messages.{message.start}: `{tool}` tool use with id `{call_id}` was found without a corresponding"
+                    f" `{tool}_tool_result` block"
+                )
+        for position, block in enumerate(message.blocks):
+            kind, call_id = str(block.get("type")), str(block.get("tool_use_id"))
+            if kind in _SERVED:
+                waiting[str(block.get("id"))] = str(block.get("name"))
+            elif kind.endswith("_tool_result") and waiting.pop(call_id, None) is None:
+                raise Refused(
+                    f"messages.{message.start}.content.{position}: unexpected `tool_use_id` found in `{kind}` blocks:"
+                    f" {call_id}. Each `{kind}` block must have a corresponding `server_tool_use` block before it."
+                )
 
 
 def _check_led(messages: Sequence[_Joined]) -> None:

@@ -1,0 +1,154 @@
+"""Providers that run tools themselves: what their answers then hold, at random but by a seed, and what clients keep."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.proxy.strict import StrictUpstream
+from tests.proxy.world import AnthropicClient
+
+Block = dict[str, Any]
+
+LONG = "what a page says, as long as pages are\n" * 12
+LOADED = "deferred_tool"
+"""The tool that searches load."""
+
+REFERENCE: Block = {"type": "tool_reference", "tool_name": LOADED}
+_SERVED = ("server_tool_use", "mcp_tool_use")
+
+
+@dataclass
+class Serving(StrictUpstream):
+    """A provider with rules that runs tools of its own between those of the client."""
+
+    seed: int = 0
+    _number: int = 0
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.seed)
+
+    def ask(self, body: Mapping[str, Any]) -> bytes:
+        answer = json.loads(super().ask(body))
+        answer["content"], paused = self._serve_messages(body, answer["content"])
+        if paused:
+            answer["stop_reason"] = "pause_turn"
+        return json.dumps(answer).encode()
+
+    def _serve_messages(self, body: Mapping[str, Any], content: list[Block]) -> tuple[list[Block], bool]:
+        """Answer calls of the last turn that are open, and make others: with results, or for a later answer."""
+        said = [[block for block in content if block["type"] == "thinking"]]
+        said.append([block for block in content if block["type"] != "thinking"])
+        thinking, rest = said
+        # The calls that were open are answered before the model goes on.
+        answers = [self._result_of(use) for use in open_uses(body["messages"])]
+        roll = self._rng.random()
+        if roll < 0.4:
+            pairs: list[Block] = []
+            for _ in range(self._rng.randint(1, 2)):
+                use = self._use()
+                pairs += [use, self._result_of(use)]
+            rest = [*pairs, self._cited(), *rest]
+        elif roll < 0.6:
+            rest = [*[block for block in rest if block["type"] == "text"], self._use()]
+            return [*answers, *thinking, *rest], True
+        elif roll < 0.7 and any(block["type"] == "tool_use" for block in rest):
+            rest.insert(self._rng.randint(0, len(rest)), self._use())
+        return [*answers, *thinking, *rest], False
+
+    def _use(self) -> Block:
+        self._number += 1
+        name = self._rng.choice(["web_search", "web_fetch", "code_execution", "tool_search_tool_regex", "lookup"])
+        fields = {"id": f"srvtoolu_{self.seed}x{self._number}", "name": name, "input": {"n": self._number}}
+        if name == "lookup":
+            return {"type": "mcp_tool_use", "server_name": "crm", **fields}
+        return {"type": "server_tool_use", **fields}
+
+    def _result_of(self, use: Block) -> Block:
+        name = use["name"]
+        if name == "lookup":
+            kind, content = "mcp", [{"type": "text", "text": LONG}]
+        elif name == "web_search":
+            hit = {"type": "web_search_result", "title": "t", "url": "https://example.org", "encrypted_content": LONG}
+            kind, content = name, [hit]
+        elif name == "web_fetch":
+            source = {"type": "text", "media_type": "text/plain", "data": LONG}
+            page = {"type": "document", "source": source}
+            kind, content = name, {"type": "web_fetch_result", "url": "https://example.org", "content": page}
+        elif name == "code_execution":
+            ran = {"stdout": LONG, "stderr": "", "return_code": 0, "content": []}
+            kind, content = name, {"type": "code_execution_result", **ran}
+        else:
+            references = [REFERENCE] if self._rng.random() < 0.2 else []
+            kind, content = "tool_search", {"type": "tool_search_tool_search_result", "tool_references": references}
+        return {"type": f"{kind}_tool_result", "tool_use_id": use["id"], "content": content}
+
+    def _cited(self) -> Block:
+        text: Block = {"type": "text", "text": f"So it is said, {self._number}."}
+        if self._rng.random() < 0.5:
+            place = {"url": "https://example.org", "title": "t", "encrypted_index": "x", "cited_text": "what"}
+            text["citations"] = [{"type": "web_search_result_location", **place}]
+        return text
+
+
+def open_uses(messages: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """The calls of Anthropic's own tools that have no result yet."""
+    uses: dict[str, Block] = {}
+    for block in blocks_in(messages):
+        if block["type"] in _SERVED:
+            uses[block["id"]] = block
+        elif block["type"].endswith("_tool_result"):
+            uses.pop(block["tool_use_id"], None)
+    return list(uses.values())
+
+
+def blocks_in(messages: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """The blocks of all messages."""
+    contents = [message["content"] for message in messages if isinstance(message["content"], list)]
+    return [block for content in contents for block in content]
+
+
+def loads_in(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Ids of the calls whose results hold references to tools."""
+    results = [block for block in blocks_in(messages) if block["type"].endswith("tool_result")]
+    return {block["tool_use_id"] for block in results if LOADED in json.dumps(block["content"])}
+
+
+class PausingClient(AnthropicClient):
+    """Sends an answer that is no end back as it is, and takes what comes then as a message of its own."""
+
+    merges = False
+    paused = False
+
+    def copy(self) -> Any:
+        other = super().copy()
+        other.paused = self.paused
+        return other
+
+    def body(self) -> dict[str, Any]:
+        body = super().body()
+        del body["messages"][-1]["content"][-1]["cache_control"]
+        deferred = {"name": LOADED, "description": "d", "input_schema": {"type": "object"}, "defer_loading": True}
+        return {**body, "tools": [*body["tools"], deferred]}
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        before = self.history.pop()["content"] if self.merges and self.paused else []
+        calls = super().take(answer, results)
+        if before:
+            position = -2 if calls else -1
+            self.history[position]["content"] = [*before, *answer["content"]]
+        self.paused = answer["stop_reason"] == "pause_turn"
+        for block in self.history[-1]["content"] if calls else ():
+            # The client has a search of its own.
+            if block["content"].startswith("edit") and len(self.history) % 5 == 0:
+                block["content"] = [REFERENCE]
+        return calls + self.paused
+
+
+class MergingClient(PausingClient):
+    """Puts what comes behind such an answer into the same message."""
+
+    merges = True
