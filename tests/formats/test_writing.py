@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -168,3 +169,71 @@ def test_a_format_of_ones_own_needs_slots_and_keep() -> None:
     assert not isinstance(Own(), WritingFormat)
     with pytest.raises(TypeError, match=r"abstract method '?keep"):
         Unfinished()  # type: ignore[abstract]
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "eA=="}}
+CONTENTS: dict[str, list[Any]] = {
+    "openai": [
+        [{"type": "text", "text": "seen"}],
+        [{"type": "image_url", "image_url": {"url": "data:image/png;base64,eA=="}}],
+    ],
+    "anthropic": [
+        [{"type": "tool_reference", "tool_name": "deferred"}],
+        [{"type": "text", "text": "seen"}, IMAGE],
+        [{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "page"}, "title": "t"}],
+        [{"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "hit"}]}],
+        [{"type": "browser_state", "tabs": []}],
+    ],
+    "openai_responses": [
+        [{"type": "input_text", "text": "seen"}],
+        [{"type": "input_image", "image_url": "data:image/png;base64,eA==", "detail": "low"}],
+        [{"type": "input_file", "filename": "a.pdf", "file_data": "eA=="}],
+    ],
+    "gemini": [[{"text": "seen"}, {"inlineData": {"mimeType": "image/png", "data": "eA=="}}]],
+    "pydantic_ai": [],
+}
+RECORDS: list[Any] = [
+    [],
+    [{"type": "text", "text": "x", "author": "a"}],
+    [{"type": "document", "id": 5}],
+    [{"type": "image", "url": "https://example.org"}],
+    [{"type": "input_text", "text": 5}],
+    [{"text": 5}],
+    [IMAGE, {"rows": 2}],
+    [{"name": "a"}, {"name": "b"}],
+    {"type": "text", "text": "x"},
+]
+"""Data of a tool's own that only look like contents."""
+
+
+def asked(name: str) -> tuple[Conversation[Any], Any]:
+    conversation: Conversation[Any] = Conversation(name, budget="80k")
+    messages = WRITE[name](copy.deepcopy(SESSION[:2]))
+    conversation.append(messages[0])
+    conversation.request()
+    return conversation, conversation.append(messages[1])
+
+
+@pytest.mark.parametrize(("name", "output"), [(name, output) for name, rows in CONTENTS.items() for output in rows])
+def test_a_result_holds_contents_of_the_providers_own_as_they_are(name: str, output: list[Any]) -> None:
+    conversation, calls = asked(name)
+    for call in calls:
+        conversation.append(call.result(copy.deepcopy(output)))
+    sent = conversation.request().messages
+    if name == "gemini":
+        (first, _) = sent[-1]["parts"]
+        response = first["functionResponse"]
+        assert (response["response"], response["parts"]) == ({"output": "seen"}, output[1:])
+        return
+    key = "output" if name == "openai_responses" else "content"
+    results = [block for message in sent for block in [message, *(message.get("content") or [])] if key in block]
+    assert [block[key] for block in results if block[key] == output] == [output, output]
+
+
+@every_format
+@pytest.mark.parametrize("output", RECORDS)
+def test_a_result_holds_other_data_as_json(name: str, output: Any) -> None:
+    conversation, (call, _) = asked(name)
+    conversation.append(call.result(output))
+    (made,) = conversation.format.parts(conversation.messages[-1])
+    assert made.text == json.dumps(output)

@@ -37,20 +37,21 @@ class Call(Generic[MessageT]):
     name: str
     arguments: Any = ""
     id: str | None = None
-    _write: Callable[[str], MessageT] | None = field(default=None, repr=False, compare=False)
+    _write: Callable[[object], MessageT] | None = field(default=None, repr=False, compare=False)
 
     def result(self, output: object) -> MessageT:
         """Return the message that answers the call, to be appended to the conversation.
 
         Args:
-            output: the tool's output: text as it is, anything else as JSON.
+            output: the tool's output: text as it is, and so a list of contents of the provider's own, such as images
+                or references to tools; anything else as JSON.
 
         Raises:
             ConfigError: for a call that no conversation returned.
         """
         if self._write is None:
             raise ConfigError(f"the call of {self.name!r} is not from a conversation, so it has no result message")
-        return self._write(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str))
+        return self._write(output)
 
     @property
     def raw(self) -> str:
@@ -279,5 +280,10 @@ def _call(format: Format[MessageT], message: MessageT, position: int, part: Part
     return Call(part.tool or "", part.arguments or "", part.call_id, partial(_result, format, message, position))
 
 
-def _result(format: Format[MessageT], message: MessageT, position: int, text: str) -> MessageT:  # noqa: A002
-    return writing(format, "a result").result(message, position, text)
+def _result(format: Format[MessageT], message: MessageT, position: int, output: object) -> MessageT:  # noqa: A002
+    writer = writing(format, "a result")
+    if isinstance(output, str):
+        return writer.result(message, position, output)
+    contents = writer.read_contents(output)
+    text = json.dumps(output, ensure_ascii=False, default=str) if contents is None else ""
+    return writer.result(message, position, contents or text)

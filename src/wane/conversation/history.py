@@ -62,7 +62,18 @@ from wane.conversation.views import ViewMessages, visible_items
 from wane.core import Added, Episode, FitReport, Item, Kind, Mark
 from wane.core.episodes import Choice
 from wane.core.errors import ConfigError, FormatError, HistoryError, JournalError
-from wane.formats.base import Format, MessageT, Outline, Part, Transcript, check_message, is_answer, is_native, writes
+from wane.formats.base import (
+    Format,
+    MessageT,
+    Outline,
+    Part,
+    Transcript,
+    check_message,
+    is_answer,
+    is_native,
+    repeated_call,
+    writes,
+)
 from wane.journal.records import (
     ChoiceRecord,
     ConfigRecord,
@@ -620,11 +631,9 @@ class MessageHistory(History, Generic[MessageT]):
         def check(message: Prepared[MessageT] | None) -> None:
             if message is None:
                 return
-            ids = [part.call_id for part in message.parts if part.kind is Kind.CALL]
-            if len(ids) != len(set(ids)):
-                call_id, count = Tally(ids).most_common(1)[0]
+            if (call_id := repeated_call(message.parts)) is not None:
                 raise HistoryError(
-                    f"{count} calls of one answer have the id {call_id!r}, and providers refuse that: give each call an"
+                    f"several calls of one answer have the id {call_id!r}, and providers refuse that: give each call an"
                     " id of its own"
                 )
             if not results_first or not message.unanswered or is_answer(message.parts):

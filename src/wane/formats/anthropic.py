@@ -61,7 +61,7 @@ SEAL: Final = 235
 
 _WHOLE: Final = -1
 _ROLES: Final = ("user", "assistant", "system")
-_IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
+_IN_RESULTS: Final = frozenset(ANTHROPIC.results)
 
 
 class AnthropicFormat(PlainFormat):
@@ -184,9 +184,12 @@ class AnthropicFormat(PlainFormat):
         """Whether the application answers a call: Anthropic runs its own tools."""
         return bool(message["content"][self.locate_parts(message)[position][0]]["type"] == "tool_use")
 
-    def result(self, message: Message, position: int, text: str) -> Message:
-        block = {"type": "tool_result", "tool_use_id": self.locate_parts(message)[position][1].call_id, "content": text}
-        return {"role": "user", "content": [block]}
+    def read_contents(self, output: object) -> list[Any] | None:
+        return ANTHROPIC.read_contents(output)
+
+    def result(self, message: Message, position: int, output: str | list[Any]) -> Message:
+        call_id = self.locate_parts(message)[position][1].call_id
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "content": output}]}
 
     def clear_result(self, message: Message, position: int, text: str) -> Message:
         """Return a message with one result's content replaced by a text.

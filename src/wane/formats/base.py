@@ -122,6 +122,17 @@ def is_answer(parts: Iterable[Part]) -> bool:
     return not ASSISTANT.isdisjoint([part.kind for part in parts])
 
 
+def repeated_call(parts: Iterable[Part]) -> str | None:
+    """Return an id that several calls of an answer have, which providers refuse; None if there is none."""
+    seen: set[str | None] = set()
+    for part in parts:
+        if part.kind is Kind.CALL:
+            if part.call_id in seen:
+                return part.call_id
+            seen.add(part.call_id)
+    return None
+
+
 def speaker_of(parts: Sequence[Part]) -> str | None:
     """Return whose turn a message with these parts is, by its role; see `WritingFormat.speaker`."""
     kinds = {part.kind for part in parts}
@@ -238,13 +249,17 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
         """
         ...
 
-    def result(self, message: MessageT, position: int, text: str) -> MessageT:
+    def read_contents(self, output: object) -> list[Any] | None:
+        """Return a tool's output as the contents of a result, if it is a list of nothing else; None for other data."""
+        ...
+
+    def result(self, message: MessageT, position: int, output: str | list[Any]) -> MessageT:
         """Return a message that answers a call.
 
         Args:
             message: the assistant message.
             position: which of its parts (`parts`) is the call.
-            text: the result.
+            output: the result: text, or contents (`read_contents`).
         """
         ...
 
@@ -383,6 +398,9 @@ class NativeFormat(Format[MessageT]):
             # Behind a result it would be a turn of the user that has no answer before it.
             noted = self.note_result(last, text)
         return [*messages, turn] if noted is None else [*messages[:-1], noted]
+
+    def read_contents(self, output: object) -> list[Any] | None:  # noqa: ARG002 - for formats that have some
+        return None
 
     def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
         """Whether the application answers a call: always, because what a provider runs by itself is text here."""

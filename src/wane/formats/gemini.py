@@ -154,9 +154,20 @@ class GeminiFormat(PlainFormat):
         """Whether the application answers a call: Gemini runs code and its own tools."""
         return field(message["parts"][self.locate_parts(message)[position][0]], "functionCall") is not None
 
-    def result(self, message: Message, position: int, text: str) -> Message:
+    def read_contents(self, output: object) -> list[Any] | None:
+        """Return parts with texts or media, which a response holds beside its text; None for other data."""
+        if not isinstance(output, (list, tuple)) or not output:
+            return None
+        parts = [_of_sdk(entry) for entry in output]
+        return parts if all(map(_is_of_result, parts)) else None
+
+    def result(self, message: Message, position: int, output: str | list[Any]) -> Message:
         call = self.locate_parts(message)[position][1]
-        answer = {"id": call.call_id, "name": call.tool, "response": {"output": text}}
+        parts: list[Any] = [{"text": output}] if isinstance(output, str) else output
+        texts = [part["text"] for part in parts if "text" in part]
+        answer: dict[str, Any] = {"id": call.call_id, "name": call.tool, "response": {"output": "\n".join(texts)}}
+        if media := [part for part in parts if "text" not in part]:
+            answer["parts"] = media
         return {"role": "user", "parts": [{"functionResponse": answer}]}
 
     def clear_result(self, message: Message, position: int, text: str) -> Message:
@@ -237,6 +248,14 @@ def _of_sdk(entry: Any) -> Any:
         # An answer that was cut off before its first word has no parts.
         return data if "parts" in data else {"role": "model", **data, "parts": []}
     return data
+
+
+def _is_of_result(part: object) -> bool:
+    """Whether a part is text or media and nothing else, as a function's response may have them."""
+    if not isinstance(part, dict) or not part.keys() <= GEMINI.blocks["part"]:
+        return False
+    media = [name for name in ("inlineData", "fileData") if isinstance(field(part, name), dict)]
+    return isinstance(part.get("text"), str) if not media else "text" not in part
 
 
 def _text(part: GeminiPart) -> str:

@@ -154,8 +154,11 @@ class OpenAIFormat(PlainFormat):
     def turn(self, text: str) -> Message:
         return {"role": "user", "content": text}
 
-    def result(self, message: Message, position: int, text: str) -> Message:
-        return {"role": "tool", "tool_call_id": self.parts(message)[position].call_id, "content": text}
+    def read_contents(self, output: object) -> list[Any] | None:
+        return CHAT.read_contents(output)
+
+    def result(self, message: Message, position: int, output: str | list[Any]) -> Message:
+        return {"role": "tool", "tool_call_id": self.parts(message)[position].call_id, "content": output}
 
     def clear_result(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
         return {**message, "content": text}

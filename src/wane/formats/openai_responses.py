@@ -464,13 +464,17 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         """Whether the application answers a call: OpenAI itself runs a `program`."""
         return bool(message["items"][self.locate_parts(message)[position][0]]["type"] != "program")
 
-    def result(self, message: Message, position: int, text: str) -> Message:
+    def read_contents(self, output: object) -> list[Any] | None:
+        return RESPONSES.read_contents(output)
+
+    def result(self, message: Message, position: int, output: str | list[Any]) -> Message:
         """Return the item that answers a call, as its kind demands.
 
         Args:
             message: the answer with the call.
             position: which of its parts is the call.
-            text: the output. For a kind whose output is no text, the JSON of its fields, or of the one that it demands.
+            output: the output. For a kind whose output is no text, the JSON of its fields, or of the one that it
+                demands.
 
         Raises:
             FormatError: for an output that does not have the field that its kind demands; it names kind and field.
@@ -478,20 +482,21 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         location, part = self.locate_parts(message)[position]
         kind = message["items"][location]["type"]
         if kind in _PLAIN_OUTPUTS:
-            return {"items": [{"type": _PLAIN_OUTPUTS[kind], "call_id": part.call_id, "output": text}]}
+            return {"items": [{"type": _PLAIN_OUTPUTS[kind], "call_id": part.call_id, "output": output}]}
+        text = output if isinstance(output, str) else compact(output)
         if kind == "local_shell_call":
             # By OpenAI's types it has no `call_id`.
             return {"items": [{"type": "local_shell_call_output", "id": part.call_id, "output": text}]}
         if kind not in _DEMANDS:
             raise FormatError(f"how a {kind!r} is answered is not known; append the item that answers it yourself")
-        output, id_key, demanded, example = _DEMANDS[kind]
+        answering, id_key, demanded, example = _DEMANDS[kind]
         fields = _fields_of(text, demanded)
         if fields is None:
             raise FormatError(
-                f"the output of a {kind!r} is an item {output!r} with the field {demanded!r}, so text alone does not"
+                f"the output of a {kind!r} is an item {answering!r} with the field {demanded!r}, so text alone does not"
                 f" do: give {example}"
             )
-        return {"items": [{"type": output, id_key: part.call_id, **fields}]}
+        return {"items": [{"type": answering, id_key: part.call_id, **fields}]}
 
     def clear_result(self, message: Message, position: int, text: str) -> Message:
         """Return a message with one output replaced by a text.

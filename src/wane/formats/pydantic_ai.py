@@ -162,10 +162,10 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         """Whether the application answers a call: the provider runs native tools."""
         return isinstance(message.parts[self.locate_parts(message)[position][0]], _m.ToolCallPart)
 
-    def result(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
+    def result(self, message: ModelMessage, position: int, output: str | list[Any]) -> ModelMessage:
         """Return a request with the return of a call."""
         part = self.locate_parts(message)[position][1]
-        return ModelRequest([_m.ToolReturnPart(part.tool or "", text, part.call_id or "")])
+        return ModelRequest([_m.ToolReturnPart(part.tool or "", output, part.call_id or "")])
 
     def clear_result(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
         """Return a request with one return's content replaced by a text; returns of native tools stay."""

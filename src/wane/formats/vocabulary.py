@@ -26,6 +26,7 @@ class Vocabulary:
         metadata: fields of answers that carry no content; they are not sent back.
         blocks: by type, the fields of a content, an item or a call that may carry content; those of other types are
             not checked.
+        results: by type of a content of a result, the fields of which it has one.
     """
 
     format: str
@@ -34,6 +35,26 @@ class Vocabulary:
     items: frozenset[str] = frozenset()
     metadata: frozenset[str] = frozenset()
     blocks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    results: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def read_contents(self, output: object) -> list[Any] | None:
+        """Return a tool's output as contents of a result, if it is a list of nothing else; None for other data.
+
+        A content has one of the fields that its type demands, and none that the provider does not know: records of the
+        tool's own may have a `type`, too.
+        """
+        if not isinstance(output, (list, tuple)) or not output:
+            return None
+        contents = [as_data(entry) for entry in output]
+        return contents if all(map(self._is_of_result, contents)) else None
+
+    def _is_of_result(self, content: object) -> bool:
+        kind = content.get("type") if isinstance(content, dict) else None
+        if not isinstance(content, dict) or not isinstance(kind, str) or kind not in self.results:
+            return False
+        demanded = self.results[kind]
+        known = demanded | self.blocks.get(kind, frozenset()) | TECHNICAL | _BESIDE
+        return content.keys() <= known and any(isinstance(content.get(name), (str, list, dict)) for name in demanded)
 
     def check(self, message: Mapping[str, Any], *, adds_fields: bool = False) -> None:
         """Check the fields and the contents of a message whose role is known.
@@ -169,6 +190,9 @@ TECHNICAL: Final = frozenset(
 )
 """Fields of any content that carry no content of their own."""
 
+_BESIDE: Final = frozenset({"context", "detail", "filename", "state_changes", "title"})
+"""Fields that describe a content of a result."""
+
 _PLACES: Final[Mapping[str, Mapping[str, str]]] = {
     "function_call": {
         "openai": "Write it as an entry of `tool_calls`",
@@ -233,6 +257,7 @@ CHAT: Final = Vocabulary(
         "function": frozenset({"function", "extra_content", "provider_specific_fields"}),
         "custom": frozenset({"custom", "extra_content", "provider_specific_fields"}),
     },
+    results={name: frozenset({name}) for name in ("text", "image_url", "input_audio", "file")},
 )
 """OpenAI's chat API, and servers that imitate it."""
 
@@ -268,6 +293,14 @@ ANTHROPIC: Final = Vocabulary(
         "image": frozenset({"source", "transformations"}),
         "document": frozenset({"source", "title", "context"}),
         "search_result": frozenset({"source", "title", "content"}),
+    },
+    results={
+        "text": frozenset({"text"}),
+        "image": frozenset({"source"}),
+        "document": frozenset({"source"}),
+        "search_result": frozenset({"content"}),
+        "tool_reference": frozenset({"tool_name"}),
+        "browser_state": frozenset({"tabs"}),
     },
 )
 """Anthropic's Messages API."""
@@ -313,6 +346,11 @@ RESPONSES: Final = Vocabulary(
         "custom_tool_call_output": frozenset({"call_id", "output", "name", "namespace", "caller"}) | _PASSED,
         "reasoning": frozenset({"summary", "content", "encrypted_content"}) | _PASSED,
     },
+    results={
+        "input_text": frozenset({"text"}),
+        "input_image": frozenset({"image_url", "file_id"}),
+        "input_file": frozenset({"file_data", "file_id", "file_url"}),
+    },
 )
 """OpenAI's Responses API."""
 
@@ -332,7 +370,8 @@ GEMINI: Final = Vocabulary(
         "part": _GEMINI_DATA
         | {"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata", "mediaProcessing"}
         | {"thought_signature", "video_metadata", "media_resolution", "part_metadata", "media_processing"}
-        | {"audioTranscription", "speechMetadata"},
+        | {"audioTranscription", "speechMetadata", "documentMetadata", "spreadsheetMetadata", "audioMetadata"}
+        | {"audio_transcription", "speech_metadata", "document_metadata", "spreadsheet_metadata", "audio_metadata"},
         "data": _GEMINI_DATA,
     },
 )

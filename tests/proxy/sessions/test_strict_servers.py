@@ -30,6 +30,7 @@ from wane import Policy
 from wane.conversation import ContextSettings
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
+from wane.testing import Call, Reply, Request
 
 SETTINGS = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_at=0.3, recall=True)
 
@@ -121,3 +122,25 @@ async def test_tools_that_the_provider_runs_stay_pairs(
             calls = client.take(done.answer, result)
     await index.close()
     assert evicted > 0
+
+
+async def test_calls_of_one_answer_with_one_id_go_on_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Some servers take them, and a proxy must not break what works without it."""
+
+    def answer(request: Request) -> Reply:
+        number = request.number
+        calls = (Call("read", {"n": number}, id=f"c{number}"), Call("grep", {"n": number}, id=f"c{number}"))
+        return Reply(calls=calls) if number < 12 else Reply("Done.")
+
+    client = ChatClient(["read", "grep"])
+    upstream = StrictUpstream(client.provider, answer)
+    index = SessionIndex(MemoryStore(), replace(SETTINGS, annotate="infer"))
+    client.say("Go.")
+    notes, calls = list[str](), 1
+    while calls:
+        done = await exchange(index, client, upstream)
+        notes.append(done.facts.note)
+        calls = client.take(done.answer, result)
+    assert done.facts.evicted > 0
+    assert ["have the id 'c0'" in note for note in notes[:3]] == [False, True, False]
+    assert "several calls of one answer have the id 'c0'" in caplog.text
