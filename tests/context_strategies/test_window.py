@@ -17,11 +17,12 @@ import wane
 from tests.conformance import policy_of
 from tests.strategies import Scenario, scenarios
 from wane.core import DELIMITER, ContextWindow, Item, Kind, Policy
+from wane.core.view import MessageStarts
 from wane.formats.base import Part
 from wane.formats.openai import OpenAIFormat
 from wane.inference import Annotator, Limits
 from wane.strategies.base import Annotate, Settings, Strategy
-from wane.strategies.window import WindowStrategy
+from wane.strategies.window import Turn, WindowStrategy
 
 ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
 RUNS = Path(__file__).resolve().parents[3] / "shared" / "sessions" / "terminal-bench-2"
@@ -183,3 +184,26 @@ def test_a_real_session_has_sensible_episodes(name: str) -> None:
     assert [len(list(group)) for _, group in groupby(sorted(members))] == [1] * len(members)
     acts = [episode for episode in strategy.episodes if episode.type == "act"]
     assert all(act.dependencies for act in acts[1:])
+
+
+def placed(items: Sequence[Item]) -> int:
+    """The place of an index behind some items."""
+    turn, starts, latest = Turn(), MessageStarts(), -1
+    for index, item in enumerate(items):
+        latest = index if starts.begins(item) else latest
+        turn.add(index, item, latest)
+    return turn.place
+
+
+def test_an_index_stands_ahead_of_all_of_a_message() -> None:
+    """Tools that OpenAI searched stand ahead of what the model says then, and are the system's."""
+    said = Item(Kind.USER, 5, message=0)
+    answer = [Item(Kind.SYSTEM, 5, message=1), Item(Kind.TEXT, 5, message=1)]
+    assert placed([said, *answer]) == 1
+
+
+def test_an_index_stands_within_no_turn_that_the_provider_goes_on_with() -> None:
+    said, paused = Item(Kind.USER, 5, message=0), Item(Kind.CALL, 5, "s", "web_search", "{}", 1)
+    further = [Item(Kind.RESULT, 5, "s", message=2), Item(Kind.TEXT, 5, message=2)]
+    assert placed([said, paused, *further]) == 1
+    assert placed([said, paused, *further, Item(Kind.USER, 5, message=3), Item(Kind.TEXT, 5, message=4)]) == 5

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import then_full, wide
+from tests.proxy.served import DEFERRED, PROVIDERS, PausingClient, SearchingClient, Serving
 from tests.proxy.strict import SERVERS as STRICT
 from tests.proxy.strict import LocalAnthropicClient, Reckless, StrictUpstream
 from tests.proxy.world import ChatClient, Client, GeminiCliClient, GeminiClient, ResponsesClient
@@ -126,6 +128,7 @@ def test_a_mark_in_responses_goes_back_as_an_empty_object_too() -> None:
 
 
 LOOP = ContextSettings(budget=exact_budget(2_400), policy=Policy(index_share=0.1), remind_at=0.3, recall=True)
+OUTPUTS = {"tool_search": [DEFERRED], "drop": {"approve": True, "reason": "It is the test system."}}
 LOOPS: list[Any] = [
     (ChatClient, "template"),
     (ChatClient, "mistral"),
@@ -136,7 +139,6 @@ LOOPS: list[Any] = [
             *((LocalAnthropicClient, "template"), (LocalAnthropicClient, "deepseek"), (ResponsesClient, "template")),
             (ChatClient, "deepseek v4"),
             *((LocalAnthropicClient, "mistral"), (ResponsesClient, "mistral")),
-            *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
             *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
         ]
     ),
@@ -150,13 +152,34 @@ def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
     make: type[Client], server: str, annotate: Any, seed: int
 ) -> None:
     """With recalls, branches and restarts, and marks that are not JSON."""
-    rng = random.Random(seed)
-    strategy = "cwl" if seed % 3 < 2 else rng.choice(STRATEGIES)
+    strategy = "cwl" if seed % 3 < 2 else random.Random(seed).choice(STRATEGIES)
     settings = replace(LOOP, annotate=annotate, strategy=strategy)
-    client, upstream = (
-        make(),
-        StrictUpstream(make.provider, Reckless(seed, always_reasons=server == "deepseek v4"), server=STRICT[server]),
-    )
+    model = Reckless(seed, always_reasons=server == "deepseek v4")
+    live(make, settings, StrictUpstream(make.provider, model, server=STRICT[server]), seed)
+
+
+@pytest.mark.parametrize(
+    ("make", "server", "strategy"),
+    [
+        (PausingClient, "anthropic", "truncate"),
+        *then_full(
+            *((PausingClient, "anthropic", strategy) for strategy in ("cwl", "fold", "mask")),
+            *((SearchingClient, "openai", "cwl"), (GeminiClient, "gemini 3", "cwl")),
+        ),
+        *wide(*((*provider, strategy) for provider in PROVIDERS for strategy in STRATEGIES)),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.wide) for n in range(1, 6))])
+def test_a_server_that_runs_tools_itself_accepts_each_request_of_a_loop(
+    make: type[Client], server: str, strategy: str, seed: int
+) -> None:
+    settings = replace(LOOP, annotate="model" if seed % 2 else "infer", strategy=strategy)
+    live(make, settings, Serving(make.provider, Reckless(seed), server=STRICT[server], seed=seed), seed)
+
+
+def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream, seed: int) -> None:
+    """Live twelve turns, with recalls, branches and restarts."""
+    rng, client = random.Random(seed), make()
     client.say("(the history)")
     key = next(name for name in ("contents", "input", "messages") if name in client.body())
 
@@ -184,7 +207,7 @@ def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
             calls = conversation.append(ask(conversation))
             evicted = max(evicted, conversation.evicted)
             for call in calls:
-                conversation.append(call.result("line of output, as long as lines are\n" * 12))
+                conversation.append(call.result(OUTPUTS.get(call.name, "line of output, as long as lines are\n" * 12)))
             if conversation.ended:
                 break
     assert evicted > 0

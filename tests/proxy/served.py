@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.proxy.strict import StrictUpstream
-from tests.proxy.world import AnthropicClient
+from tests.proxy.world import AnthropicClient, Client, GeminiCliClient, GeminiClient, ResponsesClient
+from wane.testing.gemini import signature
 
 Block = dict[str, Any]
 
@@ -18,7 +19,16 @@ LOADED = "deferred_tool"
 """The tool that searches load."""
 
 REFERENCE: Block = {"type": "tool_reference", "tool_name": LOADED}
+DEFERRED: Block = {"type": "function", "name": LOADED, "parameters": {"type": "object"}}
 _SERVED = ("server_tool_use", "mcp_tool_use")
+_ITEMS: dict[str, tuple[str, Block]] = {
+    "web_search_call": ("ws", {"action": {"type": "search", "query": LONG}}),
+    "file_search_call": ("fs", {"queries": ["x"], "results": [{"text": LONG}]}),
+    "code_interpreter_call": ("ci", {"code": "1", "container_id": "c", "outputs": [{"type": "logs", "logs": LONG}]}),
+    "mcp_call": ("mcp", {"server_label": "crm", "name": "lookup", "arguments": "{}", "output": LONG}),
+    "image_generation_call": ("ig", {"result": "eA=="}),
+    "tool_search_call": ("tsc", {"arguments": {"q": "x"}}),
+}
 
 
 @dataclass
@@ -33,10 +43,18 @@ class Serving(StrictUpstream):
 
     def ask(self, body: Mapping[str, Any]) -> bytes:
         answer = json.loads(super().ask(body))
-        answer["content"], paused = self._serve_messages(body, answer["content"])
-        if paused:
-            answer["stop_reason"] = "pause_turn"
+        if "output" in answer:
+            answer["output"] = self._serve_items(answer["output"])
+        elif "candidates" in answer:
+            content = answer["candidates"][0]["content"]
+            content["parts"] = self._serve_parts(content.get("parts") or [])
+        else:
+            answer["content"], paused = self._serve_messages(body, answer["content"])
+            if paused:
+                answer["stop_reason"] = "pause_turn"
         return json.dumps(answer).encode()
+
+    # Anthropic's Messages
 
     def _serve_messages(self, body: Mapping[str, Any], content: list[Block]) -> tuple[list[Block], bool]:
         """Answer calls of the last turn that are open, and make others: with results, or for a later answer."""
@@ -86,6 +104,54 @@ class Serving(StrictUpstream):
             kind, content = "tool_search", {"type": "tool_search_tool_search_result", "tool_references": references}
         return {"type": f"{kind}_tool_result", "tool_use_id": use["id"], "content": content}
 
+    # OpenAI's Responses: call and result are one item, but for approvals and a search of the client's
+
+    def _serve_items(self, output: list[Block]) -> list[Block]:
+        ahead: list[Block] = []
+        for _ in range(self._rng.choice((0, 0, 1, 1, 2))):
+            self._number += 1
+            item = self._served_item()
+            if "id" in item and self._rng.random() < 0.5:
+                thought = f"r{self.seed:x}f{self._number:x}"
+                ahead.append(
+                    {"type": "reasoning", "id": f"rs_{thought}", "summary": [], "encrypted_content": "x" * 900}
+                )
+                item["id"] = f"{item['id'].partition('_')[0]}_{thought}_0"
+            ahead.append(item)
+            if item["type"] == "tool_search_call" and "call_id" not in item:
+                ahead.append({"type": "tool_search_output", "execution": "server", "tools": [DEFERRED]})
+        if self._rng.random() < 0.1:
+            self._number += 1
+            made = f"{self.seed}x{self._number}"
+            ask = {"type": "mcp_approval_request", "id": f"mcpr_{made}", "server_label": "crm", "name": "drop"}
+            search = {"type": "tool_search_call", "call_id": f"call_{made}", "execution": "client"}
+            output = [*output, self._rng.choice(({**ask, "arguments": "{}"}, {**search, "arguments": {"q": "x"}}))]
+        return [*ahead, *output]
+
+    def _served_item(self) -> Block:
+        made, name = f"{self.seed}x{self._number}", self._rng.choice(sorted(_ITEMS))
+        stem, fields = _ITEMS[name]
+        if name == "tool_search_call":
+            return {"type": name, "execution": "server", **fields}
+        return {"type": name, "id": f"{stem}_{made}", "status": "completed", **fields}
+
+    # Gemini
+
+    def _serve_parts(self, parts: list[Block]) -> list[Block]:
+        ahead: list[Block] = []
+        for _ in range(self._rng.choice((0, 0, 1, 2))):
+            self._number += 1
+            ran: Block = {"executableCode": {"language": "PYTHON", "code": f"print({self._number})"}}
+            answer: Block = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": LONG}}
+            if self._rng.random() < 0.6:
+                about = {"id": f"t{self.seed}x{self._number}", "toolType": "GOOGLE_SEARCH_WEB"}
+                ran = {"toolCall": {**about, "args": {"queries": ["x"]}}}
+                answer = {"toolResponse": {**about, "response": {"pages": LONG}}}
+                if self._rng.random() < 0.5:
+                    ran["thoughtSignature"] = signature(ran)
+            ahead += [ran, answer]
+        return [*ahead, *parts]
+
     def _cited(self) -> Block:
         text: Block = {"type": "text", "text": f"So it is said, {self._number}."}
         if self._rng.random() < 0.5:
@@ -111,9 +177,12 @@ def blocks_in(messages: Sequence[Mapping[str, Any]]) -> list[Block]:
     return [block for content in contents for block in content]
 
 
-def loads_in(messages: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Ids of the calls whose results hold references to tools."""
-    results = [block for block in blocks_in(messages) if block["type"].endswith("tool_result")]
+def loads_in(body: Mapping[str, Any]) -> set[str]:
+    """What loaded tools: ids of the calls; a number for each search without one."""
+    if "input" in body:
+        ids = [item.get("call_id") for item in body["input"] if item.get("type") == "tool_search_output"]
+        return {*filter(None, ids), *map(str, range(ids.count(None)))}
+    results = [block for block in blocks_in(body.get("messages", ())) if block["type"].endswith("tool_result")]
     return {block["tool_use_id"] for block in results if LOADED in json.dumps(block["content"])}
 
 
@@ -152,3 +221,29 @@ class MergingClient(PausingClient):
     """Puts what comes behind such an answer into the same message."""
 
     merges = True
+
+
+class SearchingClient(ResponsesClient):
+    """Approves calls of MCP servers, and searches for tools."""
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        calls = super().take(answer, results)
+        for item in answer["output"]:
+            if item["type"] == "mcp_approval_request":
+                reason = {"reason": "It is the test system."} if calls % 2 else {}
+                said = {"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": True, **reason}
+            elif item["type"] == "tool_search_call" and item.get("call_id"):
+                said = {"type": "tool_search_output", "call_id": item["call_id"], "execution": "client"}
+                said["tools"] = [DEFERRED]
+            else:
+                continue
+            self.history.append(said)
+            calls += 1
+        return calls
+
+
+PROVIDERS: tuple[tuple[type[Client], str], ...] = (
+    *((PausingClient, "anthropic"), (MergingClient, "anthropic"), (SearchingClient, "openai")),
+    *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
+)
+"""Clients, each with the server that it asks."""

@@ -90,6 +90,8 @@ SERVERS = {
     "gemini": Server(GEMINI_CHAT, sign_calls, signs=True),
     "template": Server(TEMPLATE),
     "mistral": Server(MISTRAL),
+    "anthropic": Server(()),
+    "openai": Server(()),
     "gemini 2": Server(GEMINI),
     "gemini 3": Server(GEMINI, signs=True),
 }

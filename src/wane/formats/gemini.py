@@ -156,10 +156,14 @@ class GeminiFormat(PlainFormat):
 
     def read_contents(self, output: object) -> list[Any] | None:
         """Return parts with texts or media, which a response holds beside its text; None for other data."""
-        if not isinstance(output, (list, tuple)) or not output:
-            return None
-        parts = [_of_sdk(entry) for entry in output]
-        return parts if all(map(_is_of_result, parts)) else None
+        parts = [_of_sdk(entry) for entry in output] if isinstance(output, (list, tuple)) else []
+        for part in parts:
+            if not isinstance(part, dict) or not part.keys() <= GEMINI.blocks["part"]:
+                return None
+            media = any(isinstance(field(part, name), dict) for name in ("inlineData", "fileData"))
+            if media == isinstance(part.get("text"), str):
+                return None
+        return parts or None
 
     def result(self, message: Message, position: int, output: str | list[Any]) -> Message:
         call = self.locate_parts(message)[position][1]
@@ -248,14 +252,6 @@ def _of_sdk(entry: Any) -> Any:
         # An answer that was cut off before its first word has no parts.
         return data if "parts" in data else {"role": "model", **data, "parts": []}
     return data
-
-
-def _is_of_result(part: object) -> bool:
-    """Whether a part is text or media and nothing else, as a function's response may have them."""
-    if not isinstance(part, dict) or not part.keys() <= GEMINI.blocks["part"]:
-        return False
-    media = [name for name in ("inlineData", "fileData") if isinstance(field(part, name), dict)]
-    return isinstance(part.get("text"), str) if not media else "text" not in part
 
 
 def _text(part: GeminiPart) -> str:

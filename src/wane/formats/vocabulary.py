@@ -43,18 +43,17 @@ class Vocabulary:
         A content has one of the fields that its type demands, and none that the provider does not know: records of the
         tool's own may have a `type`, too.
         """
-        if not isinstance(output, (list, tuple)) or not output:
-            return None
-        contents = [as_data(entry) for entry in output]
-        return contents if all(map(self._is_of_result, contents)) else None
-
-    def _is_of_result(self, content: object) -> bool:
-        kind = content.get("type") if isinstance(content, dict) else None
-        if not isinstance(content, dict) or not isinstance(kind, str) or kind not in self.results:
-            return False
-        demanded = self.results[kind]
-        known = demanded | self.blocks.get(kind, frozenset()) | TECHNICAL | _BESIDE
-        return content.keys() <= known and any(isinstance(content.get(name), (str, list, dict)) for name in demanded)
+        contents = [as_data(entry) for entry in output] if isinstance(output, (list, tuple)) else []
+        for content in contents:
+            kind = content.get("type") if isinstance(content, dict) else None
+            demanded = self.results.get(kind) if isinstance(kind, str) else None
+            if demanded is None:
+                return None
+            known = demanded | self.blocks.get(str(kind), frozenset()) | TECHNICAL | _BESIDE
+            given = [content.get(name) for name in demanded]
+            if not content.keys() <= known or not any(isinstance(value, (str, list, dict)) for value in given):
+                return None
+        return contents or None
 
     def check(self, message: Mapping[str, Any], *, adds_fields: bool = False) -> None:
         """Check the fields and the contents of a message whose role is known.

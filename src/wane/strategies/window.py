@@ -78,7 +78,9 @@ class Turn:
             self._start.reasons = True
         goes_on = message is not None and message == self._results
         if index == latest and not goes_on:
-            self.place = index if item.kind is Kind.REASONING or not self._start.reasons else self._start.item
+            # What is the system's may stand ahead of the first of the model's items, such as tools that it searched.
+            begins = item.kind is Kind.REASONING or not self._start.reasons
+            self.place = self._first if begins else self._start.item
 
 
 class WindowStrategy(Strategy):

@@ -163,6 +163,23 @@ def results_answer_calls(request: Request) -> str | None:
     return None
 
 
+def served_pairs_stay(request: Request) -> str | None:
+    """Gemini's guide to its own tools: what it ran goes back with its result, in one content, the result behind it."""
+    for number, content in enumerate(_contents(request)):
+        for call, result in (("executableCode", "codeExecutionResult"), ("toolCall", "toolResponse")):
+            waiting: list[object] = []
+            for part in content["parts"]:
+                if (called := field(part, call)) is not None:
+                    waiting.append(called.get("id"))
+                elif (answer := field(part, result)) is not None:
+                    if answer.get("id") not in waiting:
+                        return f"contents[{number}]: a {result} stands without its {call}"
+                    waiting.remove(answer.get("id"))
+            if waiting:
+                return f"contents[{number}]: a {call} stands without its {result}"
+    return None
+
+
 def chat_messages(request: Request) -> Sequence[ChatMessage]:
     """Return the chat messages that llama.cpp makes of a request to `/v1/messages` or `/v1/responses`.
 
@@ -264,5 +281,5 @@ TEMPLATE: Final[tuple[Rule, ...]] = (roles_alternate, results_follow_calls, argu
 MISTRAL: Final[tuple[Rule, ...]] = (answers_follow_results, results_follow_calls, arguments_are_objects)
 """Mistral's API, and vLLM with its tokenizer."""
 
-GEMINI: Final[tuple[Rule, ...]] = (contents_alternate, results_answer_calls)
+GEMINI: Final[tuple[Rule, ...]] = (contents_alternate, results_answer_calls, served_pairs_stay)
 """Gemini's own API, besides what `ScriptedServer` refuses there without rules, such as lost signatures."""

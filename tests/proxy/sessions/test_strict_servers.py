@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.marks import then_full
-from tests.proxy.served import MergingClient, PausingClient, Serving, loads_in
+from tests.marks import then_full, wide
+from tests.proxy.served import PROVIDERS, MergingClient, PausingClient, SearchingClient, Serving, loads_in
 from tests.proxy.sessions.test_index import disk, result
 from tests.proxy.strict import SERVERS, LocalAnthropicClient, Reckless, StrictUpstream
 from tests.proxy.world import (
@@ -32,6 +32,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request
 
+STRATEGIES = ("cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "fold")
 SETTINGS = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_at=0.3, recall=True)
 
 DOORS: list[Any] = [
@@ -91,18 +92,27 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
     assert evicted > 0
 
 
-@pytest.mark.parametrize(
-    "strategy", ["truncate", *then_full("cwl", "paper", "streaming", "clear-tools", "mask", "fold")]
-)
-@pytest.mark.parametrize("make", [PausingClient, pytest.param(MergingClient, marks=pytest.mark.full)])
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.wide) for n in range(1, 12))])
-async def test_tools_that_the_provider_runs_stay_pairs(
-    make: type[PausingClient], strategy: str, seed: int, tmp_path: Path
+SERVED: list[Any] = [
+    (PausingClient, "anthropic", "truncate"),
+    *then_full(
+        *((PausingClient, "anthropic", strategy) for strategy in ("cwl", "streaming", "fold")),
+        *((MergingClient, "anthropic", strategy) for strategy in ("cwl", "truncate")),
+        *((SearchingClient, "openai", strategy) for strategy in ("cwl", "truncate")),
+        (GeminiClient, "gemini 3", "cwl"),
+    ),
+    *wide(*((*provider, strategy) for provider in PROVIDERS for strategy in STRATEGIES)),
+]
+
+
+@pytest.mark.parametrize(("make", "server", "strategy"), SERVED)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.wide) for n in range(1, 6))])
+async def test_what_the_provider_ran_stays_whole(
+    make: type[Client], server: str, strategy: str, seed: int, tmp_path: Path
 ) -> None:
     """R12 and R15: searches, code, MCP, and searches for tools, within an answer or over several."""
     rng = random.Random(seed)
     settings = replace(SETTINGS, annotate=rng.choice(("model", "infer")), strategy=strategy)
-    client, upstream = make(), Serving(make.provider, Reckless(seed), seed=seed)
+    client, upstream = make(), Serving(make.provider, Reckless(seed), server=SERVERS[server], seed=seed)
     index = SessionIndex(disk(tmp_path), settings)
     forks, evicted = [client], 0
     for turn in range(12):
@@ -115,9 +125,10 @@ async def test_tools_that_the_provider_runs_stay_pairs(
             if rng.random() < 0.1:
                 await index.close()
                 index = SessionIndex(disk(tmp_path), settings)
-            assert upstream.refusal(client.body()) is None, "the client alone is refused"
+            if make not in (SearchingClient, GeminiClient):  # as above
+                assert upstream.refusal(client.body()) is None, "the client alone is refused"
             done = await exchange(index, client, upstream)
-            assert loads_in(client.body()["messages"]) <= loads_in(done.bodies[0]["messages"])
+            assert loads_in(client.body()) <= loads_in(done.bodies[0])
             evicted = max(evicted, done.facts.evicted)
             calls = client.take(done.answer, result)
     await index.close()

@@ -338,7 +338,11 @@ class Exchange:
             await self._finder.forget(cached)
             raise
         await cached.append([*records, *self.view.records])
-        self._note_repeated_calls(cached, arrivals[alignment.common :])
+        repeated = next(filter(None, (repeated_call(arrival.parts) for arrival in arrivals[alignment.common :])), None)
+        if repeated is not None:
+            # Some servers take that. Each result answers the first of the calls that is open, so both pairs stay whole.
+            cached.remark = f"several calls of one answer have the id {repeated!r}, which most providers refuse"
+            _LOGGER.warning("session %s: %s", cached.id, cached.remark)
         cached.last = now
         cached.requests += 1
         if not cached.title:
@@ -351,17 +355,6 @@ class Exchange:
         self._number = len(session.entries)
         self._place_view()
         cached.exchanges.add(self)
-
-    def _note_repeated_calls(self, cached: CachedSession, arrivals: Sequence[Arrival]) -> None:
-        """Warn of calls of one answer that have one id: some servers take them, so they go on as the client has them.
-
-        Each result answers the first of them that is open, so both pairs stay whole.
-        """
-        for arrival in arrivals:
-            if (call_id := repeated_call(arrival.parts)) is not None:
-                cached.remark = f"several calls of one answer have the id {call_id!r}, which most providers refuse"
-                _LOGGER.warning("session %s: %s", cached.id, cached.remark)
-                return
 
     def _note_facts(self) -> Facts:
         """Note the figures of the view, and log a warning when the budget begins to be too small for the work."""

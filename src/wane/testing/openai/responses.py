@@ -44,10 +44,32 @@ _OUTPUT_OF: Final = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
     "tool_search_call": "tool_search_output",
+    "mcp_approval_request": "mcp_approval_response",
 }
 _CALL_OF: Final = {output: call for call, output in _OUTPUT_OF.items()}
 
-_STEMS: Final = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "tool_search_call": "tsc"}
+_SERVED: Final = {
+    "web_search_call": "action",
+    "file_search_call": "queries",
+    "code_interpreter_call": "code",
+    "image_generation_call": "result",
+    "mcp_call": "output",
+    "mcp_list_tools": "tools",
+}
+"""Items of tools that the provider runs, call and result in one, each with the field that the model reads."""
+
+_STEMS: Final = {
+    "message": "msg",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "tool_search_call": "tsc",
+    "web_search_call": "ws",
+    "file_search_call": "fs",
+    "code_interpreter_call": "ci",
+    "image_generation_call": "ig",
+    "mcp_call": "mcp",
+    "mcp_approval_request": "mcpr",
+}
 """Prefixes of the ids of items that may follow reasoning, by type."""
 
 _FOLLOWER: Final = re.compile(rf"(?:{'|'.join(_STEMS.values())})_(r[0-9a-f]+)_0")
@@ -282,7 +304,8 @@ def _message_of(index: int, item: Mapping[str, Any]) -> Message:
         return Message("assistant", (_call(kind, item),))
     if kind in _CALL_OF:
         text = content_text(item.get("output"))
-        return Message("tool", (Part(Kind.RESULT, text, call_id=item.get("call_id"), id=item.get("id"), wire=item),))
+        call_id = item.get("call_id") or item.get("approval_request_id")
+        return Message("tool", (Part(Kind.RESULT, text, call_id=call_id, id=item.get("id"), wire=item),))
     if kind == "reasoning":
         text = "".join(str(summary.get("text") or "") for summary in item.get("summary") or ())
         signature = item.get("encrypted_content")
@@ -290,9 +313,9 @@ def _message_of(index: int, item: Mapping[str, Any]) -> Message:
     if kind == "compaction":
         sealed = str(item.get("encrypted_content") or "")
         return Message("assistant", (Part(Kind.TEXT, sealed, id=item.get("id"), signature=sealed, wire=item),))
-    if kind == "web_search_call":
-        # A tool that the provider ran: call and result in one.
-        return Message("assistant", (Part(Kind.TEXT, compact(item.get("action")), id=item.get("id"), wire=item),))
+    if kind in _SERVED:
+        text = compact(item.get(_SERVED[kind]))
+        return Message("assistant", (Part(Kind.TEXT, text, id=item.get("id"), wire=item),))
     raise Refused(f"The scripted server knows no input item of type '{kind}'.", param=f"input[{index}].type")
 
 
@@ -306,7 +329,8 @@ def _call(kind: str, item: Mapping[str, Any]) -> Part:
         arguments = compact(value)
     else:
         arguments = value if isinstance(value, str) else compact(value)
-    return Part(Kind.CALL, arguments, call_id=item.get("call_id"), tool=name, id=item.get("id"), wire=item)
+    call_id = item.get("id") if kind == "mcp_approval_request" else item.get("call_id")
+    return Part(Kind.CALL, arguments, call_id=call_id, tool=name, id=item.get("id"), wire=item)
 
 
 def _check_pairs(parts: tuple[Part, ...]) -> None:
