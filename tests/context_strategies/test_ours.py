@@ -304,3 +304,13 @@ def test_an_answer_that_begins_with_a_result_goes_on_with_the_one_of_its_call(na
             # The text stays as long as the result that it cites, and that as long as its call.
             assert (call in there) == (call + 1 in there)
             assert call + 1 in there or call + 2 not in there
+
+
+@pytest.mark.parametrize("name", ["compact", "memgpt", "resum", "acon"])
+def test_a_summary_stands_ahead_of_what_loaded_a_tool(name: str) -> None:
+    """Some providers demand that the user speaks first."""
+    items = [Item(Kind.SYSTEM, 5, message=0), Item(Kind.USER, 10, message=1), *pair(2, loads=("a",)), *long_work(10)]
+    view = last(name, items, Settings(budget=2_000))
+    first = next(slot for slot in view if slot != 0)
+    assert isinstance(first, Substitute) or items[first].kind is Kind.USER
+    assert {2, 3, 4} <= set(view)

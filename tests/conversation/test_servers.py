@@ -196,7 +196,8 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
         if rng.random() < 0.3:
             branches.append(conversation.branch())
             conversation = rng.choice(branches)
-        for _ in range(1 + (server == "mistral" and rng.random() < 0.5)):
+        twice = upstream.server is STRICT["mistral"] and rng.random() < 0.5
+        for _ in range(1 + twice):
             conversation.append(conversation.format.turn(f"User turn {turn}. " * rng.randint(1, 9)))
         while True:
             if rng.random() < 0.2:

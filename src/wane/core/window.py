@@ -34,7 +34,7 @@ _CLASS_RANK: Final = {
 IMPLICIT_TOKENS: Final = 8_000
 """An implicit episode that holds this many tokens closes ahead of the next assistant message (R5)."""
 
-STATE_VERSION: Final = 8
+STATE_VERSION: Final = 9
 """Version of the data that `ContextWindow.export` returns."""
 
 IndexWriter = Callable[[Sequence[Step], int], EvictedIndex | None]

@@ -156,7 +156,8 @@ class GeminiFormat(PlainFormat):
 
     def read_contents(self, output: object) -> list[Any] | None:
         """Return parts with texts or media, which a response holds beside its text; None for other data."""
-        parts = [_of_sdk(entry) for entry in output] if isinstance(output, (list, tuple)) else []
+        entries: Sequence[object] = output if isinstance(output, (list, tuple)) else ()
+        parts = [_of_sdk(entry) for entry in entries]
         for part in parts:
             if not isinstance(part, dict) or not part.keys() <= GEMINI.blocks["part"]:
                 return None

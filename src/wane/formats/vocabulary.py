@@ -43,15 +43,16 @@ class Vocabulary:
         A content has one of the fields that its type demands, and none that the provider does not know: records of the
         tool's own may have a `type`, too.
         """
-        contents = [as_data(entry) for entry in output] if isinstance(output, (list, tuple)) else []
+        entries: Sequence[object] = output if isinstance(output, (list, tuple)) else ()
+        contents = [as_data(entry) for entry in entries]
         for content in contents:
             kind = content.get("type") if isinstance(content, dict) else None
             demanded = self.results.get(kind) if isinstance(kind, str) else None
             if demanded is None:
                 return None
-            known = demanded | self.blocks.get(str(kind), frozenset()) | TECHNICAL | _BESIDE
-            given = [content.get(name) for name in demanded]
-            if not content.keys() <= known or not any(isinstance(value, (str, list, dict)) for value in given):
+            names = demanded | self.blocks.get(str(kind), frozenset()) | TECHNICAL | _BESIDE
+            values = [content.get(name) for name in demanded]
+            if not content.keys() <= names or not any(isinstance(value, (str, list, dict)) for value in values):
                 return None
         return contents or None
 

@@ -129,11 +129,11 @@ class Fold(Resumable):
         touched = {of[index] for index in gone}
         there = [index for index in self._view if isinstance(index, int) and of[index] in touched]
         results = {call[index]: index for index in there if call[index] != index}
-        kept: set[int] = set()
+        closure: set[int] = set()
         pending = [index for index in there if index not in gone]
         while pending:
             index = pending.pop()
-            if index not in kept:
-                kept.add(index)
+            if index not in closure:
+                closure.add(index)
                 pending += [call[index], results.get(index, index), *self._needs.get(index, ())]
-        return gone & kept
+        return gone & closure

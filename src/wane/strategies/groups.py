@@ -169,13 +169,13 @@ class Cutting(Resumable):
         loading = self._find_needed(self._loads)
         for released in self._loading - loading:
             self._release(released)
-        held = loading - self._pinned
-        for needed in held:
+        added = loading - self._pinned
+        for needed in added:
             if needed <= index:
                 self._pinned.add(needed)
                 self._pinned_tokens += self._groups.tokens[needed]
                 self._weights[self._groups.of[needed]] -= self._groups.tokens[needed]
-        self._loading = (self._loading & loading) | held
+        self._loading = (self._loading & loading) | added
 
     def _find_needed(self, results: Iterable[int]) -> set[int]:
         """Return results with all that they need: their calls, what these need, and what answers these."""

@@ -22,9 +22,9 @@ PREFIX: Final = "The conversation before this point was replaced by this summary
 class Summarised(Cutting):
     """Lets a model summarise the head of the conversation when the view is over the budget.
 
-    The view then holds the system items, the user's question if the strategy keeps it, the summary as a user turn, and
-    the tail. Everything else ahead of the tail is gone, except for what the summary says about it; so are earlier
-    summaries. The question is the latest turn of the user.
+    The view then holds the system items, the user's question if the strategy keeps it, the summary as a user turn, what
+    loaded tools, and the tail. Everything else ahead of the tail is gone, except for what the summary says about it; so
+    are earlier summaries. The question is the latest turn of the user.
 
     Attributes:
         instructions: instructions of the summarising call.
@@ -128,7 +128,9 @@ class Summarised(Cutting):
         tail = [slot for slot in self._view if (item := item_of(slot)) is not None and groups.of[item] >= cut]
         summary = Substitute(PREFIX + text if text else "", tokens + chars(PREFIX))
         self._summary = summary.tokens
-        self._view = [*before, summary, *tail]
+        # Ahead of a call that stands (R15), because some providers demand that the user speaks first.
+        position = next((n for n, slot in enumerate(before) if slot in self._loading), len(before))
+        self._view = [*before[:position], summary, *before[position:], *tail]
         self._held = sum(groups.tokens[slot] if isinstance(slot, int) else slot.tokens for slot in self._view)
 
     def _tail(self, tail_tokens: float, summary: int) -> int:
