@@ -349,7 +349,7 @@ def test_an_answer_comes_apart_and_keeps_its_raw_arguments() -> None:
     parts = FORMAT.parts(message)
     assert [part.kind for part in parts] == [Kind.REASONING, Kind.TEXT, Kind.CALL]
     assert parts[2].arguments == '{"path": '
-    assert [part.needs for part in parts] == [(), (), (-2,)]
+    assert [part.needs for part in parts] == [(), (-1,), (-2,)]
     kept = FORMAT.keep(message, [1])
     assert kept.text == "I look."
     assert len(kept.contents) == 1

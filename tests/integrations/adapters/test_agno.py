@@ -281,7 +281,7 @@ def test_a_message_is_taken_apart_and_kept_in_part() -> None:
 
 def test_unsealed_reasoning_needs_no_company() -> None:
     answer = Message(role="assistant", reasoning_content="Hm.", content="So.")
-    assert needs(FORMAT, answer) == [(), ()]
+    assert needs(FORMAT, answer) == [(), (-1,)]  # but the text needs it: DeepSeek V4
 
 
 def test_media_and_blocks_count_by_an_estimate() -> None:
