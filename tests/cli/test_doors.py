@@ -94,10 +94,10 @@ def test_what_the_shadow_says_is_what_a_replay_and_the_view_say(
     ask([*wane, "view", status["id"], "--budget", "9k", "--output", "view.html"])
     # The tile has the same two figures and their difference, the sentence behind it what they are.
     found = re.match(
-        r"(\S+) if nothing is evicted, simulated → (\S+) with Wane at 9,000 tokens, simulated: (.+)", verdict
+        r"(\S+) if nothing is evicted, simulated → (\S+) with Wane (at 9,000 tokens .+), simulated: (.+)", verdict
     )
     assert found is not None
     page = (tmp_path / "view.html").read_text()
     assert f'"value":"{found[1]} → {found[2]}"' in page
-    bound = "If nothing is evicted, simulated; with Wane at 9,000 tokens, simulated."
-    assert f'"then":"{found[3]}","bound":"{bound}"' in page
+    bound = f"If nothing is evicted, simulated; with Wane {found[3]}, simulated."
+    assert f'"then":"{found[4]}","bound":"{bound}"' in page

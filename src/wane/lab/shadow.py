@@ -10,7 +10,7 @@ from wane.lab.replaying.engine import get_engine
 from wane.lab.replaying.replay import Pricing
 from wane.lab.replaying.studying import study
 from wane.lab.session import RecordedSession
-from wane.lab.verdict import in_view, needs, prices_used, verdict
+from wane.lab.verdict import in_view, needs, prices_used, with_room
 from wane.strategies.base import Settings
 from wane.words import name_strategy
 
@@ -35,12 +35,12 @@ def sentences(prediction: Comparison) -> list[str]:
     """Return what would have been evicted, what that saves, by whose prices, and what the agent would have needed."""
     (strategy,) = prediction.names
     totals, before = prediction.totals(strategy), prediction.totals(BASELINE)
-    who = f"{name_strategy(strategy)} at {prediction.budget:,} tokens"
+    who = f"{name_strategy(strategy)} at {with_room(f'{prediction.budget:,} tokens', totals.raised_to)}"
     passes = f"{totals.passes:,} {'pass' if totals.passes == 1 else 'passes'}"
     peaks = f"{totals.peak:,} tokens in the largest request instead of {before.peak:,}"
     return [
         f"With {who} there would have been {passes}, and {peaks}.",
-        f"{verdict(prediction.baselines(), totals, who)}.",
+        f"{prediction.verdict()}.",
         f"Prices of {prices_used((one.recording.session, one.pricing) for one in prediction.studied)}.",
         f"{in_view(totals)} {needs(totals)}",
     ]
