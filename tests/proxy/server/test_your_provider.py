@@ -1,4 +1,4 @@
-"""The lines of Python on the page "Your provider" run as they stand, through the proxy."""
+"""The lines of Python on the page "Your provider" run as they stand, through the proxy that its lines start."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,6 +22,9 @@ from wane.testing.wire import Provider
 PAGE = (Path(__file__).parents[3] / "docs" / "proxy" / "your-provider.md").read_text(encoding="utf-8")
 LISTENING = "http://127.0.0.1:8484"
 BLOCKS = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL))
+STARTED = dict(
+    re.findall(r"^## ([^\n]+)\n(?:(?!^## |^```).)*^```\nwane proxy --upstream (\S+)", PAGE, re.MULTILINE | re.DOTALL)
+)
 SCHEMA = {"type": "object", "properties": {}}
 SAID: Any = [{"role": "user", "content": "Hello."}]
 PROTOCOLS: dict[str, Provider] = {
@@ -63,7 +67,7 @@ CALLS: list[tuple[str, Callable[[Any], None], str]] = [
     ("OpenAI", responses, "/v1/responses"),
     ("OpenAI", chat, "/v1/chat/completions"),
     ("Gemini", gemini, "/v1beta/models/m:generateContent"),
-    ("OpenRouter", chat, "/v1/chat/completions"),
+    ("OpenRouter", chat, "/api/v1/chat/completions"),
     ("Amazon Bedrock", messages, "/anthropic/v1/messages"),
     ("Google Vertex AI", gemini, "/v1beta1/publishers/google/models/m:generateContent"),
     ("Azure OpenAI", responses, "/openai/responses"),
@@ -95,6 +99,10 @@ def test_each_provider_with_lines_is_tried() -> None:
     assert set(BLOCKS) == {name for name, _, _ in CALLS}
 
 
+def test_the_line_that_starts_the_proxy_stands_first() -> None:
+    assert set(STARTED) == set(BLOCKS)
+
+
 @pytest.mark.parametrize(("name", "call", "path"), CALLS)
 async def test_the_lines_of_the_page_are_managed_by_the_proxy(
     name: str, call: Callable[[Any], None], path: str, monkeypatch: pytest.MonkeyPatch
@@ -103,7 +111,7 @@ async def test_the_lines_of_the_page_are_managed_by_the_proxy(
         pytest.importorskip(module, reason=f"{module} is not installed")
     for key in KEYS:
         monkeypatch.setenv(key, "k")
-    async with provider(answer) as up, proxy(up.url) as running:
+    async with provider(answer) as up, proxy(up.url + urlsplit(STARTED[name]).path) as running:
         code = BLOCKS[name].replace(LISTENING, running.url)
         assert code != BLOCKS[name]
         scope: dict[str, Any] = {}
