@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from wane.money import bounded_dollars
+
 SMALLEST: Final = 1_024
 """Tokens that a rewrite must exceed to count: providers cache in steps, which hide smaller rewrites."""
 
@@ -227,6 +229,19 @@ class CauseTotals:
             "priced": self.priced,
             "certainty": certainty,
         }
+
+
+def say_cost(totals: Mapping[Cause, CauseTotals]) -> str:
+    """Return in a word what causes cost in all, with a sign for a bound; empty if no price is known.
+
+    After a compaction it is an upper bound, because the summary is new.
+    """
+    priced, requests = sum(it.priced for it in totals.values()), sum(it.requests for it in totals.values())
+    if not priced:
+        return ""
+    compacted = Cause.COMPACTION in totals and bool(totals[Cause.COMPACTION].priced)
+    amount = sum(it.dollars for it in totals.values())
+    return bounded_dollars(amount, at_least=priced < requests, at_most=compacted)
 
 
 def merged_totals(rows: Iterable[Mapping[str, Any]]) -> dict[Cause, CauseTotals]:

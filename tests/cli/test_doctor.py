@@ -63,6 +63,44 @@ def test_the_page_says_the_same_as_the_terminal(run: Run, tmp_path: Path) -> Non
     assert shown["read"][BROKEN] == 0 < shown["read"][BROKEN + 1]
 
 
+def two_providers(folder: Path) -> list[Path]:
+    """Write two sessions: one whose writes and prices are known, and one without either, in which more was lost."""
+    other = recorded(folder / "other.jsonl", 1, BROKEN)
+    lines: list[dict[str, Any]] = json.loads(other.read_text())
+    for line in lines:
+        message = line.get("message", {})
+        if message.get("role") == "assistant":
+            usage = message["usage"]
+            usage |= {"input": usage["input"] + usage["cacheWrite"], "cacheWrite": 0}
+            message |= {"model": "no-such-model", "provider": "nobody"}
+    # A summary ahead of the second loss.
+    at = [at for at, line in enumerate(lines) if line.get("message", {}).get("role") == "assistant"][BROKEN]
+    before, after = lines[at - 1], lines[at]
+    summary = {"type": "compaction", "id": "summary", "parentId": before["id"], "summary": "All so far."}
+    summary |= {"firstKeptEntryId": before["id"], "tokensBefore": 5_000}
+    after["parentId"] = "summary"
+    write_lines(other, [*lines[:at], summary, *lines[at:]])
+    return [recorded(folder / "pi.jsonl", BROKEN), other]
+
+
+def test_a_share_and_a_sum_name_what_they_are_of(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    sessions, page = two_providers(tmp_path), tmp_path / "cache.html"
+    first, other = json.loads(run("doctor", *sessions, "--json").out)["sessions"]
+    assert (other["written"], {entry["dollars"] for entry in other["rewrites"]}) == (0, {None})
+    assert "compaction" in {entry["cause"] for entry in other["rewrites"]}
+    done = run("doctor", *sessions, "--report", page)
+    share = f"{100 * first['tokens'] / first['written']:.1f}%"
+    assert f"tokens written to a cache, at most 5k ({share}) were written again, in the 1 of 2 sessions" in done.out
+    times = 1 + len(other["rewrites"])
+    (said,) = re.findall(r"(≥\$\S+) in all, for 1 of the (\d+) requests: no price is known for the others\.", done.out)
+    assert said[1] == str(times)
+    data = Page(page).data
+    assert (data["total"]["cost"], data["total"]["priced_tokens"]) == (said[0], first["tokens"])
+    assert {it["cause"]: it["cost"] for it in data["causes"]}["compaction"] == ""
+    assert sorted(bool(it["cost"]) for it in data["sessions"]) == [False, True]
+
+
 def test_the_page_can_be_shared_without_titles(run: Run, tmp_path: Path) -> None:
     session, page = recorded(tmp_path / "secret-name.jsonl", BROKEN), tmp_path / "cache.html"
     assert run("doctor", session, "--report", page, "--redact").code == 0

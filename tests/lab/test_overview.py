@@ -610,6 +610,9 @@ def test_after_a_compaction_what_was_paid_again_is_at_most_so() -> None:
     assert overview.lost.say_cost("?") == "≤$0.75"
     unpriced = summarise([made("a", [*calls, row(3, cause="idle")])], DAY, DAY)
     assert (unpriced.lost.say_cost("?"), overview_dict(unpriced)["paid_again"]["cost"]) == ("≈$0.75", "≈$0.75")
+    # A compaction whose price is unknown is in no sum.
+    unknown = summarise([made("a", [row(1, cause="compaction", certainty="recorded"), calls[1]])], DAY, DAY)
+    assert unknown.lost.say_cost("?") == "≥$0.25"
 
 
 def test_marks_cost_also_where_nothing_was_evicted(tmp_path: Path) -> None:

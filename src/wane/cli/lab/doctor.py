@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -27,8 +27,8 @@ from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cau
 from wane.lab.names import JOURNAL
 from wane.lab.readers import Gathered, figures_alone
 from wane.lab.session import RecordedSession
-from wane.money import bounded_dollars, dollars, share
-from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals
+from wane.money import dollars, share
+from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals, say_cost
 from wane.words import PURPOSES
 
 _PROXY: Final = "http://127.0.0.1:8484"
@@ -147,8 +147,10 @@ def _read_lines(examinations: Sequence[Examination], gathered: Gathered) -> list
     written = sum(entry.written for entry in recording)
     rewritten = sum(entry.tokens for entry in recording)
     if rewritten:
-        of = f"{share(min(1.0, rewritten / written))} of the {rounded(written)} tokens written to a cache"
-        lines.append(f"That is at most {of}, where writes were recorded.")
+        most = f"at most {rounded(rewritten)} ({share(min(1.0, rewritten / written))}) were written again"
+        where = f", in the {len(recording)} of {counted(len(known), 'session')} that recorded writes"
+        where = where if len(recording) < len(known) else ""
+        lines.append(f"Of the {rounded(written)} tokens written to a cache, {most}{where}.")
     if without := sum(entry.without_usage for entry in known):
         lines.append(f"{counted(without, 'call')} recorded no usage: what was paid again there is not known.")
     if single:
@@ -166,16 +168,21 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
     rows: list[list[str]] = []
     for cause, total in largest_first:
         known_by = ", ".join(sorted(certainty for certainty in total.certainty if certainty != Certainty.UNKNOWN))
-        extra = "-"
-        if total.priced:
-            fewer = cause is Cause.COMPACTION  # its summary is new
-            extra = bounded_dollars(total.dollars, at_least=total.priced < total.requests, at_most=fewer)
+        extra = say_cost({cause: total}) or "-"
         cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), extra)
         rows.append([cause, *cells, known_by or "-"])
     print_figures(["cause", "requests", "tokens", "share", "dollars more", "known by"], rows, ["known by"])
-    print_lines(["", _certainty_line(totals, everything), ""])
+    print_lines(["", *_dollar_lines(totals), _certainty_line(totals, everything), ""])
     print_lines(f"{cause}: {cause.advice}" for cause, _ in largest_first)
     print_lines([""])
+
+
+def _dollar_lines(totals: Mapping[Cause, CauseTotals]) -> Iterator[str]:
+    """Yield a line on which requests the dollars cover, if not all."""
+    priced, requests = sum(it.priced for it in totals.values()), sum(it.requests for it in totals.values())
+    if 0 < priced < requests:
+        over = f"for {priced:,} of the {counted(requests, 'request')}"
+        yield f"{say_cost(totals)} in all, {over}: no price is known for the others."
 
 
 def _certainty_line(totals: Mapping[Cause, CauseTotals], everything: int) -> str:

@@ -85,7 +85,7 @@ class Broken:
         dollars: what that cost.
         priced: how many of these times have a price.
         inferred: how many of these times nobody recorded the cause, but the end of the read implies it.
-        at_most: how many of these times followed a compaction, whose summary is new: then the dollars may be fewer.
+        at_most: how many of the priced ones followed a compaction, whose summary is new: the dollars may be fewer.
     """
 
     times: int = 0
@@ -294,7 +294,7 @@ def _add(overview: Overview, summary: SessionSummary, figures: SessionFigures, r
             broken.dollars += row.again or 0.0
             broken.priced += 0 if row.again is None else row.calls
             broken.inferred += row.calls if row.certainty == Certainty.INFERRED else 0
-            broken.at_most += row.calls if row.cause == Cause.COMPACTION else 0
+            broken.at_most += row.calls if row.cause == Cause.COMPACTION and row.again is not None else 0
     if not counted.calls:
         return
     for compaction in figures.compactions:

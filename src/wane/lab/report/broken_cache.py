@@ -10,7 +10,7 @@ from typing import Any, Final
 from wane.lab.cache.rewrites import Examination, totals_by_cause
 from wane.lab.discover import AGENTS
 from wane.lab.report.page import DOCTOR, render, to_json, write_page
-from wane.rewrites import SMALLEST
+from wane.rewrites import SMALLEST, Cause, say_cost
 
 _DRAWN: Final = 60
 """Sessions on a page, at most: those that lost most."""
@@ -29,10 +29,12 @@ def write_doctor_report(path: str | Path, examinations: Sequence[Examination], *
     """
     known = [examination for examination in examinations if examination.compared]
     rewrites = [rewrite for examination in known for rewrite in examination.rewrites]
+    priced = [rewrite for rewrite in rewrites if rewrite.dollars is not None]
     causes = []
-    for cause, total in sorted(totals_by_cause(rewrites).items(), key=lambda entry: -entry[1].tokens):
+    totals = totals_by_cause(rewrites)
+    for cause, total in sorted(totals.items(), key=lambda entry: -entry[1].tokens):
         row = {"cause": cause, "label": cause.label, "hint": cause.hint, "times": total.requests}
-        causes.append({**row, "tokens": total.tokens, "dollars": total.dollars, "priced": total.priced})
+        causes.append({**row, "tokens": total.tokens, "cost": say_cost({cause: total})})
     certainty: Counter[str] = Counter()
     for rewrite in rewrites:
         certainty[rewrite.explanation.certainty] += rewrite.tokens
@@ -44,8 +46,10 @@ def write_doctor_report(path: str | Path, examinations: Sequence[Examination], *
             "compared": sum(examination.compared for examination in known),
             "without": sum(examination.without_usage for examination in known),
             "tokens": sum(rewrite.tokens for rewrite in rewrites),
-            "dollars": sum(rewrite.dollars or 0 for rewrite in rewrites),
-            "priced": sum(rewrite.dollars is not None for rewrite in rewrites),
+            "at_most": Cause.COMPACTION in totals,
+            "cost": say_cost(totals),
+            "priced": len(priced),
+            "priced_tokens": sum(rewrite.tokens for rewrite in priced),
         },
         "smallest": SMALLEST,
         "causes": causes,
@@ -79,5 +83,6 @@ def _session(examination: Examination, number: int, contents: bool) -> dict[str,
         "source": AGENTS.get(session.source, "Wane" if session.source == "journal" else session.source),
         "input": [usage.total_input if usage else 0 for usage in usages],
         "read": [usage.cache_read if usage else 0 for usage in usages],
+        "cost": say_cost(totals_by_cause(examination.rewrites)),
         "breaks": breaks,
     }

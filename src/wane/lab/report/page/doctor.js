@@ -13,13 +13,13 @@ function markOf(cause, attributes) {
 const labelOf = (cause) => data.causes[causeAt.get(cause)].label;
 const shapeMark = (cause) => svg("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, markOf(cause));
 const UNKNOWN = "not known";
-// A summary is new, so that less was paid again after a compaction.
-const fewer = (it) => it.cause === "compaction" || (it === data.total && data.causes.some(fewer));
-const dollarsOf = (it) => (it.priced ? `${fewer(it) ? (it.priced < it.times ? "≈ " : "≤ ") : it.priced < it.times ? "≥ " : ""}${usd(it.dollars)}` : UNKNOWN);
+const dollarsOf = (it) => it.cost || UNKNOWN;
 const share = (some, all) => (all ? `${Math.min(some === all ? 100 : 99, Math.round((100 * some) / all))}%` : "0%");
 
 function heading() {
-  const { times, compared, tokens } = data.total, worst = data.causes[0];
+  const { times, compared, tokens, priced } = data.total, worst = data.causes[0];
+  // Beside dollars stand the tokens that they cover.
+  const all = `${data.total.at_most ? "at most " : ""}${short(tokens)} tokens`, partly = priced > 0 && priced < times;
   main.append(h("div", { class: "head" }, h("h1", {}, "Where the provider’s cache broke"),
     h("p", { class: "lead" }, "Each call of an agent sends the conversation again, which costs a tenth where the provider still has it. Below are the calls that paid in full again.")));
   if (!compared) {
@@ -27,7 +27,7 @@ function heading() {
     return;
   }
   main.append(h("div", { class: "tiles", role: "group", "aria-label": "In three figures" }, [
-    tile({ id: "lost", what: "Paid again", value: times ? dollarsOf(data.total) : "$0.00", then: times ? `${short(tokens)} tokens` : "the cache held", bound: data.total.priced < times ? `The price of ${many(times - data.total.priced, "call")} is not known.` : "On top of what reading from the cache would have cost.",
+    tile({ id: "lost", what: "Paid again", value: times ? dollarsOf(data.total) : "$0.00", then: !times ? "the cache held" : partly ? `for ${short(data.total.priced_tokens)} tokens, at ${n0(priced)} of ${n0(times)} calls` : all, bound: priced < times ? `In all ${all}; no price is known for ${many(times - priced, "call")}.` : "On top of what reading from the cache would have cost.",
       how: [account([...data.causes.map((it) => [`${it.label} (${n0(it.times)})`, dollarsOf(it)]), ["In all", times ? dollarsOf(data.total) : "$0.00", true]], "Paid again, by cause"),
         h("p", { class: "small" }, "What a call wrote into the cache or read in full although the call before had put it there, less what reading it would have cost. After a compaction this is at most so: its summary is new.")] }),
     tile({ id: "times", what: "Calls at which it broke", value: [n0(times), h("small", {}, ` of ${n0(compared)}`)], then: share(times, compared), bound: data.total.without ? `${many(data.total.without, "call")} recorded no usage.` : "Of the calls that could be compared with the one before.",
@@ -53,8 +53,7 @@ const knownBy = (one) => (one.evidence ? `${one.evidence} (${one.certainty})` : 
 function timeline(it) {
   const box = h("div", { class: "chart", tabindex: 0, role: "img" }), tip = h("div", { class: "tip", hidden: true });
   const broken = it.breaks, heading = h("h3", {}, it.title);
-  const lost = broken.reduce((sum, one) => sum + one.tokens, 0), priced = broken.filter((one) => one.dollars !== null);
-  const sum = { cause: broken.some(fewer) ? "compaction" : "", priced: priced.length, times: broken.length, dollars: priced.reduce((all, one) => all + one.dollars, 0) };
+  const lost = broken.reduce((sum, one) => sum + one.tokens, 0);
   let picked = null, place = null;
   const draw = () => {
     const width = box.clientWidth;
@@ -108,7 +107,7 @@ function timeline(it) {
   });
   box.setAttribute("aria-label", `${many(it.input.length, "call")}; the cache broke at ${n0(broken.length)} of them. Arrow keys go from one to the next.`);
   onWidth(box, draw);
-  const said = `${it.source ? `${it.source}, ` : ""}${many(it.input.length, "call")}; the cache broke at ${n0(broken.length)}: ${short(lost)} tokens paid again, ${dollarsOf(sum)}.`;
+  const said = `${it.source ? `${it.source}, ` : ""}${many(it.input.length, "call")}; the cache broke at ${n0(broken.length)}: ${short(lost)} tokens paid again, ${it.cost || "at a price that is not known"}.`;
   return h("article", { class: "timeline" }, heading, h("p", { class: "small" }, said), box,
     tableOf(`Where the cache broke: ${it.title}`, ["Call", "Cause", "Tokens again", "Dollars", "How it is known"], broken.map((one) => [`Call ${n0(one.call + 1)}`, labelOf(one.cause), n0(one.tokens), one.dollars === null ? "–" : usd(one.dollars), knownBy(one)])));
 }
