@@ -31,7 +31,7 @@ FLOORS: dict[str, set[str]] = {
     "budgets": {"core"},
     "tuned": {"budgets", "core", "replacing"},
     "caches": set(),
-    "rewrites": set(),
+    "rewrites": {"money", "words"},
     "savings": {"account", "core", "money", "prices", "recall"},
     "account": {"core", "journal", "money", "prices"},
     "formats": {"core", "tools"},

@@ -236,11 +236,11 @@ def say_cost(totals: Mapping[Cause, CauseTotals]) -> str:
 
     After a compaction it is an upper bound, because the summary is new.
     """
-    priced, requests = sum(it.priced for it in totals.values()), sum(it.requests for it in totals.values())
+    priced, requests = sum(total.priced for total in totals.values()), sum(total.requests for total in totals.values())
     if not priced:
         return ""
     compacted = Cause.COMPACTION in totals and bool(totals[Cause.COMPACTION].priced)
-    amount = sum(it.dollars for it in totals.values())
+    amount = sum(total.dollars for total in totals.values())
     return bounded_dollars(amount, at_least=priced < requests, at_most=compacted)
 
 

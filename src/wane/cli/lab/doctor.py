@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -172,17 +172,15 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
         cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), extra)
         rows.append([cause, *cells, known_by or "-"])
     print_figures(["cause", "requests", "tokens", "share", "dollars more", "known by"], rows, ["known by"])
-    print_lines(["", *_dollar_lines(totals), _certainty_line(totals, everything), ""])
-    print_lines(f"{cause}: {cause.advice}" for cause, _ in largest_first)
+    priced = sum(total.priced for total in totals.values())
+    requests = sum(total.requests for total in totals.values())
     print_lines([""])
-
-
-def _dollar_lines(totals: Mapping[Cause, CauseTotals]) -> Iterator[str]:
-    """Yield a line on which requests the dollars cover, if not all."""
-    priced, requests = sum(it.priced for it in totals.values()), sum(it.requests for it in totals.values())
     if 0 < priced < requests:
         over = f"for {priced:,} of the {counted(requests, 'request')}"
-        yield f"{say_cost(totals)} in all, {over}: no price is known for the others."
+        print_lines([f"{say_cost(totals)} in all, {over}: no price is known for the others."])
+    print_lines([_certainty_line(totals, everything), ""])
+    print_lines(f"{cause}: {cause.advice}" for cause, _ in largest_first)
+    print_lines([""])
 
 
 def _certainty_line(totals: Mapping[Cause, CauseTotals], everything: int) -> str:
