@@ -32,7 +32,7 @@ from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
 from wane.cli.lab.replay import REPLAYED
-from wane.cli.lab.tune import PROGRAMS, command_for, reasons
+from wane.cli.lab.tune import PROGRAMS, command_for, compare_others, reasons
 from wane.cli.parser import parse
 from wane.cli.registry import AGENT, installed
 from wane.core import Policy, parse_budget
@@ -41,7 +41,7 @@ from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
 from wane.lab.readers import READER_NAMES
 from wane.lab.replaying.engine import ENGINES
-from wane.lab.tune import Candidate, Tuning
+from wane.lab.tune import Alternative, Candidate, Tuning
 from wane.lab.verdict import Baselines
 from wane.money import dollars, share
 from wane.prices import Cost
@@ -583,10 +583,30 @@ class TestTune:
         text = list(reasons(Tuning((), cheap, tried, tried, (), dear.totals, Baselines())))
         assert (
             "Nothing that was tried is cheaper. Keeping most costs $2.00 more, for 10.0 points: $3.00 and 90% kept "
-            "(80k, low water 0.4)."
+            "(80k, low water 0.4, order last_use)."
         ) in text
         text = list(reasons(Tuning((), dear, tried, tried, (), dear.totals, Baselines())))
         assert any(line.startswith("Of all that was tried, the cheapest is $1.00 and 80% kept (60k") for line in text)
+
+    def test_what_is_recommended_has_a_cost_of_its_own_and_the_defaults_name_each_difference(self) -> None:
+        def candidate(budget: int, policy: Policy, cost: float, kept: int) -> Candidate:
+            loss = LossTotals(uses=10, in_view=kept, edits=10, grounded=kept)
+            return Candidate(budget, policy, Totals(cost=Cost(fresh=cost), passes=1, loss=loss))
+
+        chosen = candidate(60_000, Policy(low_water=0.2, order="paper", guard=0.45), 1.0, 8)
+        default = candidate(80_000, Policy(), 3.0, 9)
+        only_larger = Alternative("budget", 80_000, candidate(80_000, chosen.policy, 2.0, 7).totals)
+        tried = chosen, default
+        result = Tuning((), chosen, tried, tried, (only_larger,), default.totals, Baselines())
+        text = list(reasons(result))
+        assert (
+            "Simulated over all calls, these settings cost $1.00 and keep 80% (60k, low water 0.2, order paper, guard "
+            "0.45)."
+        ) in text
+        assert (
+            "The defaults, $3.00 and 90% kept (80k, low water 0.3, order last_use): $2.00 more, keeps 10.0 points more."
+        ) in text
+        assert compare_others(result) == [("budget 80k", "$1.00 more", "10.0 points less", "")]
 
     def test_steps_go_with_a_range(self, run: Run, chat: Path) -> None:
         assert "--steps goes with a range" in run("tune", chat, "--steps", "3").err

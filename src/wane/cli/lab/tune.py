@@ -82,7 +82,7 @@ def run_tune(options: TuneOptions) -> int:
     others = compare_others(result)
     if others:
         # In a narrow terminal, what stands last wraps.
-        table = plain_table("instead", "cost", "kept of what was needed", "*besides")
+        table = plain_table("only this changed", "cost", "kept of what was needed", "*besides")
         for row in others:
             table.add_row(*row)
         plain_console().print("", table)
@@ -141,6 +141,8 @@ def reasons(result: Tuning) -> Iterator[str]:
         )
         return
     yield f"{verdict(result.baselines, chosen.totals, 'these settings')}. {in_view(chosen.totals)}"
+    kept = f"{share(chosen.kept)} ({_settings(chosen)})"
+    yield f"Simulated over all calls, these settings cost {dollars(chosen.cost)} and keep {kept}."
     yield f"{capital(result.baselines.describe())}."
     yield (
         "All costs here include fetching evicted content again, and what is kept is the mean of two shares: of what "
@@ -213,8 +215,14 @@ def _of_the_edges(result: Tuning) -> Iterator[str]:
 
 
 def _brief(candidate: Candidate) -> str:
-    settings = f"{rounded(candidate.budget)}, low water {candidate.policy.low_water}"
-    return f"{dollars(candidate.cost)} and {share(candidate.kept)} kept ({settings})"
+    return f"{dollars(candidate.cost)} and {share(candidate.kept)} kept ({_settings(candidate)})"
+
+
+def _settings(candidate: Candidate) -> str:
+    """Return the budget, the low water and the order, and what else departs from the defaults."""
+    named = {"low_water": candidate.policy.low_water, "order": candidate.policy.order, **candidate.departures}
+    policy = [f"{name.replace('_', ' ')} {_value_text(value)}" for name, value in named.items()]
+    return ", ".join([rounded(candidate.budget), *policy])
 
 
 def _value_text(value: Any) -> str:
@@ -231,7 +239,7 @@ def compare_others(result: Tuning) -> list[tuple[str, str, str, str]]:
     for alternative in result.alternatives:
         name = f"{alternative.what.replace('_', ' ')} {_value_text(alternative.value)}"
         if alternative.what == "budget":
-            name = rounded(alternative.value)
+            name = f"budget {rounded(alternative.value)}"
         elif alternative.what == "strategy":
             name = name_strategy(alternative.value)
         rows.append((name, *_against(result.chosen, alternative)))

@@ -163,7 +163,7 @@ function tuneReasons() {
   const body = section("why", "Why"), rows = data.others;
   body.append(h("div", { class: "reasons" }, data.reasons.map((text) => h("p", {}, text))));
   if (!rows.length) return;
-  const heads = ["Instead", "Cost", "Kept of what was needed", "Besides"].slice(0, rows.some((row) => row[3]) ? 4 : 3);
+  const heads = ["Only this changed", "Cost", "Kept of what was needed", "Besides"].slice(0, rows.some((row) => row[3]) ? 4 : 3);
   body.append(h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "What else was tried, scrollable" }, h("table", { class: "others" },
     h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row[0]), row.slice(1, heads.length).map((text) => h("td", {}, text))))))));
