@@ -15,7 +15,8 @@ from tests.cli.conftest import Run, plain_surroundings, run
 from wane.cli.registry import COMMANDS
 from wane.lab.columns import COLUMNS, SWEPT
 from wane.pages import KIT, Dress
-from wane.words import GLOSSARY, HEADINGS, LEVELS, PURPOSES, STRATEGIES, TYPES, explain_term
+from wane.rewrites import Cause
+from wane.words import CAUSES, GLOSSARY, HEADINGS, LEVELS, PURPOSES, STRATEGIES, TYPES, explain_term
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
 
@@ -109,7 +110,7 @@ def test_the_glossary_has_the_same_meanings_and_names() -> None:
     rows = dict(re.findall(r"^\| (.*?) \| (.*) \|$", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", GLOSSARY_PAGE), re.MULTILINE))
     assert {word: rows.get(word) for word in GLOSSARY} == dict(GLOSSARY)
     assert list(GLOSSARY) == sorted(GLOSSARY)
-    for table in (STRATEGIES, HEADINGS, TYPES, LEVELS):
+    for table in (STRATEGIES, HEADINGS, TYPES, LEVELS, CAUSES):
         assert {words: rows.get(words) for name, words in table.items() if words != name} == {
             words: f"`{name}`" for name, words in table.items() if words != name
         }
@@ -142,6 +143,13 @@ def test_a_word_is_explained_in_the_terminal(run: Run) -> None:
         ("cwl", "Wane: a strategy; in JSON, settings and options cwl."),
         ("complete", "complete: a level; in JSON, settings and options none."),
         ("ratio", "ratio: that cost relative to never evicting"),
+        ("idle", "A pause longer than the cache lives: why a provider's cache broke; in JSON"),
+        (
+            "a setting changed",
+            "A setting changed: why a provider's cache broke; in JSON, settings and options settings.",
+        ),
+        ("unmarked", "unmarked: said of work outside named pieces of work"),
+        ("overflow", "overflow: what a pass does if finished work is not enough"),
         ("prologue", "prologue: the agent's work before its first accepted start."),
     ],
 )
@@ -149,6 +157,10 @@ def test_headings_and_the_names_of_the_rules_are_explained_too(run: Run, term: s
     done = run("words", term)
     assert done.code == 0, done.err
     assert said in " ".join(done.out.split())
+
+
+def test_every_cause_of_a_broken_cache_has_words() -> None:
+    assert set(CAUSES) == set(Cause)
 
 
 def test_a_word_with_two_meanings_has_both(run: Run) -> None:

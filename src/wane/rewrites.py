@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from wane.money import bounded_dollars
+from wane.words import CAUSES
 
 SMALLEST: Final = 1_024
 """Tokens that a rewrite must exceed to count: providers cache in steps, which hide smaller rewrites."""
@@ -47,35 +48,32 @@ class Cause(StrEnum):
     @property
     def label(self) -> str:
         """What people read for it."""
-        return _WORDS[self][0]
+        return CAUSES[self]
 
     @property
     def hint(self) -> str:
         """In one short sentence, what to do about it."""
-        return _WORDS[self][1]
+        return _HINTS[self]
 
 
-_WORDS: Final = {
-    Cause.IDLE: ("A pause longer than the cache lives", "Answer sooner, or use a cache that lives longer."),
-    Cause.MODEL: ("Another model was chosen", "Each model has a cache of its own: change models between sessions."),
-    Cause.TOOLS: ("The tools changed", "Connect MCP servers before the session begins."),
-    Cause.SYSTEM: ("The system prompt changed", "Switch off what writes a time, an id or a status into it."),
-    Cause.SETTINGS: ("A setting changed", "Keep effort and thinking as they are for a whole session."),
-    Cause.HEAD: ("The beginning was not read", "The recording does not show why; behind `wane run` it would."),
-    Cause.MESSAGES: ("The client changed earlier messages", "A newer version of the client may not."),
-    Cause.BRANCH: ("You went back to an earlier message", "What was before it is still read, if it was cached there."),
-    Cause.COMPACTION: ("The client compacted", "Wane sets finished work aside instead, and seldom."),
-    Cause.EVICTION: (
-        "Content was set aside",
-        "By Wane: a lower low water makes it rarer. By the client: its own rules.",
-    ),
-    Cause.BREAKPOINTS: ("A mark of the cache was missing", "The client sets these marks (`cache_control`)."),
-    Cause.REASONING: ("Earlier reasoning was left out", "The provider does that when you speak."),
-    Cause.ROUTING: ("The provider asked another machine", "Nothing to do."),
-    Cause.UPSTREAM: ("Another provider answered", "The first one was down."),
-    Cause.UNEXPLAINED: ("Not known", "The recording does not show it; behind `wane run` it would."),
+_HINTS: Final = {
+    Cause.IDLE: "Answer sooner, or use a cache that lives longer.",
+    Cause.MODEL: "Each model has a cache of its own: change models between sessions.",
+    Cause.TOOLS: "Connect MCP servers before the session begins.",
+    Cause.SYSTEM: "Switch off what writes a time, an id or a status into it.",
+    Cause.SETTINGS: "Keep effort and thinking as they are for a whole session.",
+    Cause.HEAD: "The recording does not show why; behind `wane run` it would.",
+    Cause.MESSAGES: "A newer version of the client may not.",
+    Cause.BRANCH: "What was before it is still read, if it was cached there.",
+    Cause.COMPACTION: "Wane sets finished work aside instead, and seldom.",
+    Cause.EVICTION: "By Wane: a lower low water makes it rarer. By the client: its own rules.",
+    Cause.BREAKPOINTS: "The client sets these marks (`cache_control`).",
+    Cause.REASONING: "The provider does that when you speak.",
+    Cause.ROUTING: "Nothing to do.",
+    Cause.UPSTREAM: "The first one was down.",
+    Cause.UNEXPLAINED: "The recording does not show it; behind `wane run` it would.",
 }
-"""What people read of each cause, and what they can do about it."""
+"""What people can do about each cause."""
 
 _ADVICE: Final = {
     Cause.IDLE: "the cache had expired. A longer lifetime costs more for each write; a pass or a compaction right "

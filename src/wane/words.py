@@ -19,6 +19,25 @@ TYPES: Final[Mapping[str, str]] = {"expl": "reading", "act": "work", "task": "ta
 LEVELS: Final[Mapping[str, str]] = {"none": "complete", "remove": "removed"}
 """How far an episode has been stripped (R9); other levels are called by their names."""
 
+CAUSES: Final[Mapping[str, str]] = {
+    "idle": "A pause longer than the cache lives",
+    "model": "Another model was chosen",
+    "tools": "The tools changed",
+    "system": "The system prompt changed",
+    "settings": "A setting changed",
+    "head": "The beginning was not read",
+    "messages": "The client changed earlier messages",
+    "branch": "You went back to an earlier message",
+    "compaction": "The client compacted",
+    "eviction": "Content was set aside",
+    "breakpoints": "A mark of the cache was missing",
+    "reasoning": "Earlier reasoning was left out",
+    "routing": "The provider asked another machine",
+    "upstream": "Another provider answered",
+    "unexplained": "Not known",
+}
+"""Why a provider's cache broke."""
+
 HEADINGS: Final[Mapping[str, str]] = {
     "again": "fetched again",
     "total": "cost in all",
@@ -76,6 +95,9 @@ GLOSSARY: Final[Mapping[str, str]] = {
         "text that the client, not a person, put in the user's place: reminders, files shown again, command output. It "
         "may be evicted, unless it comes before the model's first answer or is standing"
     ),
+    "overflow": (
+        "what a pass does if finished work is not enough: it takes the oldest calls and texts of unfinished work"
+    ),
     "pass": "one run of the policy, before a model call",
     "piece of work": "calls that belong together: reading, or work that changes something; an episode",
     "policy": "the settings that decide what a pass takes, and how far it goes",
@@ -84,6 +106,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "set aside": "evicted: left out of the next requests, and kept by the history; the agent can fetch it again",
     "strategy": "a way to keep the budget: Wane's own is `cwl`; others are there for comparison",
     "token": "the unit in which models count and bill text: about four characters",
+    "unmarked": "said of work outside named pieces of work; it counts as reading, and leaves the view a turn at a time",
     "view": "the items that the next model call sends",
     "whole history": "what a request would hold if nothing were set aside",
 }

@@ -45,7 +45,8 @@ def test_names_the_request_the_cause_and_the_price(run: Run, tmp_path: Path, mon
     done = run("doctor", recorded(tmp_path / "pi.jsonl", BROKEN))
     assert done.code == 0, done.err
     assert "1 request paid again for 5k tokens" in done.out
-    assert "head" in done.out
+    assert "The beginning was not read" in done.out
+    assert "head" not in done.out
     assert f"call {BROKEN + 1}" in done.out
     assert "nothing was read, though 5,300 were cached 1 s before" in done.out
 
@@ -229,7 +230,7 @@ def test_a_running_proxy_tells_the_cause_and_so_does_the_session_that_it_keeps(
     done = run("doctor", "--live", proxy.url)
     assert done.code == 0, done.err
     assert "1 session in memory, with 3 requests." in done.out
-    assert re.search(r"tools +1 +10k +100% +\$0\.0345 +recorded", done.out)
+    assert re.search(r"The tools changed +1 +10k +100% +\$0\.0345 +recorded", done.out)
     assert "The cause is recorded or reported for 100% of these tokens." in done.out
     with urlopen(f"{proxy.url}/wane/metrics") as answer:
         metrics = answer.read().decode()
@@ -239,7 +240,7 @@ def test_a_running_proxy_tells_the_cause_and_so_does_the_session_that_it_keeps(
     done = run("doctor", path)
     assert done.code == 0, done.err
     assert "1 request paid again for 10k tokens" in done.out
-    assert "tools: tools added: mcp__search" in done.out
+    assert "The tools changed: tools added: mcp__search" in done.out
 
 
 def test_without_a_proxy_there_is_nothing_live(run: Run) -> None:
@@ -280,4 +281,6 @@ def test_a_branch_that_the_proxy_saw_is_compared_with_what_it_branched_off_from(
             messages.append({"role": "assistant", "content": _asked(running.url, messages, ["read"])})
     done = run("doctor", *(tmp_path / "store").rglob("*.jsonl"))
     assert done.code == 0, done.err
-    assert "branch: message 5 of the 5 sent before is not the same" in done.out
+    assert "You went back to an earlier message: message 5 of the 5 sent before is not the same" in " ".join(
+        done.out.split()
+    )

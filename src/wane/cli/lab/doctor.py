@@ -170,7 +170,7 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
         known_by = ", ".join(sorted(certainty for certainty in total.certainty if certainty != Certainty.UNKNOWN))
         extra = say_cost({cause: total}) or "-"
         cells = (f"{total.requests:,}", rounded(total.tokens), share(total.tokens / everything), extra)
-        rows.append([cause, *cells, known_by or "-"])
+        rows.append([cause.label, *cells, known_by or "-"])
     print_figures(["cause", "requests", "tokens", "share", "dollars more", "known by"], rows, ["known by"])
     priced = sum(total.priced for total in totals.values())
     requests = sum(total.requests for total in totals.values())
@@ -179,7 +179,7 @@ def _print_causes(totals: Mapping[Cause, CauseTotals]) -> None:
         over = f"for {priced:,} of the {counted(requests, 'request')}"
         print_lines([f"{say_cost(totals)} in all, {over}: no price is known for the others."])
     print_lines([_certainty_line(totals, everything), ""])
-    print_lines(f"{cause}: {cause.advice}" for cause, _ in largest_first)
+    print_lines(f"{cause.label}: {cause.advice}" for cause, _ in largest_first)
     print_lines([""])
 
 
@@ -205,7 +205,7 @@ def _print_rewrites(rewrites: Sequence[tuple[Examination, Rewrite]], *, full: bo
         cost = "" if rewrite.dollars is None else f", {dollars(rewrite.dollars)} more"
         tokens = f"{rewrite.tokens:,} of {rewrite.cached:,} cached tokens again{cost}"
         why = rewrite.explanation
-        print_lines([f"  {start}: {tokens}; {why.cause}: {printable(why.evidence)}"])
+        print_lines([f"  {start}: {tokens}. {why.cause.label}: {printable(why.evidence)}"])
         lines = why.diff.splitlines()
         most = len(lines) if full else _DIFF_LINES
         print_lines(f"    {printable(line)}" for line in lines[:most])

@@ -15,7 +15,7 @@ from wane.cli.failure import OK
 from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import plain_console
 from wane.core.errors import ConfigError
-from wane.words import GLOSSARY, HEADINGS, LEVELS, STRATEGIES, TYPES, explain_term
+from wane.words import CAUSES, GLOSSARY, HEADINGS, LEVELS, STRATEGIES, TYPES, explain_term
 
 
 def print_words(options: WordsOptions) -> int:
@@ -41,11 +41,16 @@ def show_words(console: Console, term: str = "") -> None:
         return
     console.print(_table_of(GLOSSARY.items()))
     console.print("\nIn JSON, settings and options:", style="bold")
-    named = chain.from_iterable(table.items() for table in (STRATEGIES, HEADINGS, TYPES, LEVELS))
+    named = chain.from_iterable(table.items() for table in (STRATEGIES, HEADINGS, TYPES, LEVELS, CAUSES))
     console.print(_table_of((words, name) for name, words in named if words != name))
 
 
-_KINDS: Final = ((STRATEGIES, "a strategy"), (TYPES, "a kind of episode"), (LEVELS, "a level"))
+_KINDS: Final = (
+    (STRATEGIES, "a strategy"),
+    (TYPES, "a kind of episode"),
+    (LEVELS, "a level"),
+    (CAUSES, "why a provider's cache broke"),
+)
 
 
 def meanings_of(term: str) -> Iterator[tuple[str, str]]:
