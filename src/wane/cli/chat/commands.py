@@ -308,9 +308,17 @@ def _cost(chat: Host, _: str) -> None:
 
 def _compact(chat: Host, _: str) -> None:
     budget = chat.session.window.budget
+    strategy = traits(chat.session.settings.context.strategy)
+    if not strategy.bounded:
+        chat.console.print(
+            "The context is not managed, so nothing is evicted, however full it is. /wane on manages it."
+        )
+        return
+    what = "finished episodes are evicted, and everything else stays word for word"
+    if not strategy.by_episode:
+        what = f"the strategy {chat.session.settings.context.strategy} makes room"
     chat.console.print(
-        "There is nothing to compact: when the view is full, finished episodes are evicted, and everything else stays"
-        " word for word. /context shows what would leave next."
+        f"There is nothing to compact: when the view is full, {what}. /context shows what would leave next."
     )
     chat.console.print(
         f"For a smaller view, lower the budget: /budget {short(max(1, budget // 2))}. For an empty one: /new."
