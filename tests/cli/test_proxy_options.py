@@ -7,6 +7,8 @@ import os
 import pytest
 
 from tests.cli.conftest import Run
+from wane.core.errors import ConfigError
+from wane.proxy.settings import UpstreamUrl
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,27 @@ def test_an_option_without_effect_is_refused(options: tuple[str, ...], why: str,
     done = run("proxy", "--upstream", "http://127.0.0.1:1", *options)
     assert done.code == 2
     assert why in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("localhost:11434", "http://localhost:11434/v1"),
+        ("127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("[::1]:1234", "http://[::1]:1234/v1"),
+        ("api.openai.com/v1", "https://api.openai.com/v1"),
+        ("models:8000", "https://models:8000"),
+        ("", "https://api.anthropic.com"),
+        ("nonsense", "https://api.anthropic.com"),
+        ("me:secret@localhost:1", "https://api.anthropic.com"),
+        ("localhost:many", "https://api.anthropic.com"),
+        ("ftp://localhost", "https://api.anthropic.com"),
+    ],
+)
+def test_an_upstream_that_is_not_understood_is_told_with_the_likely_one(text: str, example: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        UpstreamUrl.parse(text)
+    assert str(caught.value).endswith(f"is not understood; write a base URL, such as {example}")
 
 
 @pytest.mark.full

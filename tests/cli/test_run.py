@@ -172,6 +172,8 @@ def test_an_agent_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypa
     for chosen in ((), ("--api", "gemini")):
         assert main(["run", *chosen, "--", "my-agent"]) == 127
         assert capsys.readouterr().err.strip().endswith("my-agent is not installed, or not on the PATH")
+    assert main(["run", "claud"]) == 127
+    assert "claud is not installed, or not on the PATH; did you mean claude?" in capsys.readouterr().err
 
 
 @pytest.mark.full

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import shlex
 import shutil
 import textwrap
 from collections import deque
@@ -29,7 +30,7 @@ _PREFIX: Final = "agent."  # of the keys of the agent's options
 _NEGATIVE: Final = re.compile(r"-\.?\d.*")
 _ENDS: Final = re.compile(r"(?:--[\w-]+=|-\w+)--")
 _SHORTEST: Final = 4  # characters of a beginning that stands for a name
-_LIKENESS: Final = 0.7  # least similarity of a misspelt name, as difflib measures it
+LIKENESS: Final = 0.7  # least similarity of a misspelt name, as difflib measures it
 
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
@@ -120,10 +121,27 @@ def parse(
     of_agent = {key.removeprefix(_PREFIX): value for key, value in values.items() if key.startswith(_PREFIX)}
     if name is None:
         return agent, options_of(agent.options, of_agent)
-    if of_agent:
-        raise UsageError(f"options of the agent have no meaning before a command; see wane {name} --help")
     command = next(command for command in commands if command.name == name)
+    if of_agent:
+        how = _put_behind(args, parser.command_at, command, of_agent) or f"see wane {name} --help"
+        raise UsageError(f"options of the agent have no meaning before a command; {how}")
     return command, options_of(command.options, values)
+
+
+def _put_behind(args: Sequence[str], at: int, command: Command, given: Iterable[str]) -> str:
+    """Return the line with the options behind the command, as advice; empty if the command has not all of them.
+
+    Args:
+        args: the command line.
+        at: the place of the command's first word in it.
+        command: the command.
+        given: the fields of the options that stand ahead of it.
+    """
+    name = command.name.split()
+    end = at + len(name)
+    if list(args[at:end]) != name or not {field.key for field in declared(command.options)}.issuperset(given):
+        return ""
+    return f"write: {shlex.join(['wane', *name, *args[:at], *args[end:]])}"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -136,6 +154,7 @@ class _Parser(argparse.ArgumentParser):
         self._negative_number_matcher = _NEGATIVE  # argparse's own takes `-1d` for an option
         self.names: list[str] = []  # of all of its commands
         self.commands: dict[str, _Parser] = {}  # those that the line may name
+        self.command_at = 0  # the place of the command in the line, once that was checked
 
     def check(self, args: Sequence[str]) -> None:
         """Check the names of options and commands; argparse would complain about what follows a wrong one."""
@@ -148,6 +167,7 @@ class _Parser(argparse.ArgumentParser):
                 if action is not None and words and (action.nargs is None or not _is_option(words[0])):
                     words.popleft()
             elif word in self.commands:
+                self.command_at = len(args) - len(words) - 1
                 self.commands[word].check(words)
                 return
             elif self.names and not unknown:
@@ -198,7 +218,7 @@ def _hint(word: str, names: Iterable[str]) -> str:
     """Return the end of a sentence that asks whether a similar name was meant; a period if none is similar."""
     # Dashes at the beginning would make all options alike.
     by_word = {name.lstrip("-"): name for name in names}
-    matches = get_close_matches(word.lstrip("-"), by_word, 1, _LIKENESS)
+    matches = get_close_matches(word.lstrip("-"), by_word, 1, LIKENESS)
     if len(word) >= _SHORTEST:
         matches = [known for known, name in by_word.items() if name.startswith(word)] or matches
     return f"; did you mean {by_word[matches[0]]}?" if matches else "."

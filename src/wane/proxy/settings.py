@@ -91,7 +91,7 @@ class UpstreamUrl:
             ConfigError: for anything else, such as a URL with a password, a query or a fragment.
         """
         masked = _masked(text)
-        example = "write a base URL, such as https://api.anthropic.com"
+        example = f"write a base URL, such as {_likely_url(text.strip()) or 'https://api.anthropic.com'}"
         try:
             parts = urlsplit(text.strip())
             port = parts.port
@@ -135,6 +135,20 @@ def bracketed(host: str) -> str:
 
 def _is_host(text: str) -> bool:
     return bool(text) and not any(c.isspace() or not c.isprintable() or c in "/?#@[]\\%" for c in text)
+
+
+def _likely_url(text: str) -> str:
+    """Return the base URL that was meant by a host without `https://`; empty if the text is none, or has secrets."""
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    if "://" in text or not _is_host(host) or _masked(text) != text:
+        return ""
+    if is_loopback(host):
+        return f"http://{text}" if parts.path else f"http://{text}/v1"
+    return f"https://{text}" if port or "." in host else ""
 
 
 def _masked(text: str) -> str:

@@ -8,11 +8,13 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
 from wane.cli.failure import UsageError, need_proxy
+from wane.cli.parser import LIKENESS
 from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions
 from wane.cli.proxy.log import RunLog
 from wane.cli.proxy.options import KEY_VARIABLE, TOKEN_VARIABLE, key_in_address, proxy_options
@@ -22,7 +24,7 @@ from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
 from wane.prices import assumed_prices
 from wane.proxy.agents.base import Agent, AgentCommand, around_proxies
-from wane.proxy.agents.known import agent_of
+from wane.proxy.agents.known import AGENTS, agent_of
 from wane.proxy.sessions.figures import SessionStatus
 from wane.proxy.settings import Address
 from wane.proxy.store import DISK
@@ -53,8 +55,7 @@ def run_agent(options: RunOptions) -> int:
     agent = agent_of(command.program)
     path = shutil.which(command.program)
     if path is None:
-        how = f"; install it with: {agent.install}" if agent.install else ""
-        say(f"{command.program} is not installed, or not on the PATH{how}")
+        say(f"{command.program} is not installed, or not on the PATH{_advice(agent)}")
         return failure.NOT_FOUND
     # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.
     environ = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
@@ -71,6 +72,14 @@ def run_agent(options: RunOptions) -> int:
         treatment=treatment,
     )
     return _run(agent, command, path, proxy_options(proxy, environ), options)
+
+
+def _advice(agent: Agent) -> str:
+    """Return the end of a sentence about an agent that is not there: how to install it, or which one was meant."""
+    if agent.install:
+        return f"; install it with: {agent.install}"
+    near = get_close_matches(agent.program, [known.program for known in AGENTS], 1, LIKENESS)
+    return f"; did you mean {near[0]}?" if near and near[0] != agent.program else ""
 
 
 def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
