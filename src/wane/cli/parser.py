@@ -123,25 +123,14 @@ def parse(
         return agent, options_of(agent.options, of_agent)
     command = next(command for command in commands if command.name == name)
     if of_agent:
-        how = _put_behind(args, parser.command_at, command, of_agent) or f"see wane {name} --help"
+        how, words, at = f"see wane {name} --help", name.split(), parser.command_at
+        behind = args[at : at + len(words)] == words and of_agent.keys() <= {
+            field.key for field in declared(command.options)
+        }
+        if behind:
+            how = f"write: {shlex.join(['wane', *words, *args[:at], *args[at + len(words) :]])}"
         raise UsageError(f"options of the agent have no meaning before a command; {how}")
     return command, options_of(command.options, values)
-
-
-def _put_behind(args: Sequence[str], at: int, command: Command, given: Iterable[str]) -> str:
-    """Return the line with the options behind the command, as advice; empty if the command has not all of them.
-
-    Args:
-        args: the command line.
-        at: the place of the command's first word in it.
-        command: the command.
-        given: the fields of the options that stand ahead of it.
-    """
-    name = command.name.split()
-    end = at + len(name)
-    if list(args[at:end]) != name or not {field.key for field in declared(command.options)}.issuperset(given):
-        return ""
-    return f"write: {shlex.join(['wane', *name, *args[:at], *args[end:]])}"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -55,7 +55,12 @@ def run_agent(options: RunOptions) -> int:
     agent = agent_of(command.program)
     path = shutil.which(command.program)
     if path is None:
-        say(f"{command.program} is not installed, or not on the PATH{_advice(agent)}")
+        advice = f"; install it with: {agent.install}" if agent.install else ""
+        if not advice and (
+            meant := get_close_matches(agent.program, [other_agent.program for other_agent in AGENTS], 1, LIKENESS)
+        ):
+            advice = f"; did you mean {meant[0]}?"
+        say(f"{command.program} is not installed, or not on the PATH{advice}")
         return failure.NOT_FOUND
     # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.
     environ = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
@@ -72,14 +77,6 @@ def run_agent(options: RunOptions) -> int:
         treatment=treatment,
     )
     return _run(agent, command, path, proxy_options(proxy, environ), options)
-
-
-def _advice(agent: Agent) -> str:
-    """Return the end of a sentence about an agent that is not there: how to install it, or which one was meant."""
-    if agent.install:
-        return f"; install it with: {agent.install}"
-    near = get_close_matches(agent.program, [known.program for known in AGENTS], 1, LIKENESS)
-    return f"; did you mean {near[0]}?" if near and near[0] != agent.program else ""
 
 
 def _run(agent: Agent, command: AgentCommand, path: str, options: ProxyOptions, run_options: RunOptions) -> int:
