@@ -873,6 +873,22 @@ def test_the_page_shows_its_figures_and_fits(tmp_path: Path, width: int, dark: b
         assert [address for address in browser.requested if not address.startswith("file:")] == []
 
 
+@needs_chromium
+def test_days_of_two_years_leave_each_other_room_and_tiles_say_which_calls_they_cover(tmp_path: Path) -> None:
+    calls = [row(number, at=NOON.timestamp() + 30 * 86_400 * number) for number in range(8)]
+    figures = made("a", calls, simulation=Simulation(5, 20.0, 12.0, 18.0, 50, 49))
+    write_overview(tmp_path / "page.html", summarise([figures], DAY, date(2027, 12, 31)), 80_000)
+    with Browser(390, 900) as browser:
+        browser.open(tmp_path / "page.html")
+        browser.settle()
+        boxes = "[...document.querySelectorAll('#dayschart text')].filter(it => / 20/.test(it.textContent))"
+        sides = browser.run(f"{boxes}.map(it => it.getBoundingClientRect()).map(it => [it.left, it.right])")
+        assert len(sides) > 1
+        assert all(before[1] < after[0] for before, after in pairwise(sides))
+        assert "over all 8 calls" in browser.text("#spent")
+        assert "over 5 of 8 calls" in browser.text("#would")
+
+
 def test_the_causes_of_a_page_add_up_to_its_tile() -> None:
     data = overview_dict(overview_of_much())
     assert sum(it["dollars"] for it in data["causes"]) == pytest.approx(data["paid_again"]["dollars"])

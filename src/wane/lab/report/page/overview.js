@@ -28,7 +28,7 @@ if (total.summaries) missing.push(`What wrote ${many(total.summaries, "summary",
 const broken = data.paid_again;
 const again = broken.times ? broken.cost || UNKNOWN : usd(0);
 byId("tiles").append(...[
-  tile({ id: "spent", what: "Spent", value: bounded(total), then: `known in full for ${part(total.priced, total.calls)} of the calls`, bound: missing.length ? `At least. ${missing.join(" ")}` : "The cost of each call is known.",
+  tile({ id: "spent", what: "Spent", value: bounded(total), then: `over all ${n0(total.calls)} calls, known in full for ${part(total.priced, total.calls)}`, bound: missing.length ? `At least. ${missing.join(" ")}` : "The cost of each call is known.",
     how: [account([...data.agents.map((it) => [`${it.name}: ${n0(it.priced)} of ${n0(it.calls)} calls in full`, bounded(it)]), ["In all", bounded(total), true]], "What was spent, by agent"),
       h("p", { class: "small" }, "Where the agent recorded a cost, that, 0 of a subscription included; else the tokens that the provider counted, by the list price of the day.")] }),
   tile({ id: "broke", what: "Paid again as the cache broke", value: total.cache_known ? again : UNKNOWN, then: spent ? `about ${part(broken.dollars, spent)} of the known cost` : "", bound: `${many(broken.times, "time")}, over ${part(total.cache_known, total.calls)} of the calls; the causes are below.`,
@@ -37,7 +37,7 @@ byId("tiles").append(...[
   tile({ id: "taken", what: "Your messages lost to compactions", value: [n0(messages), h("small", {}, messages === 1 ? " message" : " messages")], then: `${many(words, "word")} of yours`, bound: `In ${many(data.compactions, "compaction")} of ${many(data.words.length, "session")}. Wane keeps all of them.`,
     how: [account([...data.words.map((it) => [it.title, many(it.messages, "message")]), ["In all", many(messages, "message"), true]], "Messages lost, by session"),
       h("p", { class: "small" }, "Messages that you typed before a compaction, and that neither its summary nor a later call held word for word.")] }),
-  tile({ id: "would", what: "Without Wane, and with it", value: compared ? `${round(before)} → ${round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`}` : UNKNOWN, then: compared ? compared.saving || "no saving" : "", bound: `Over ${part(compared ? compared.calls : 0, total.calls)} of the calls, simulated within ${within}${data.managed ? `; in ${many(data.managed_sessions, "session")} Wane was at work` : ""}.`,
+  tile({ id: "would", what: "Without Wane, and with it", value: compared ? `${round(before)} → ${round(low) === round(high) ? round(low) : `${round(low)} to ${round(high)}`}` : UNKNOWN, then: compared ? `${compared.saving || "no saving"}, over ${n0(compared.calls)} of ${n0(total.calls)} calls` : "", bound: `${compared && compared.calls < total.calls ? "Other calls than those of what was spent: only those whose cost can be told in both. " : ""}Simulated within ${within}${data.managed ? `; in ${many(data.managed_sessions, "session")} Wane was at work` : ""}.`,
     how: [account([...data.agents.map((it) => [it.name, sides(it.compared)]), ["In all", sides(compared), true]], "Without Wane and with it, by agent"),
       h("p", { class: "small" }, "The calls of which both can be told; without Wane is, for each session, the lower cost of as recorded and, simulated, if nothing is evicted; one that fits counts as recorded in both. The low cost has none of the cache misses that no strategy causes (pauses, tools, prompts, the provider), the high one all that were recorded. Fetching again is in both. Where Wane was at work, the cost with it is what was recorded, and the one without it is estimated.")] }),
 ].flat());
@@ -55,7 +55,9 @@ function drawDays() {
   if (!width) return;
   const narrow = width < 500, left = 44, right = 4, top = 8, bottom = top + (narrow ? 150 : 190), most = (Math.max(...data.days.map((it) => sum(it[1]))) || 1) * 1.05;
   step = (width - left - right) / data.days.length;
-  const y = scale(0, most, bottom, top), wide = Math.max(3, step * 0.72), every = Math.ceil(data.days.length / (narrow ? 3 : 6));
+  const y = scale(0, most, bottom, top), wide = Math.max(3, step * 0.72), label = year ? 84 : 56;
+  // A label needs its room, and with a year more of it; the first one begins at the axis.
+  const every = Math.max(Math.ceil(data.days.length / (narrow ? 3 : 6)), Math.ceil((1.5 * label) / step));
   const bars = data.days.map(([, values], at) => {
     let base = 0;
     return values.map((value, agent) => {
@@ -67,7 +69,7 @@ function drawDays() {
   chart.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${bottom + 22}`, height: bottom + 22, "aria-hidden": "true" }, patterns("p"),
     picked !== null && svg("rect", { class: "hit on", x: left + picked * step, width: step, y: top, height: bottom - top }),
     ticks(0, most, 3).map((value) => [svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, Number.isInteger(value) ? `$${n0(value)}` : usd(value))]), bars,
-    data.days.map(([iso], at) => at % every === 0 && svg("text", { x: left + (at + 0.5) * step, y: bottom + 17, "text-anchor": at ? "middle" : "start" }, day(iso)))), tip);
+    data.days.map(([iso], at) => at % every === 0 && (!at || left + (at + 0.5) * step + label / 2 <= width) && svg("text", { x: left + (at + 0.5) * step, y: bottom + 17, "text-anchor": at ? "middle" : "start" }, day(iso)))), tip);
 }
 const dayOf = ([, values, bounds], at) => (values[at] === null ? UNKNOWN : `${bounds[at] ? "≥ " : ""}${usd(values[at])}`);
 const dayInAll = ([, values, bounds]) => (values.every((value, at) => value === null || (value === 0 && !bounds[at])) && values.includes(null) ? UNKNOWN : `${bounds.includes(true) ? "≥ " : ""}${usd(sum(values))}`);
