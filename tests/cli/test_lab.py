@@ -521,7 +521,7 @@ class TestTune:
         assert (done.code, done.err) == (0, "")
         text = flat(done.out)
         assert "Recommended: a budget of " in text
-        assert re.search(r"^instead +cost +kept of what was needed", done.out, re.MULTILINE)
+        assert re.search(r"^only this changed +cost +kept of what was needed", done.out, re.MULTILINE)
         assert re.search(r"^truncate +\$[\d.]+ (more|less) |^truncate +about as much ", done.out, re.MULTILINE)
         config, _, end = done.out.partition("config.toml):")[2].partition("To work with it")
         assert tomllib.loads(config)["budget"] in {1000, 2000}
