@@ -93,8 +93,9 @@ def standing(conversation: Conversation[ModelMessage]) -> dict[str, Any]:
     """All that makes two conversations the same."""
     request = conversation.request()
     window = conversation.window.export()
-    # Ordinals of messages depend on how the requests were joined, and nothing on them.
-    del window["message"]
+    # Ordinals of messages, and which results the newest one holds, depend on how the requests were joined, and nothing
+    # on them.
+    del window["message"], window["answered"]
     return {
         "window": window,
         "view": shapes_of(request.view),

@@ -129,7 +129,7 @@ def test_a_tuning_tells_with_which_budget_the_recommended_one_works() -> None:
     (told,) = done.to_dict()["tight"]
     assert (told["budget"], told["tight"], told["at_budget"]) == (BUDGET, False, None)
     assert BUDGET < done.chosen.totals.peak <= told["used"]
-    assert not done.chosen.totals.over
+    assert not done.chosen.totals.over_used
     assert f"working with {told['used']:,}" in " ".join(reasons(done))
 
 

@@ -189,7 +189,7 @@ def test_reasoning_that_is_signed_is_coupled_as_its_provider_wants_it(tmp_path: 
     assert openai.parts[0].extra_tokens == 300
     plain = {"type": "thinking", "thinking": "hm"}
     other = read(tmp_path / "p", HEADER, *chain(answer({"type": "thinking", "thinking": ""}, plain, said("so"))))
-    assert [(part.kind, part.needs) for part in other.parts] == [(Kind.REASONING, ()), (Kind.TEXT, ())]
+    assert [(part.kind, part.needs) for part in other.parts] == [(Kind.REASONING, ()), (Kind.TEXT, (-1,))]
 
 
 def test_a_header_alone_is_an_empty_session(tmp_path: Path) -> None:
