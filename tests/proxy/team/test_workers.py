@@ -234,7 +234,7 @@ def test_who_sent_a_request_by_the_clients_own_ids(headers: dict[str, str], user
 
 
 def test_which_session_a_line_is_about() -> None:
-    rows = [{"id": number, "client": client} for number, client in enumerate(("", "x", "y", "x"))]
+    rows = [{"id": number, "client": client, "parent": None} for number, client in enumerate(("", "x", "y", "x"))]
     assert [chosen(rows, client) for client in ("", "x", "y", "z")] == [rows[0], rows[1], rows[2], None]
     assert chosen(rows[:1], "z") == rows[0], "an agent that tells no id"
     assert chosen([], "x") is None
