@@ -7,8 +7,8 @@ and an answer that has lost its calls joins the next one. The view's last messag
 latest answer stands before it, and is never evicted.
 
 Mistral's own check, in its API and in vLLM, demands less and something else: a result is followed by an answer, so no
-turn of the user stands right behind one (mistral-common before 1.12). If a history kept that and a view of it does not,
-such a turn joins the one before the calls, too, wherever no answer without calls stands between them.
+turn of the user stands right behind one (mistral-common before 1.11.1). If a history kept that and a view of it does
+not, such a turn joins the one before the calls, too, wherever no answer without calls stands between them.
 
 These servers speak Anthropic's Messages and OpenAI's Responses too, and make chat messages of them. So the rule is the
 same in each format; what a turn is, and how two become one, is the format's to say.
