@@ -12,8 +12,8 @@ else:
     def light_dataclass(*, frozen: bool, slots: bool):
         """Make a class a dataclass that the type checker keeps frozen, instead of each assignment.
 
-        Python sets each field of a frozen dataclass through `object.__setattr__`, which makes an object of ten fields
-        four times as dear. Apart from that it is the same class: compared and hashed by its fields.
+        Python sets each field of a frozen dataclass through `object.__setattr__`, so that an object of ten fields
+        takes four times as long to make. Apart from that it is the same class: compared and hashed by its fields.
         """
         return dataclass(slots=slots, unsafe_hash=frozen)
 

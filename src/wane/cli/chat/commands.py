@@ -348,7 +348,6 @@ _KINDS: Final = {Effect.COMMAND: "commands", Effect.WRITE: "file changes", Effec
 
 
 def _permissions(chat: Host, text: str) -> None:
-
     permissions = chat.session.permissions
     if text:
         _forget(chat, text)
@@ -384,7 +383,6 @@ def _forget(chat: Host, text: str) -> None:
 
 
 def _mcp(chat: Host, _: str) -> None:
-
     servers = chat.session.servers.servers
     if not servers:
         chat.console.print(f"No MCP servers are configured; --mcp FILE or {MCP_FILE} beside your settings names them.")
@@ -559,7 +557,6 @@ def _forward(chat: Host, text: str) -> None:
 
 
 def _help(chat: Host, _: str) -> None:
-
     table = plain_table("", "*")
     table.show_header = False
     for command in COMMANDS:

@@ -55,14 +55,15 @@ def run_tune(options: TuneOptions) -> int:
         saved = save_tuned(TunedBudget(result.chosen.budget, len(result.studied)), os.environ)
     sources = Counter(prepared.recording.session.source for prepared in result.studied)
     command = "" if result.unfilled else command_for(result.chosen, sources.most_common(1)[0][0])
+    others = compare_others(result)
     if options.report is not None:
         from wane.lab.report import write_tune_report
 
-        write_tune_report(options.report, result, command, list(reasons(result)), compare_others(result))
+        write_tune_report(options.report, result, command, list(reasons(result)), others)
     if options.as_json:
         data = result.to_dict() | {
             "reasons": list(reasons(result)),
-            "others": compare_others(result),
+            "others": others,
             "command": command or None,
             "saved": None if saved is None else str(saved),
         }
@@ -79,7 +80,6 @@ def run_tune(options: TuneOptions) -> int:
     policy = ", ".join(f"{name} {_value_text(value)}" for name, value in departures) or "the default policy"
     print_lines([f"Recommended: a budget of {result.chosen.budget:,} tokens, with {policy}.", ""])
     print_lines(reasons(result))
-    others = compare_others(result)
     if others:
         # In a narrow terminal, what stands last wraps.
         table = plain_table("only this changed", "cost", "kept of what was needed", "*besides")

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -83,14 +83,28 @@ MANIFEST: Final = Path(".claude-plugin", "plugin.json")
 """Where a plugin of Claude Code says its name. A folder below `skills` that has it is loaded as it is."""
 
 
+def _lines(program: str, argument: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each command: its name, what it says of itself, and the shell's line that it runs.
+
+    Args:
+        program: what lists the episodes.
+        argument: how the agent writes what was typed behind the command.
+    """
+    for name, (what, choice) in _COMMANDS.items():
+        yield name, what, f"{program} {choice} {argument}" if choice else program
+
+
+def _program(python: str) -> str:
+    return f"{shlex.quote(python)} -m wane choose"
+
+
 def claude_files(python: str) -> dict[Path, str]:
     """Return the files of Claude Code's plugin. Its commands are closed to the model."""
     manifest = {"name": "wane", "version": "1.0.0", "description": f"Keep an episode, or let it go. {_MADE}"}
     files = {MANIFEST: f"{json.dumps(manifest, indent=2)}\n"}
-    program = f"{shlex.quote(python)} -m wane choose"
-    for name, (what, choice) in _COMMANDS.items():
-        hint = "argument-hint: NUMBER\n" if choice else ""
-        call = f'{program} {choice} "$ARGUMENTS"' if choice else program
+    program = _program(python)
+    for name, what, call in _lines(program, '"$ARGUMENTS"'):
+        hint = "argument-hint: NUMBER\n" if call != program else ""
         files[Path("commands", f"{name}.md")] = (
             f"---\ndescription: {what}\n{hint}disable-model-invocation: true\nallowed-tools: Bash({program}:*)\n---\n\n"
             f"Wane says:\n\n!`{call}`\n\n{_ANSWER}\n"
@@ -100,10 +114,8 @@ def claude_files(python: str) -> dict[Path, str]:
 
 def gemini_files(python: str) -> dict[Path, str]:
     """Return the commands of Gemini CLI, which quotes arguments for the shell; Qwen Code has the same form."""
-    program = f"{shlex.quote(python)} -m wane choose"
     files = {}
-    for name, (what, choice) in _COMMANDS.items():
-        call = f"{program} {choice} {{{{args}}}}" if choice else program
+    for name, what, call in _lines(_program(python), "{{args}}"):
         prompt = f"Wane says:\n\n!{{{call}}}\n\n{_ANSWER}"
         text = f"# {_MADE}\ndescription = {json.dumps(what)}\nprompt = {json.dumps(prompt)}\n"
         files[Path(f"{name}.toml")] = text
@@ -112,10 +124,8 @@ def gemini_files(python: str) -> dict[Path, str]:
 
 def opencode_files(python: str) -> dict[Path, str]:
     """Return the commands of OpenCode, which puts arguments into the shell's line as they were typed."""
-    program = f"{shlex.quote(python)} -m wane choose"
     files = {}
-    for name, (what, choice) in _COMMANDS.items():
-        call = f'{program} {choice} "$1"' if choice else program
+    for name, what, call in _lines(_program(python), '"$1"'):
         head = f"---\n# {_MADE}\ndescription: {what}\n---\n\n"
         files[Path(f"{name}.md")] = f"{head}Wane says:\n\n!`{call}`\n\n{_ANSWER}\n"
     return files
