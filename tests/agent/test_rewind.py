@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.agent.provider import Serve
 from tests.agent.test_chat import ESC, Terminal, converse, words
 from tests.agent.work import end, shell, start
+from wane.account import Account
 from wane.agent.session import AgentSession
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.testing import Call, Kind, Reply
@@ -40,7 +41,7 @@ REPLIES = [
 
 def test_back_to_any_turn_with_files_and_forward_again(served: Serve, repository: Path) -> None:
     app, new = repository / "app.py", repository / "new.py"
-    before = app.read_text()
+    before, accounts = app.read_text(), list[Account]()
 
     async def scene(at: Terminal) -> None:
         await at.answers("/rewind", "Nothing has been said yet")
@@ -89,12 +90,17 @@ def test_back_to_any_turn_with_files_and_forward_again(served: Serve, repository
         await at.answers("/rewind 2 files", "put back: new.py", "left as it is: app.py: it was changed since")
         assert app.read_text() == "mine\n"
         at.type("\x03")
+        accounts.append(at.chat.session.account)
 
     async def later(at: Terminal) -> None:
-        """Back and forward outlast the chat."""
+        """Back and forward outlast the chat, and so does what was spent."""
         await at.until("> first")
+        assert at.chat.session.account == accounts[0]
+        calls = f"{accounts[0].calls} model calls in this session and in those that you went back or forward from"
+        await at.answers("/cost", calls)
         await at.answers("/forward files", "put back: new.py", "> third")
         assert new.read_text() == "a\n"
+        assert at.chat.session.account == accounts[0]
         await at.answers("fourth", "Four.")
 
     requests = converse(served, repository, REPLIES, scene, later, yolo=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from wane.agent.recorder import Recorder
 from wane.agent.repositories import RepositoryGuard, quiet_environment
 from wane.agent.sandbox.own_git import OwnGit
 from wane.agent.sandbox.wall import Kind, Sandbox, find_sandbox
+from wane.agent.rewind import accounts_left
 from wane.agent.search_path import shield_path, users_environment
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
@@ -57,7 +58,8 @@ class SessionConfig:
         ask: asks the user to approve commands and file changes; not used with `Settings.yolo`.
         chosen: names of the settings that the user chose for this start. A resumed session takes these from `settings`
             and keeps its own for the rest.
-        spent: what was spent in the session that the user goes back or forward from; it counts for the cost limit.
+        left: what was spent in the sessions that the user went back or forward from, by their ids; it counts for the
+            cost limit. A resumed session has those that it was noted to have, too.
     """
 
     cwd: Path
@@ -65,7 +67,7 @@ class SessionConfig:
     store: SessionStore | None = None
     ask: Approver = refuse
     chosen: frozenset[str] = frozenset()
-    spent: Account = field(default_factory=Account)
+    left: Mapping[str, Account] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,8 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         conversation.log.follow(records)
         if journal is None and config.store is not None:
             journal = config.store.create(config.cwd, message_format=AGENT_FORMAT)
-        recorder = Recorder(journal, conversation, config.spent)
+        left = {**accounts_left(records), **config.left}
+        recorder = Recorder(journal, conversation, sum(left.values(), Account()))
         recorder.config(unless=recorded)
         if model_name != name_of(settings, model):
             record_model(recorder, settings, model)
@@ -140,7 +143,7 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         if journal is not None:
             journal.close()
         raise
-    config = replace(config, settings=settings)
+    config = replace(config, settings=settings, left=left)
     return SessionParts(config, model, conversation, recorder, journal, permissions, servers, sandbox, warnings)
 
 

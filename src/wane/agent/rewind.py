@@ -12,7 +12,8 @@ the user or a command, and is left as it is. What commands changed is not known.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_ai.capabilities import AbstractCapability, on_event
 from pydantic_ai_harness.filesystem import FileChangeRequestEvent, FileWrittenEvent
 
-from wane.journal.records import FILE_NOTE, FORK_NOTE, MessageRecord, NoteRecord, Record
+from wane.account import Account
+from wane.journal.codec import SchemaError, decode, encode
+from wane.journal.records import FILE_NOTE, FORK_NOTE, LEFT_NOTE, MessageRecord, NoteRecord, Record
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
@@ -108,6 +111,32 @@ def fork_of(records: Iterable[Record]) -> tuple[str, int] | None:
         if isinstance(record, NoteRecord) and record.topic == FORK_NOTE and isinstance(record.data.get("session"), str):
             left = record.data["session"], position
     return left
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What a note says of sessions that were left."""
+
+    sessions: Mapping[str, Account]
+
+
+def note_on_left(accounts: Mapping[str, Account]) -> dict[str, Any]:
+    """Return what a note says of sessions that were left, by what each had spent."""
+    return {"sessions": {session_id: encode(account) for session_id, account in accounts.items()}}
+
+
+def accounts_left(records: Iterable[Record]) -> dict[str, Account]:
+    """Return what was spent in the sessions from which one came to this one, by their ids, as of then."""
+    accounts: dict[str, Account] = {}
+    for record in records:
+        if not isinstance(record, NoteRecord):
+            continue
+        if record.topic == FORK_NOTE:
+            accounts = {}  # what was copied with the records counts for the other session
+        elif record.topic == LEFT_NOTE:
+            with suppress(SchemaError):  # anybody may write a note
+                accounts = dict(decode(_Left, record.data).sessions)
+    return accounts
 
 
 def changed_files(records: Iterable[Record]) -> list[KeptFile]:

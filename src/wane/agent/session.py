@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +26,7 @@ from wane.agent.models import explain, resolve_model
 from wane.agent.opening import SessionConfig, SessionParts, name_of, prepare, record_model
 from wane.agent.options import AGENT_FORMAT, Strategy
 from wane.agent.recorder import Checkpoint, CostLimitError, EqualRoundsError, seeing
-from wane.agent.rewind import FileHistory, changed_files, fork_of, put_back, records_before
+from wane.agent.rewind import FileHistory, changed_files, fork_of, note_on_left, put_back, records_before
 from wane.agent.tools.toolset import coding_tools
 from wane.agent.turns import UserTurn, turns_of
 from wane.budgets import AutoBudget, choose_budget, is_auto
@@ -36,7 +36,7 @@ from wane.core.errors import ConfigError, JournalError
 from wane.formats.pydantic_ai import encodable
 from wane.journal import FORK_NOTE, NoteRecord
 from wane.journal.reader import read
-from wane.journal.records import FILE_NOTE
+from wane.journal.records import FILE_NOTE, LEFT_NOTE
 from wane.prices import price_step
 from wane.refusals import SHRINKS, fitting_budget, provider_message
 from wane.strategies.registry import traits
@@ -201,8 +201,13 @@ class AgentSession:
 
     @property
     def account(self) -> Account:
-        """Tokens and cost of the session, over all its starts."""
+        """Tokens and cost of the session, over all its starts, and of those in `left`."""
         return self._recorder.account
+
+    @property
+    def left(self) -> Mapping[str, Account]:
+        """What was spent in the sessions that the user went back or forward from to come here, by their ids."""
+        return self._config.left
 
     def next_pass(self) -> FitReport:
         """Return what the next pass would evict from the present view. Nothing is changed.
@@ -385,11 +390,13 @@ class AgentSession:
 
     def _changed_to(self, path: Path, files: Sequence[KeptFile]) -> tuple[AgentSession, Restored]:
         """Go over to another session file, put files back, and note that there."""
-        spent, own = self.account, Account.of(read(path).records)
-        if self._config.spent.calls >= own.calls:
-            spent = spent.minus(own)  # they are counted there
-        config = replace(self._config, settings=self.settings, chosen=frozenset(), spent=spent)
+        left = dict(self._config.left)
+        if self.id is not None:
+            left[self.id] = self.account.minus(sum(left.values(), Account()))
+        left.pop(read(path).header.id, None)  # its calls are counted there
+        config = replace(self._config, settings=self.settings, chosen=frozenset(), left=left)
         other = AgentSession.resume(path, config)
+        other._recorder.note(LEFT_NOTE, **note_on_left(left))
         restored = put_back(self.cwd, files)
         for note in restored.notes:
             other._recorder.note(FILE_NOTE, **note)

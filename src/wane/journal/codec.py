@@ -7,6 +7,7 @@ version is noticed and not half understood.
 from __future__ import annotations
 
 import types
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
@@ -138,6 +139,10 @@ def _mapping(types_: tuple[Any, ...], value: object) -> Any:
     return {key: _decode_value(types_[1], entry) for key, entry in value.items()}
 
 
+def _counter(types_: tuple[Any, ...], value: object) -> Any:
+    return Counter(_mapping((*types_, int), value))
+
+
 def _moment(value: object) -> datetime:
     try:
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")
@@ -166,4 +171,5 @@ _GENERIC: dict[Any, Callable[[tuple[Any, ...], object], Any]] = {
     types.UnionType: _optional,
     tuple: _tuple,
     Mapping: _mapping,
+    Counter: _counter,
 }

@@ -396,6 +396,13 @@ turn has only the digest (`wane.agent.rewind`).
 """
 
 
+LEFT_NOTE: Final = "left"
+"""Topic of a note on what was spent in the sessions that the user went back or forward from to come here.
+
+`sessions` has an account by a session's id (`wane.agent.rewind`).
+"""
+
+
 def settings_after(records: Iterable[Record]) -> ConfigRecord:
     """Return the settings in force at the end of a session; without a strategy if no record tells them."""
     settings = ConfigRecord(strategy="")
