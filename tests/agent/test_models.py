@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import os
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from wane.agent.models import DEFAULT_MODELS, ModelError, default_model, resolve_model
+from wane.agent.assembly import settings_for
+from wane.agent.models import DEFAULT_MODELS, ModelError, default_model, explain, resolve_model
 from wane.agent.recorder import usage_record
+from wane.core.errors import MissingExtraError
 
 
 def test_a_model_is_returned_as_it_is() -> None:
@@ -45,6 +50,70 @@ def test_a_key_that_is_missing_or_empty_is_named_by_its_variable(
     words = f"no key for the model {spec}: set the environment variable {variable}; it is missing or empty"
     with pytest.raises(ModelError, match=words):
         resolve_model(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "environ", "words"),
+    [
+        (
+            "openai-chat:x",
+            {},
+            "it is missing or empty. For a server of your own set OPENAI_BASE_URL, too; where it asks for no key, any",
+        ),
+        ("ollama:x", {}, "needs OLLAMA_BASE_URL. For example: export OLLAMA_BASE_URL=http://localhost:11434/v1"),
+        ("vllm:x", {}, "needs VLLM_BASE_URL. For example: export VLLM_BASE_URL=http://localhost:8000/v1"),
+        (
+            "azure:x",
+            {},
+            "needs AZURE_OPENAI_ENDPOINT and OPENAI_API_VERSION and AZURE_OPENAI_API_KEY. For example: export AZURE",
+        ),
+        (
+            "azure:x",
+            {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com", "AZURE_OPENAI_API_KEY": "k"},
+            "needs OPENAI_API_VERSION. For example: export OPENAI_API_VERSION=2026-08-01",
+        ),
+        (
+            "azure:x",
+            {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/openai/v1"},
+            "no key for the model azure:x: set the environment variable AZURE_OPENAI_API_KEY; it is missing or empty",
+        ),
+        ("azure:x", {"AZURE_OPENAI_ENDPOINT": "r.azure.com"}, "AZURE_OPENAI_ENDPOINT is 'r.azure.com', but must begin"),
+        ("bedrock:x", {}, "needs AWS_DEFAULT_REGION. For example: export AWS_DEFAULT_REGION=us-east-1"),
+        ("google-cloud:x", {}, "no credentials for the model google-cloud:x: set GOOGLE_API_KEY, or "),
+        ("huggingface:x", {}, "no key for the model huggingface:x: set the environment variable HF_TOKEN"),
+    ],
+)
+def test_a_setting_that_a_client_lacks_is_named_with_an_example(
+    spec: str, environ: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in os.environ:
+        if name.startswith(("AZURE_", "AWS_", "GOOGLE_", "GEMINI_", "OPENAI_", "OLLAMA_", "VLLM_", "HF_")):
+            monkeypatch.delenv(name)
+    # Clients look for credentials below the home, and Google's on its machines.
+    for name, value in {"HOME": str(tmp_path), "NO_GCE_CHECK": "true", **environ}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises((ModelError, MissingExtraError)) as raised:
+        resolve_model(spec)
+    if "pip install" in str(raised.value):
+        pytest.skip(str(raised.value))
+    assert words in str(raised.value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_client_gets_no_setting_that_it_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("boto3")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    model = resolve_model("bedrock:anthropic.claude-x")
+    model.prepare_request(settings_for(model), ModelRequestParameters())
+
+
+def test_a_call_without_credentials_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("boto3")
+    from botocore.exceptions import NoCredentialsError  # type: ignore[import-untyped, unused-ignore]
+
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    model = resolve_model("bedrock:anthropic.claude-x")
+    assert explain(NoCredentialsError(), model).startswith("no credentials for bedrock: set AWS_BEARER_TOKEN_BEDROCK")
 
 
 def test_whatever_keeps_a_client_from_being_made_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

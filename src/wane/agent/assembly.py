@@ -68,11 +68,13 @@ They are short, because every request carries them. `benchmarks/agent_prompt.py`
 reads about episodes is `wane.core.guidance`, which `ContextLifecycle` adds.
 """
 
-_SETTINGS: Final = ModelSettings(max_retries=0)
-"""Settings of all model calls: the session tries again, and says so."""
-
 MAX_REPO_CONTEXT: Final = 24_000
 """Characters of a project's instruction files that go into the prompt."""
+
+
+def settings_for(model: Model) -> ModelSettings:
+    """Return the settings of a model's calls: its client does not try again, as the session does, and says so."""
+    return ModelSettings() if "max_retries" in model.unsupported_settings else ModelSettings(max_retries=0)
 
 
 def build_agent(
@@ -108,7 +110,7 @@ def build_agent(
         retries={"tools": RETRIES},
         # Only some requests carry the git status. If the explanation of such notes came and went with it, at the head
         # of the prompt, each change would break the cached prefix.
-        model_settings=ModelSettings(framing_announcement="always", **_SETTINGS),
+        model_settings=ModelSettings(framing_announcement="always"),
     )
 
 
@@ -224,7 +226,7 @@ async def summarise(checkpoint: Checkpoint, model: Model, messages: list[ModelMe
         preserve_first_user_message=False,
         incremental=False,
         summary_prompt=f"{escaped}\n\n<messages>\n{{messages}}\n</messages>",
-        model_settings=_SETTINGS,
+        model_settings=settings_for(model),
         summarization_capabilities=[_WholeAnswers(checkpoint.recorder)],
     )
     usage = RunUsage()

@@ -31,8 +31,36 @@ ADDRESS_VARIABLES: Final = {
     "anthropic": "ANTHROPIC_BASE_URL",
     "google": "GOOGLE_GEMINI_BASE_URL",
     "ollama": "OLLAMA_BASE_URL",
+    "vllm": "VLLM_BASE_URL",
+    "litellm": "OPENAI_BASE_URL",
+    "azure": "AZURE_OPENAI_ENDPOINT",
 }
 """Environment variables from which providers' clients read the server's address."""
+
+_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "ollama": {"OLLAMA_BASE_URL": "http://localhost:11434/v1"},
+    "vllm": {"VLLM_BASE_URL": "http://localhost:8000/v1"},
+    "azure": {
+        "AZURE_OPENAI_ENDPOINT": "https://RESOURCE.openai.azure.com",
+        "OPENAI_API_VERSION": "2026-08-01",
+        "AZURE_OPENAI_API_KEY": "KEY",
+    },
+    "bedrock": {"AWS_DEFAULT_REGION": "us-east-1"},
+}
+"""Variables without which the client of a provider cannot be made, each with an example of its value; first those
+that the client looks for first."""
+
+_CALLED: Final = {"AWS_DEFAULT_REGION": "region_name"}
+"""What a client calls them where it does not name the variable."""
+
+_CREDENTIALS: Final = {
+    "bedrock": "set AWS_BEARER_TOKEN_BEDROCK to a Bedrock API key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "google-cloud": "set GOOGLE_API_KEY, or GOOGLE_CLOUD_PROJECT and log in: gcloud auth application-default login",
+}
+"""What to do where the client of a provider, which looks for credentials in many places, has none."""
+
+_WITHOUT_CREDENTIALS: Final = frozenset({"NoCredentialsError", "DefaultCredentialsError"})
+"""Errors that say so: those of botocore and google-auth, which need not be installed."""
 
 _WRONG_SERVER: Final = frozenset({401, 403, 404, 405, 502, 503})
 """HTTP statuses that may mean that the address is wrong."""
@@ -42,7 +70,7 @@ class ModelError(WaneError):
     """The model cannot be used: it is unknown, has no key, or its client is not installed."""
 
 
-_KEY: Final = re.compile(r"[Ss]et the `([A-Z0-9_]*KEY)`")
+_KEY: Final = re.compile(r"[Ss]et the `([A-Z0-9_]*(?:KEY|TOKEN))`")
 _NO_KEY: Final = re.compile(r"no api key", re.IGNORECASE)
 _KEY_VARIABLES: Final = {model.partition(":")[0]: variable for variable, model in DEFAULT_MODELS.items()}
 _EXTRA: Final = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
@@ -103,7 +131,7 @@ def resolve_model(spec: str | Model) -> Model:
         ) from error
     except Exception as error:
         # Each client raises errors of its own, which have no common base.
-        raise ModelError(_reason(spec, str(error) or type(error).__name__)) from error
+        raise ModelError(_reason(spec, error)) from error
 
 
 def offered_models(current: str, environ: Mapping[str, str]) -> list[str]:
@@ -140,16 +168,31 @@ def check_name(spec: str, environ: Mapping[str, str]) -> None:
     raise ModelError(f"no model {spec!r} is known; {guess} If it is a new one: wane -c -m {spec}")
 
 
-def _reason(spec: str, error: str) -> str:
-    match = _KEY.search(error)
-    variable = match[1] if match else _KEY_VARIABLES.get(spec.partition(":")[0])
-    if variable and (match or _NO_KEY.search(error)):
-        return f"no key for the model {spec}: set the environment variable {variable}; it is missing or empty"
-    if error.startswith("Unknown model"):
+def _reason(spec: str, error: Exception) -> str:
+    """Return why a model cannot be used, and what to do."""
+    provider, text = spec.partition(":")[0], " ".join(str(error).split()) or type(error).__name__
+    if text.startswith("Unknown model"):
         meant = _meant(spec)
         how = f"did you mean {meant}?" if meant else f"write provider:model, such as {_EXAMPLE}"
         return f"the model {spec!r} is unknown; {how}"
-    return f"the model {spec} cannot be used: {' '.join(error.split())}"
+    if type(error).__name__ in _WITHOUT_CREDENTIALS and provider in _CREDENTIALS:
+        return f"no credentials for the model {spec}: {_CREDENTIALS[provider]}"
+    match = _KEY.search(text)
+    variable = match[1] if match else _KEY_VARIABLES.get(provider)
+    if variable and (match or _NO_KEY.search(text)):
+        reason = f"no key for the model {spec}: set the environment variable {variable}; it is missing or empty"
+        if provider != "openai-chat":
+            return reason
+        return f"{reason}. For a server of your own set OPENAI_BASE_URL, too; where it asks for no key, any will do"
+    settings = _SETTINGS.get(provider, {})
+    missing = [variable for variable in settings if not os.environ.get(variable)]
+    named = [variable for variable in missing if _CALLED.get(variable, variable) in text]
+    if named and named[0] == next(iter(settings)):
+        named = missing  # the client names only the first of those that it lacks
+    if named:
+        example = " ".join(f"{variable}={settings[variable]}" for variable in named)
+        return f"the model {spec} needs {' and '.join(named)}. For example: export {example}"
+    return f"the model {spec} cannot be used: {text}"
 
 
 def _meant(spec: str) -> str | None:
@@ -182,6 +225,9 @@ def explain(error: BaseException, model: Model | None = None) -> str:
         if variable is not None:
             known = variable in os.environ
             hint = f"; the address comes from {variable}" if known else f"; set {variable} to use another one"
+    provider = "" if model is None else model.model_id.partition(":")[0]
+    if type(error).__name__ in _WITHOUT_CREDENTIALS and provider in _CREDENTIALS:
+        return f"no credentials for {provider}: {_CREDENTIALS[provider]}"
     if isinstance(error, ModelHTTPError):
         status, reason = error.status_code, provider_message(error.body)
         if address and status in _WRONG_SERVER:

@@ -17,9 +17,9 @@ from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
 from wane.agent.recorder import Recorder
 from wane.agent.repositories import RepositoryGuard, quiet_environment
+from wane.agent.rewind import accounts_left
 from wane.agent.sandbox.own_git import OwnGit
 from wane.agent.sandbox.wall import Kind, Sandbox, find_sandbox
-from wane.agent.rewind import accounts_left
 from wane.agent.search_path import shield_path, users_environment
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers

@@ -18,7 +18,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 
 from wane.account import Account
 from wane.agent.approval.capability import AskingToolset
-from wane.agent.assembly import Phases, build_agent
+from wane.agent.assembly import Phases, build_agent, settings_for
 from wane.agent.events import OnEvent, Outcome, SessionEvent, Spent, TurnResult, Waiting, Warned
 from wane.agent.faults import SILENCE, Patience, fault_of
 from wane.agent.messages import Prompt, answer_open_calls, event_of, has_begun, with_images
@@ -458,7 +458,7 @@ class AgentSession:
                 usage_limits=UsageLimits(request_limit=None),
                 cancellation_token=token,
                 event_stream_handler=self._stream,
-                model_settings=ModelSettings(first_event_timeout=self.silence),
+                model_settings=ModelSettings(first_event_timeout=self.silence, **settings_for(self.model)),
             )
         self._finish_turn(result.all_messages())
         return TurnResult(Outcome.DONE, result.output, None)
