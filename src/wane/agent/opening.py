@@ -58,8 +58,8 @@ class SessionConfig:
         ask: asks the user to approve commands and file changes; not used with `Settings.yolo`.
         chosen: names of the settings that the user chose for this start. A resumed session takes these from `settings`
             and keeps its own for the rest.
-        left: what was spent in the sessions that the user went back or forward from, by their ids; it counts for the
-            cost limit. A resumed session has those that it was noted to have, too.
+        elsewhere: what was spent in the sessions that the user went back or forward from, by their ids; it counts for
+            the cost limit. A resumed session has those that it was noted to have, too.
     """
 
     cwd: Path
@@ -67,7 +67,7 @@ class SessionConfig:
     store: SessionStore | None = None
     ask: Approver = refuse
     chosen: frozenset[str] = frozenset()
-    left: Mapping[str, Account] = field(default_factory=dict)
+    elsewhere: Mapping[str, Account] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         conversation.log.follow(records)
         if journal is None and config.store is not None:
             journal = config.store.create(config.cwd, message_format=AGENT_FORMAT)
-        left = {**accounts_left(records), **config.left}
-        recorder = Recorder(journal, conversation, sum(left.values(), Account()))
+        elsewhere = {**accounts_left(records), **config.elsewhere}
+        recorder = Recorder(journal, conversation, sum(elsewhere.values(), Account()))
         recorder.config(unless=recorded)
         if model_name != name_of(settings, model):
             record_model(recorder, settings, model)
@@ -143,7 +143,7 @@ def prepare(config: SessionConfig, path: Path | None = None) -> SessionParts:
         if journal is not None:
             journal.close()
         raise
-    config = replace(config, settings=settings, left=left)
+    config = replace(config, settings=settings, elsewhere=elsewhere)
     return SessionParts(config, model, conversation, recorder, journal, permissions, servers, sandbox, warnings)
 
 

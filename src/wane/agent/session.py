@@ -201,13 +201,13 @@ class AgentSession:
 
     @property
     def account(self) -> Account:
-        """Tokens and cost of the session, over all its starts, and of those in `left`."""
+        """Tokens and cost of the session, over all its starts, and of those in `elsewhere`."""
         return self._recorder.account
 
     @property
-    def left(self) -> Mapping[str, Account]:
+    def elsewhere(self) -> Mapping[str, Account]:
         """What was spent in the sessions that the user went back or forward from to come here, by their ids."""
-        return self._config.left
+        return self._config.elsewhere
 
     def next_pass(self) -> FitReport:
         """Return what the next pass would evict from the present view. Nothing is changed.
@@ -390,13 +390,13 @@ class AgentSession:
 
     def _changed_to(self, path: Path, files: Sequence[KeptFile]) -> tuple[AgentSession, Restored]:
         """Go over to another session file, put files back, and note that there."""
-        left = dict(self._config.left)
+        accounts = dict(self.elsewhere)
         if self.id is not None:
-            left[self.id] = self.account.minus(sum(left.values(), Account()))
-        left.pop(read(path).header.id, None)  # its calls are counted there
-        config = replace(self._config, settings=self.settings, chosen=frozenset(), left=left)
+            accounts[self.id] = self.account.minus(sum(accounts.values(), Account()))
+        accounts.pop(read(path).header.id, None)  # its calls are counted there
+        config = replace(self._config, settings=self.settings, chosen=frozenset(), elsewhere=accounts)
         other = AgentSession.resume(path, config)
-        other._recorder.note(LEFT_NOTE, **note_on_left(left))
+        other._recorder.note(LEFT_NOTE, **note_on_left(accounts))
         restored = put_back(self.cwd, files)
         for note in restored.notes:
             other._recorder.note(FILE_NOTE, **note)

@@ -298,7 +298,9 @@ def _cost(chat: Host, _: str) -> None:
     new = account.input_tokens - account.cache_read_tokens - account.cache_write_tokens
     calls = counted(account.calls, "model call")
     where = (
-        "in this session and in those that you went back or forward from" if chat.session.left else "in this session"
+        "in this session and in those that you went back or forward from"
+        if chat.session.elsewhere
+        else "in this session"
     )
     chat.console.print(f"{account.describe()} for {calls} {where}, earlier starts included.")
     chat.console.print(
