@@ -120,3 +120,17 @@ def test_a_reward_that_cannot_be_used_is_the_verifiers_error(
     assert (apple.reward, apple.error, apple.ended_by) == (None, "RewardError", "verifier")
     assert apple.error_message == said
     assert found["birch"].reward == 1.0
+
+
+@pytest.mark.wide
+def test_an_environment_that_breaks_while_the_agent_works_has_no_score(
+    evaluated: Callable[..., str], place: Path, tmp_path: Path
+) -> None:
+    kwargs = {"bases": str(place / "bases"), "breaks": "apple"}
+    environment = {"type": "research.tests.evaluation.failing:FailingEnvironment", "mount": True, "kwargs": kwargs}
+    with ScriptedServer(Model()) as server:
+        evaluated(server.url, seed=None, tasks=["apple", "birch"], protocols=["isolated"], environment=environment)
+    found = by_task(tmp_path)
+    apple = found["apple"]
+    assert (apple.reward, apple.error, apple.ended_by, apple.counts) == (None, "SandboxError", "environment", False)
+    assert (found["birch"].reward, found["birch"].counts) == (1.0, True)

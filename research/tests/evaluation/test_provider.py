@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from research.tests.evaluation.whole import results
+from research.tests.evaluation.whole import KEY, SOURCES, results
 
 from tests.marks import first_quick
 from wane.testing import Break, Call, HttpError, Kind, Reply, Request, ScriptedServer
@@ -42,6 +45,12 @@ LASTING = {
     "region": HttpError(403, body={"type": "error", "error": {"type": "permission_error", "message": "Not here."}}),
     "outage": HttpError(529),
 }
+
+MAKE_BUNDLE = """
+import json
+from wane_research.evaluation import bundle
+print(json.dumps([{"type": "bind", "source": str(bundle.ensure()), "target": bundle.PLACE, "read_only": True}]))
+"""
 
 
 @dataclass
@@ -139,6 +148,36 @@ def test_a_lasting_fault_pauses_the_run(
     done, others = NAMES[:2], NAMES[2:]
     assert model.answered == [done[0], done[0], done[1], done[1], "cedar", *(name for name in others for _ in range(2))]
     assert [it.usage.model_calls for it in found.trials] == [2] * 5
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("kind", "error"), first_quick(("outage", "UnknownApiError"), ("key", "AgentAuthenticationError"))
+)
+def test_harbor_alone_takes_no_reward_for_valid_either(
+    python: str, place: Path, tmp_path: Path, kind: str, error: str
+) -> None:
+    words = ["run", "-p", place / "tasks" / "apple", "-o", tmp_path / "jobs", "-m", "anthropic/claude-sonnet-5"]
+    words += ["-a", "wane_research.evaluation.harbor:WaneAgent", "--ak", "patience=0.01"]
+    words += ["-e", "wane_research.evaluation.environment:LinuxEnvironment", "--ek", f"bases={place / 'bases'}"]
+    environ = {"PYTHONPATH": SOURCES, "XDG_CACHE_HOME": str(place / "cache"), "HARBOR_TELEMETRY": "off"}
+    environ = {**os.environ, **environ, "ANTHROPIC_API_KEY": KEY}
+    made = subprocess.run([python, "-c", MAKE_BUNDLE], capture_output=True, text=True, check=True, env=environ)
+    words += ["--mounts", made.stdout]
+    with ScriptedServer(Flaky(fails_in="apple", lasting=LASTING[kind])) as server:
+        done = subprocess.run(
+            [Path(python).with_name("harbor"), *words, "--ae", f"ANTHROPIC_BASE_URL={server.url}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environ,
+        )
+    # Harbor's own exit code says nothing of its trials.
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (tmp_path / "jobs").glob("*/apple__*/result.json")
+    trial = json.loads(path.read_text())
+    assert trial["exception_info"]["exception_type"] == error
+    assert trial["reward_valid"] is False
 
 
 def test_what_will_not_start_pauses_the_run_before_it_tries_all(evaluated: Callable[..., str], tasks: Path) -> None:

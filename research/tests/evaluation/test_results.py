@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -208,6 +209,11 @@ def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
         ("RewardFileNotFoundError", None, "verifier"),
         ("EnvironmentStartTimeoutError", None, "environment"),
         ("DaytonaError", None, "environment"),
+        ("MemoryLimitExceededError", "agent", "environment"),
+        # Names of LiteLLM's, which agents of Harbor's own let through.
+        ("RateLimitError", "agent", "provider"),
+        ("Timeout", "agent", "provider"),
+        ("APIError", "agent", "provider"),
         # Before the agent begins it is the environment's, whatever it is called.
         ("AgentSetupTimeoutError", "set-up", "environment"),
         ("RuntimeError", "set-up", "environment"),
@@ -241,3 +247,33 @@ def test_a_fork_of_a_session_does_not_count_what_it_began_with_again(tmp_path: P
     fork.close()
     used = usage_of(session.path, fork.path)
     assert (used.model_calls, used.input_tokens, used.output_tokens, used.cost) == (3, 2_500, 30, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("error", "phase", "counts"),
+    [
+        ("AgentTimeoutError", "agent", True),
+        ("UnknownApiError", "agent", False),
+        # Harbor grades what is left after an error of an agent's run, whatever raised it.
+        ("SandboxError", "agent", False),
+        ("OSError", "tear-down", True),
+    ],
+)
+def test_a_reward_counts_only_if_the_agent_could_finish(error: str, phase: Phase, counts: bool) -> None:
+    assert Trial(ARM, 1, 1, "a", 0.0, error=error, phase=phase).counts == counts
+
+
+LIST_POLICIES = """
+import json
+from harbor.models.trial.error_policy import ERROR_POLICIES
+print(json.dumps({name: policy.has_valid_reward for name, policy in ERROR_POLICIES.items()}))
+"""
+
+
+@pytest.mark.wide
+def test_no_error_counts_after_which_harbor_calls_no_reward_valid(python: str) -> None:
+    listed = subprocess.run([python, "-c", LIST_POLICIES], capture_output=True, text=True, check=True)
+    valid: dict[str, bool] = json.loads(listed.stdout)
+    wrong = {name for name in valid if Trial(ARM, 1, 1, "a", 1.0, error=name, phase="agent").counts != valid[name]}
+    # A request that is refused as wrong is the agent's doing here.
+    assert wrong == {"BadRequestError", "UnprocessableEntityError"}

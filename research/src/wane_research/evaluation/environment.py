@@ -40,6 +40,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         cache: folder for built layers and for running trials; `cache` in `bases` if None.
         network: `host`, or `own` for a network with its own ports that does not reach this machine's loopback
             addresses. Tasks that ask for no network get none.
+        auto_mounting: mount Harbor's folders for logs, so that they are on this machine while the agent works.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         bases: str | Path = BASES,
         cache: str | Path | None = None,
         network: Literal["host", "own"] = "host",
+        auto_mounting: bool = True,
         **kwargs: Any,
     ) -> None:
         if network not in ("host", "own"):
@@ -59,7 +61,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         self._setting = Setting()
         self._home: Path | None = None
         self._held: FileLock | None = None
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, auto_mounting=auto_mounting, **kwargs)
 
     @staticmethod
     @override
@@ -84,7 +86,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         self._setting = layer.setting
         self._home, self._held = _new_home(self._cache)
         mounts: list[Mount] = []
-        for bind in self._mounts:
+        for bind in self._host_mounts:
             if bind["type"] == "bind":
                 source = Path(bind["source"])
                 if not source.exists():

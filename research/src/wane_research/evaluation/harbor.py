@@ -21,7 +21,14 @@ need_harbor("wane_research.evaluation.harbor")
 
 from harbor.agents.base import BaseAgent  # noqa: E402 - after the check
 from harbor.agents.capabilities import AgentCapabilities  # noqa: E402
-from harbor.agents.installed.base import NonZeroAgentExitCodeError  # noqa: E402
+from harbor.agents.installed.base import (  # noqa: E402
+    AgentAuthenticationError,
+    ApiUsageLimitError,
+    ContextWindowExceededError,
+    ModelNotFoundError,
+    NonZeroAgentExitCodeError,
+    UnknownApiError,
+)
 from harbor.agents.options import AgentOptions  # noqa: E402
 from harbor.environments.base import BaseEnvironment  # noqa: E402
 from harbor.models.agent.context import AgentContext  # noqa: E402
@@ -43,15 +50,20 @@ _PROMPT: Final = "/tmp/wane-task.txt"  # noqa: S108 - in the task's environment
 _TIMED_OUT: Final = 124  # exit code of `timeout`
 _KILLED: Final = 137  # the same if SIGTERM was not enough
 _ABOUT: Final = ("session_id", "outcome", "error", "fault", "waited_seconds")
+# Harbor grades after an error that it does not know, and takes the reward for a valid one.
+_PROVIDER_ERRORS: Final[Mapping[str, type[NonZeroAgentExitCodeError]]] = {
+    "outage": UnknownApiError,
+    "quota": ApiUsageLimitError,
+    "access": AgentAuthenticationError,
+    "model": ModelNotFoundError,
+    "context": ContextWindowExceededError,
+}
+"""Harbor's errors, by what is wrong with the provider. Only after the last of them is a reward valid to Harbor."""
 _OUTCOMES: Final = {"cost_limit": "the cost limit was reached", "interrupted": "it was interrupted"}
 
 
 class StartError(RuntimeError):
     """Wane does not start: without a model, key or client, it will not start in another task either."""
-
-
-class ProviderError(RuntimeError):
-    """The model's provider failed for longer than the patience, or refused, so the task was not tried."""
 
 
 class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
@@ -127,9 +139,9 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
 
         Raises:
             TimeoutError: if the time limit ended it; Harbor grades the task nevertheless.
-            ProviderError: if the model's provider failed or refused.
             StartError: if Wane does not start.
-            NonZeroAgentExitCodeError: if it ended before it was done.
+            NonZeroAgentExitCodeError: if it ended before it was done. If the model's provider failed or refused, it is
+                one of `_PROVIDER_ERRORS`.
         """
         line = self._chosen.new_environment
         # Each step has a session of its own, unless it is resumed.
@@ -199,7 +211,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         if result["outcome"] == "time_limit" or (limit is not None and done.return_code == _TIMED_OUT):
             raise TimeoutError(f"wane was asked to stop after {limit:g} seconds")
         if result["outcome"] == "provider":
-            raise ProviderError(result["error"])
+            raise _PROVIDER_ERRORS[result["fault"]["kind"]](result["error"])
         if result["outcome"] != "done":
             outcome = _OUTCOMES.get(result["outcome"], "it failed")
             raise NonZeroAgentExitCodeError(f"wane ended before the task was done: {outcome}: {result['error']}")

@@ -186,9 +186,12 @@ class Trial:
     def counts(self) -> bool:
         """Whether it says something about the agent: it was graded, or the agent or a limit ended it before that.
 
-        A trial that the provider ended does not count even if it was graded, because the agent could not finish it.
+        A trial that the provider ended, or the environment while the agent worked, does not count even if it was
+        graded, because the agent could not finish it. Harbor grades after most errors of an agent.
         """
-        return self.ended_by != "provider" and (self.reward is not None or self.ended_by in _OWN)
+        if self.ended_by is None or self.ended_by in _OWN:
+            return self.reward is not None or self.ended_by is not None
+        return self.ended_by == "environment" and self.phase != "agent" and self.reward is not None
 
     @property
     def score(self) -> float:
@@ -206,6 +209,8 @@ def _kind_of(error: str, phase: Phase | None) -> ErrorKind:
 
 
 def _named_kind(error: str) -> ErrorKind:
+    if error in _PROVIDER_NAMES:
+        return "provider"
     for kind, words in _ERROR_WORDS.items():
         if any(word in error for word in words):
             return kind
@@ -264,15 +269,49 @@ class RunResults:
 _OWN: Final = frozenset({"agent", "timeout", "limit"})  # kinds of errors after which an ungraded trial counts
 
 # The first match counts: a VerifierTimeoutError is the verifier's, an EnvironmentStartTimeoutError the environment's,
-# and an ApiRateLimitError, as Harbor names errors of other agents' providers, the provider's.
+# and an ApiRateLimitError, as Harbor names errors of other agents' providers, the provider's. So are LiteLLM's names,
+# which agents of Harbor's own let through. Harbor has a table of the errors after which no reward is valid
+# (`harbor.models.trial.error_policy`), and a test compares the two.
 _ERROR_WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
     "cancelled": ("Cancelled", "KeyboardInterrupt"),
-    "provider": ("Api", "Authentication", "ModelNotFound", "NetworkConnection"),
+    "provider": (
+        "Api",
+        "APIConnection",
+        "APIError",
+        "APIResponse",
+        "Authentication",
+        "BudgetExceeded",
+        "InternalServer",
+        "ModelNotFound",
+        "NetworkConnection",
+        "PermissionDenied",
+        "RateLimit",
+        "ServiceUnavailable",
+        "UnsupportedModelParameters",
+        "UnsupportedParams",
+    ),
+    "verifier": ("Verifier", "Reward", "AddTestsDir", "Regrade"),
+    "environment": (
+        "AgentSetup",
+        "Daytona",
+        "Docker",
+        "DspyImport",
+        "Environment",
+        "GKE",
+        "Healthcheck",
+        "MemoryLimit",
+        "MissingExtra",
+        "RuntimeRequest",
+        "SSHAccess",
+        "Sandbox",
+        "ServiceOperations",
+        "VercelScope",
+    ),
     "limit": ("Limit",),
-    "verifier": ("Verifier", "Reward"),
-    "environment": ("Environment", "Docker", "Daytona", "Sandbox", "Healthcheck"),
     "timeout": ("Timeout",),
 }
+_PROVIDER_NAMES: Final = frozenset({"NotFoundError", "Timeout"})
+"""LiteLLM's names of a provider's errors of which others hold a part."""
 
 
 def begin(path: Path, run: Run) -> None:

@@ -41,6 +41,8 @@ LINUX: Final = "wane_research.evaluation.environment:LinuxEnvironment"
 GRACE: Final = 120.0  # seconds that Harbor waits beyond Wane's own time limit, so that Wane ends first
 COST_LIMIT: Final = "CostLimitError"  # name of the error of a trial that reached its cost limit
 START: Final = "StartError"  # name of the error of a trial in which Wane did not start
+UNGRADED: Final = (START, "ApiUsageLimitError", "SandboxError", "UnknownApiError")
+"""Names of errors after which Harbor would grade, although they say nothing about the agent."""
 REWARD: Final = "RewardError"  # name of the error of a trial whose verifier gave no usable reward
 _MOUNTED: Final = ("linux", "docker", "podman")  # environments that can mount a folder of this machine
 _MESSAGE: Final = 500
@@ -108,6 +110,7 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
         asyncio.CancelledError: if it was stopped.
     """
     from harbor.models.trial.config import TaskConfig, TrialConfig, VerifierConfig
+    from harbor.models.trial.error_policy import ErrorPolicyOverride
     from harbor.trial.trial import Trial as HarborTrial
 
     described = TrialConfig(
@@ -118,6 +121,8 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
         environment=_environment(config),
         # Tasks of SWE-bench are graded afterwards, by its own grader.
         verifier=VerifierConfig(disable=config.benchmark in swe_bench.BENCHMARKS),
+        # Harbor grades after an error that it does not know.
+        override_error_policy=dict.fromkeys(UNGRADED, ErrorPolicyOverride(should_grade=False, has_valid_reward=False)),
     )
     harbor_trial: HarborTrial | None = None
     result: TrialResult | None = None
@@ -211,7 +216,11 @@ def _environment(config: Config) -> Any:
         mount = settings.type in _MOUNTED
     if mount:
         mounts.append({"type": "bind", "source": str(bundle.ensure()), "target": bundle.PLACE, "read_only": True})
-    return EnvironmentConfig(**named, kwargs=dict(settings.kwargs), mounts=mounts)
+    kwargs = dict(settings.kwargs)
+    if settings.type in _MOUNTED:
+        # A trial that is killed must leave its session here, or nobody knows what it cost.
+        kwargs = {"auto_mounting": True, **kwargs}
+    return EnvironmentConfig(**named, kwargs=kwargs, mounts=mounts)
 
 
 def _resolved(name: str, value: str) -> str:
