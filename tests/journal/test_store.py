@@ -70,6 +70,24 @@ def test_a_list_tells_what_a_session_was_about(store: SessionStore, tmp_path: Pa
     assert info.size == path.stat().st_size
 
 
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        (["/mode", "/mode plan", "fix it", "more"], "fix it"),
+        (["/init"], "/init"),
+        (["/init", "/model opus"], "/init"),
+        (["/tmp/x is full", "more"], "/tmp/x is full"),
+        (["/review the parser of dates", "more"], "/review the parser of dates"),
+    ],
+)
+def test_a_command_of_the_client_is_no_title_where_there_are_words(
+    store: SessionStore, tmp_path: Path, words: list[str], title: str
+) -> None:
+    session(store, tmp_path, "abc", *map(said, words))
+    (info,) = store.sessions(tmp_path)
+    assert info.title == title
+
+
 def test_the_last_written_comes_first(store: SessionStore, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     session(store, here, "old", said("x"), age=20)

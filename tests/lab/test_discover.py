@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 import zstandard
 
 from tests.lab.readers import test_kindred
@@ -186,6 +187,36 @@ def test_a_sub_agent_in_a_file_of_its_own_names_its_parent(tmp_path: Path) -> No
     heads = {file.path.stem: look_into(file) for file in find_sessions({}, tmp_path)}
     assert {name: head.parent for name, head in heads.items()} == {"rollout-sub": "main", "rollout-main": ""}
     assert heads["rollout-sub"].title == heads["rollout-main"].title != ""
+
+
+@pytest.mark.parametrize("agent", ["codex", "pi", "copilot"])
+def test_a_command_of_the_client_is_no_title_where_there_are_words(tmp_path: Path, agent: str) -> None:
+    folder, said = {
+        "codex": (
+            ".codex/sessions/2026/01/02/rollout-a.jsonl",
+            [{"type": "session_meta", "payload": {"id": "a"}}]
+            + [
+                {"type": "event_msg", "payload": {"type": "user_message", "message": text}} for text in ("/mode", "fix")
+            ],
+        ),
+        "pi": (
+            ".pi/agent/sessions/--w--/a.jsonl",
+            [{"type": "session", "version": 3, "id": "a", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}]
+            + [
+                {"type": "message", "id": text, "message": {"role": "user", "content": text}}
+                for text in ("/mode plan", "fix")
+            ],
+        ),
+        "copilot": (
+            ".copilot/session-state/a/events.jsonl",
+            [{"type": "session.start", "data": {"context": {"cwd": "/w"}}}]
+            + [{"type": "user.message", "data": {"content": text}} for text in ("/mode", "fix")],
+        ),
+    }[agent]
+    (tmp_path / folder).parent.mkdir(parents=True)
+    write_lines(tmp_path / folder, *said)
+    (file,) = find_sessions({}, tmp_path)
+    assert look_into(file).title == "fix"
 
 
 def test_sessions_that_codex_has_compressed_are_found_once(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from wane.lab.report.page import LEAST, Texts, render, shorten, size_of, texts_w
 from wane.lab.report.sessions import outline_of
 from wane.lab.session import Compaction, RecordedSession, Usage
 from wane.lab.sweep import sweep
+from wane.money import dollars
 from wane.strategies.base import Settings
 from wane.strategies.registry import STRATEGY_NAMES
 
@@ -116,6 +117,36 @@ def test_the_figures_of_all_strategies_are_in_it(page: Page, compared: Compariso
         assert row["values"] == {key: figures[key] for key in row["values"]}
         assert row["what"]
     assert page.data["verdict"] == compared.verdict()
+
+
+def test_a_comparison_begins_with_three_figures_of_wane(page: Page, compared: Comparison, tmp_path: Path) -> None:
+    cost, in_view, messages = page.data["tiles"]
+    totals, before = compared.totals("cwl"), compared.baselines().lowest()
+    assert before is not None
+    lines = {label: figure for label, figure, _ in cost["lines"]}
+    assert lines[before.label] == dollars(before.cost)
+    assert lines["with Wane, simulated, with fetching again"] == dollars(before.with_wane(totals)[0])
+    assert cost["bound"].endswith(f"{compared.cheaper()}." if compared.cheaper() else "simulated.")
+    assert in_view["then"] == f"{totals.loss.in_view:,} of {totals.loss.uses:,} times"
+    assert (messages["value"], messages["beside"]) == (f"{totals.loss.user_turns:,}", f"of {totals.loss.user_turns:,}")
+    only = compare([tale().studied()], ("none", "truncate"), Settings(), InProcess())
+    write_report(tmp_path / "without.html", only)
+    assert Page(tmp_path / "without.html").data["tiles"] == []
+
+
+@pytest.mark.full
+@needs_chromium
+def test_the_plot_of_a_comparison_comes_right_below_its_figures(compared: Comparison, tmp_path: Path) -> None:
+    write_report(tmp_path / "report.html", compared)
+    with Browser() as browser:
+        browser.open(tmp_path / "report.html")
+        order = browser.run(
+            "[...document.querySelectorAll('.head, .tiles, .card')].slice(0, 3).map(it => it.className)"
+        )
+        assert order == ["head", "tiles", "card"]
+        assert browser.run("document.querySelectorAll('.tile').length") == 3
+        assert browser.run("document.querySelector('.outcome')") is None
+        assert compared.verdict() in browser.text("#about")
 
 
 def test_best_values_are_marked_among_those_within_the_budget(page: Page) -> None:

@@ -134,8 +134,8 @@ def describe(path: Path, status: os.stat_result, *, titled: bool = True) -> Sess
                     break
                 if line.startswith(MESSAGE_PREFIX):
                     messages += 1
-                    if titled and not title:
-                        title = _title(line, checksum)
+                    if titled and (not title or title.startswith("/")):
+                        title = _title(line, checksum, title)
                 checksum = following
     except JournalError as error:
         return SessionInfo(**info, problem=str(error))
@@ -147,17 +147,18 @@ def id_of(path: Path) -> str:
     return path.name.removesuffix(SUFFIX).partition("Z-")[2] or path.stem
 
 
-def _title(line: bytes, checksum: int) -> str | None:
+def _title(line: bytes, checksum: int, title: str | None) -> str | None:
+    """Return the title of a session by one more message, and the title by those before it."""
     try:
         record = read_record(line, checksum)
     except JournalError:
-        return None  # opening the session reports it; a list goes on
+        return title  # opening the session reports it; a list goes on
     if not isinstance(record, MessageRecord):
-        return None
+        return title
     # It needs the formats, which take longer to load than a list whose heads are known.
-    from wane.journal.titles import title_of
+    from wane.journal.titles import better_title, title_of
 
-    return title_of(record.message)
+    return better_title(title, title_of(record.message))
 
 
 def _version() -> list[Any]:

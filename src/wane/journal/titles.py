@@ -30,6 +30,8 @@ _AROUND: Final = frozenset({"task", "user_query", "user_request", "userRequest",
 _REMINDER: Final = "<system-reminder>"
 _COMMAND: Final = re.compile(r"<command-name>([^<]*)</command-name>(?:\s*<command-args>([^<]*)</command-args>)?")
 
+_BARE: Final = re.compile(r"/[A-Za-z][\w:.-]*(?:\s+\S+)?")
+
 
 def title_of(message: Mapping[str, Any]) -> str | None:
     """Return the user's words in a message on one line, cut to `TITLE_LENGTH`; None if it has none.
@@ -41,6 +43,18 @@ def title_of(message: Mapping[str, Any]) -> str | None:
     texts = [text for text in _texts(message) if not is_notice(text)]
     words = chain(map(_own, texts), map(_command, texts))
     return next((title for text in words if (title := _one_line(text))), None)
+
+
+def better_title(title: str | None, other: str | None) -> str | None:
+    """Return the one of two titles that says what a session is about: the first, unless it is a client's command."""
+    if not title or (other and is_command(title) and not is_command(other)):
+        return other or title
+    return title
+
+
+def is_command(title: str) -> bool:
+    """Whether a title is nothing but a command of a client, with an argument at most, such as `/mode plan`."""
+    return _BARE.fullmatch(title.strip()) is not None
 
 
 def _texts(message: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError, MissingExtraError
+from wane.journal.titles import better_title, is_command
 from wane.lab.readers import claude_code, databases
 from wane.lab.readers.building.lines import DAMAGED, is_compressed_copy, plain_path, unpacked
 from wane.lab.readers.building.values import first_words, sound
@@ -103,6 +104,8 @@ def look_into(file: SessionFile) -> SessionHead:
         beginning = _beginning(file.path)
         first = next(beginning, {})
         title, cwd = about(chain([first], beginning))
+        while is_command(title) and (words := about(beginning)[0]):
+            title = better_title(title, words) or ""
     except (*DAMAGED, MissingExtraError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         return SessionHead(problem=f"cannot be read: {why or error}")

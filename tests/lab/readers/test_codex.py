@@ -356,6 +356,15 @@ def test_the_first_form_had_the_items_bare(tmp_path: Path) -> None:
     assert (len(session.calls), session.title, session.problems) == (2, "hi", [])
 
 
+def test_a_command_of_the_client_is_no_title(tmp_path: Path) -> None:
+    def turn(words: str) -> list[dict[str, Any]]:
+        message = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
+        told = {"type": "user_message", "message": words}
+        return [{"type": "response_item", "payload": message}, {"type": "event_msg", "payload": told}]
+
+    assert read(tmp_path, *turn("/mode"), *turn("fix it"), *turn("more")).title == "fix it"
+
+
 @pytest.mark.full
 @needs_sessions
 @pytest.mark.parametrize(

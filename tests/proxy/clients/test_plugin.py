@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import re
+import select
+import struct
 import subprocess
 import sys
+import termios
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.marks import first_quick
 from tests.proxy.clients import install
-from tests.proxy.clients.agents import Claude, CodingAgent, GeminiCli, OpenCode, Pi, QwenCode
+from tests.proxy.clients.agents import Claude, CodingAgent, Copilot, GeminiCli, OpenCode, Pi, QwenCode
 from tests.proxy.server.support import proxy
 from wane.cli.proxy.plugins import PLUGINS
 from wane.conversation import ContextSettings
@@ -23,6 +31,8 @@ from wane.testing import Call, Reply, Request, ScriptedServer
 
 pytestmark = pytest.mark.full
 
+ESCAPES = re.compile(r"(?:\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\))+")
+
 AGENTS = {
     "claude": (Claude(), ("/wane:episodes",), ("/wane:keep 0",)),
     "gemini": (GeminiCli(), ("/wane:episodes",), ("/wane:keep 0",)),
@@ -30,17 +40,87 @@ AGENTS = {
     "pi": (Pi("openai-completions"), ("/wane",), ("/wane keep 0",)),
     "qwen": (QwenCode("openai"), ("/wane:episodes",), ("/wane:keep 0",)),
 }
-"""The clients, and what lists episodes and keeps the first; in a terminal OpenCode's is `/wane/keep 0`."""
+"""The clients, and what lists episodes and keeps the first; in a terminal OpenCode's is `/wane/keep 0`.
+
+Copilot CLI has such commands in its terminal alone, which has a test of its own.
+"""
 
 
 def test_each_plugin_is_tried() -> None:
-    assert set(AGENTS) == set(PLUGINS)
+    assert {*AGENTS, "copilot"} == set(PLUGINS)
 
 
 @pytest.mark.parametrize("name", first_quick(*AGENTS))
 async def test_a_person_lists_episodes_and_keeps_one_by_a_command_of_the_client(tmp_path: Path, name: str) -> None:
     agent, *lines = AGENTS[name]
     assert isinstance(agent, CodingAgent)
+    async with at_work(agent, name, tmp_path) as (index, latest, environ):
+        for turn, said in enumerate((("Read a.txt",), *lines)):
+            await asyncio.to_thread(say, agent, turn, said, environ, tmp_path / "work")
+    # In pi it is no turn.
+    for words in () if name == "pi" else ("number", "stays in view until you release or drop it"):
+        assert [text for text in latest if "Wane says" in text and words in text]
+    # Qwen Code asks for memories in a copy of the session; the person means the session.
+    kept = {bool(it.facts.parent): [each.choice for each in it.episodes][:1] for it in index.status()}
+    assert kept[False] == ["keep"]
+    assert kept.get(True) != ["keep"]
+
+
+async def test_a_person_keeps_an_episode_in_the_terminal_of_copilot(tmp_path: Path) -> None:
+    agent, work = Copilot("openai"), tmp_path / "work"
+    async with at_work(agent, "copilot", tmp_path) as (index, _, environ):
+        await asyncio.to_thread(say, agent, 0, ("Read a.txt",), environ, work)
+        command = [str(install.installed(agent.package).program), "--experimental", "--continue"]
+        typed = [("you trust", "\r"), ("Servers reloaded", "/wane"), ("List the episodes", " keep 0"), ("keep 0", "\r")]
+        shown = await asyncio.to_thread(type_lines, command, environ, work, typed, "stays in view until you release")
+        assert "stays in view" in shown
+        assert [each.choice for each in index.status()[0].episodes][:1] == ["keep"]
+
+
+def type_lines(
+    command: Sequence[str], environ: Mapping[str, str], work: Path, lines: Iterable[tuple[str, str]], last: str
+) -> str:
+    """Run a client in a terminal and type lines, each once it shows the words beside it; return what it showed.
+
+    It is ended once it has shown the last words.
+    """
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+    environ = {**environ, "TERM": "xterm-256color"}
+    process = subprocess.Popen(command, env=environ, cwd=work, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown, patience = "", time.monotonic() + 120
+    try:
+        for words, keys in (*lines, (last, "")):
+            while words not in shown:
+                assert time.monotonic() < patience, (words, shown[-3_000:])
+                if select.select([ours], [], [], 1)[0]:
+                    shown += ESCAPES.sub(" ", os.read(ours, 100_000).decode(errors="replace"))
+            seen, shown = shown, ""
+            time.sleep(0.5)  # what is typed into a list that is being drawn is lost
+            os.write(ours, keys.encode())
+        return seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def say(agent: CodingAgent, turn: int, said: Sequence[str], environ: Mapping[str, str], work: Path) -> None:
+    """Let a client take a turn without a terminal."""
+    *before, prompt = agent.command(said[-1], turn)
+    command = [str(install.installed(agent.package).program), *before, *said[:-1], prompt]
+    done = subprocess.run(
+        command, env=environ, cwd=work, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@asynccontextmanager
+async def at_work(
+    agent: CodingAgent, name: str, tmp_path: Path
+) -> AsyncIterator[tuple[SessionIndex, list[str], Mapping[str, str]]]:
+    """Prepare a client with its plugin behind a proxy; yield its sessions, the latest messages, and its environment."""
     try:
         client = install.installed(agent.package)
     except install.UnavailableError as error:
@@ -73,17 +153,4 @@ async def test_a_person_lists_episodes_and_keeps_one_by_a_command_of_the_client(
             for file, text in plugin.files(sys.executable).items():
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 (folder / file).write_text(text)
-            for turn, said in enumerate((("Read a.txt",), *lines)):
-                *before, prompt = agent.command(said[-1], turn)
-                command = [str(client.program), *before, *said[:-1], prompt]
-                done = await asyncio.to_thread(
-                    subprocess.run, command, env=environ, cwd=work, capture_output=True, stdin=subprocess.DEVNULL
-                )
-                assert done.returncode == 0, done.stderr
-            # In pi it is no turn.
-            for words in () if name == "pi" else ("number", "stays in view until you release or drop it"):
-                assert [text for text in latest if "Wane says" in text and words in text]
-            # Qwen Code asks for memories in a copy of the session; the person means the session.
-            kept = {bool(it.facts.parent): [each.choice for each in it.episodes][:1] for it in index.status()}
-            assert kept[False] == ["keep"]
-            assert kept.get(True) != ["keep"]
+            yield index, latest, environ

@@ -192,7 +192,7 @@ def test_the_plugins_run_wane_by_the_program_that_installed_them() -> None:
     odd = "/my python's/bin/python"
     for agent, plugin in PLUGINS.items():
         text = " ".join(plugin.files(odd).values())
-        assert (json.dumps(odd) if agent == "pi" else "'/my python'") in text
+        assert (json.dumps(odd) if agent in ("copilot", "pi") else "'/my python'") in text
     assert json.loads(claude_files(odd)[MANIFEST])["name"] == "wane"
     for text in PLUGINS["gemini"].files(odd).values():
         assert set(tomllib.loads(text)) == {"description", "prompt"}
@@ -200,6 +200,6 @@ def test_the_plugins_run_wane_by_the_program_that_installed_them() -> None:
 
 def test_only_agents_with_a_plugin_are_named(run: Run) -> None:
     refused = run("plugin", "install", "codex")
-    assert (refused.code, "claude, gemini, opencode, pi and qwen, not for 'codex'" in refused.err) == (2, True)
+    assert (refused.code, "claude, copilot, gemini, opencode, pi and qwen, not for 'codex'" in refused.err) == (2, True)
     assert "!wane choose" in refused.err
     assert run("plugin", "put", "claude").code == 2

@@ -439,7 +439,7 @@ class PluginOptions:
     """Give an agent commands for what wane choose does, or take them away.
 
     In sessions that wane run started: /wane:episodes, /wane:keep NUMBER, /wane:drop NUMBER and /wane:release NUMBER;
-    /wane/keep and so on in OpenCode, /wane keep NUMBER in pi. Only a person calls them, not the model.
+    /wane/keep and so on in OpenCode, /wane keep NUMBER in Copilot CLI and pi. Only a person calls them, not the model.
 
     Examples:
       wane plugin install claude
@@ -447,7 +447,7 @@ class PluginOptions:
     """
 
     action: Annotated[str, Flag("ACTION", "install or uninstall.", "ACTION")]
-    agent: Annotated[str, Flag("AGENT", "The agent: claude, gemini, opencode, pi or qwen.", "AGENT")]
+    agent: Annotated[str, Flag("AGENT", "The agent: claude, copilot, gemini, opencode, pi or qwen.", "AGENT")]
 
 
 _AGENTS_TOO: Final = ("--listen", "--log-level", "--policy")

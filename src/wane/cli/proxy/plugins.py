@@ -149,11 +149,41 @@ export default function (pi: any) {{
     return {Path("index.ts"): text}
 
 
+def copilot_files(python: str) -> dict[Path, str]:
+    """Return the extension of Copilot CLI. Its command shows what Wane says, without a turn of the model."""
+    text = f"""\
+// {_MADE}
+import {{ execFile }} from "node:child_process";
+import {{ joinSession }} from "@github/copilot-sdk/extension";
+
+const choose = (words) => new Promise((done) => {{
+  const program = {json.dumps(python)}, args = ["-m", "wane", "choose", ...words];
+  execFile(program, args, (error, out, err) => done([error, `${{out}}${{err}}`.trim()]));
+}});
+const session = await joinSession({{
+  commands: [{{
+    name: "wane",
+    description: "List the episodes in view; keep NUMBER, drop NUMBER or release NUMBER",
+    handler: async ({{ args }}) => {{
+      const [error, said] = await choose(args.split(/\\s+/).filter(Boolean));
+      await session.log(said, {{ level: error ? "error" : "info", ephemeral: true }});
+    }},
+  }}],
+}});
+"""
+    return {Path("extension.mjs"): text}
+
+
 PLUGINS: Final[Mapping[str, Plugin]] = {
     "claude": Plugin(
         lambda environ: _home(environ, "CLAUDE_CONFIG_DIR", ".claude") / "skills" / "wane",
         claude_files,
         "/wane:episodes, /wane:keep NUMBER",
+    ),
+    "copilot": Plugin(
+        lambda environ: _home(environ, "COPILOT_HOME", ".copilot") / "extensions" / "wane",
+        copilot_files,
+        "/wane, /wane keep NUMBER, once /experimental on has been typed there",
     ),
     "gemini": Plugin(
         lambda environ: _home(environ, "GEMINI_CLI_HOME", "") / ".gemini" / "commands" / "wane",

@@ -322,8 +322,8 @@ class _Collected:
             self._cost(line, at, mapping(payload.get("info")))
         elif kind == "thread_rolled_back":
             self._roll_back(count(payload.get("num_turns")) or 0)
-        elif kind == "user_message" and not self._builder.title:
-            self._builder.title = text(payload.get("message"))
+        elif kind == "user_message":
+            self._builder.entitle(text(payload.get("message")))
 
     def _cost(self, line: int, at: float | None, info: Mapping[str, Any]) -> None:
         self._builder.window = count(info.get("model_context_window")) or self._builder.window

@@ -214,8 +214,8 @@ class _Assembly:
             self._has_prompt = True
             return
         notice = kind == "system.notification" or _is_harness_made(data)
-        if not notice and not self._builder.title:
-            self._builder.title = text(data.get("content"))
+        if not notice:
+            self._builder.entitle(text(data.get("content")))
         self._builder.settle()
         # The text for the model has the time and reminders around the user's words.
         turn = text(data.get("transformedContent")) or text(data.get("content"))

@@ -316,7 +316,7 @@ class _Fold:
             what = str(error).removeprefix("message 0: ")
             self.builder.problems.add(line, what, "a message that cannot be read", unread=True)
             return
-        self.builder.title = self.builder.title or title_of(record.message) or ""
+        self.builder.entitle(title_of(record.message) or "")
         answer = is_model_message(record.message)
         if answer:
             marks = [part.call_id for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER]

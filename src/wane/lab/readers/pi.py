@@ -150,8 +150,7 @@ class _Assembly:
             self._builder.result(text(message.get("toolCallId")), content(message.get("content")), line=entry.line)
         elif role == "user":
             turn = content(message.get("content"))
-            if not self._builder.title and turn.text.strip():
-                self._builder.title = turn.text
+            self._builder.entitle(turn.text)
             self._turn(turn)
         elif role in ("custom", "hookMessage"):
             self._turn(content(message.get("content")), notice=True)

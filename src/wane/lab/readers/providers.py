@@ -83,7 +83,7 @@ def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
             where = "" if line else f"message {number}: "
             builder.problems.add(line, f"{where}{error}", "a message that cannot be read", unread=True)
             continue
-        builder.title = builder.title or title_of(message) or ""
+        builder.entitle(title_of(message) or "")
         if is_model_message(message):
             builder.settle(line=line)
             call = _call(message)

@@ -61,26 +61,39 @@ class Comparison:
 
         It is about OURS, or else the cheapest strategy; if another one would have cost less, it says so.
         """
+        costs = self._costs()
+        if not costs:
+            return ""
+        name = OURS if OURS in costs else min(costs, key=costs.__getitem__)
+        totals = self.totals(name)
+        budget = with_room(budgets_told(self.budget, self.studied), totals.raised_to)
+        text = verdict(self.baselines(), totals, f"{name_strategy(name)} at {budget}")
+        return "; ".join(filter(None, (text, self.cheaper())))
+
+    def cheaper(self) -> str:
+        """Return a clause on the cheapest strategy, if that would have cost less than OURS; else an empty text."""
+        costs = self._costs()
+        if OURS not in costs:
+            return ""
+        cheapest = min(costs, key=costs.__getitem__)
+        if costs[cheapest] >= NOTABLE * costs[OURS]:
+            return ""
+        limit = ", held to the budget," if self.totals(OURS).raised else ""
+        text = f"{name_strategy(cheapest)}{limit} would have cost {dollars(costs[cheapest])}"
+        loss = self.totals(cheapest).loss
+        if loss.user_turns_lost:
+            text += f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"
+        return text
+
+    def _costs(self) -> dict[str, float]:
+        """Return what each strategy that evicts would have cost, of the calls that the baseline covers."""
         before = self.baselines().lowest()
         costs: dict[str, float] = {}
         for name in self.names:
             if name != BASELINE:
                 totals = self.totals(name)
                 costs[name] = before.with_wane(totals)[0] if before else totals.full_cost
-        if not costs:
-            return ""
-        cheapest = min(costs, key=costs.__getitem__)
-        name = OURS if OURS in costs else cheapest
-        totals = self.totals(name)
-        budget = with_room(budgets_told(self.budget, self.studied), totals.raised_to)
-        text = verdict(self.baselines(), totals, f"{name_strategy(name)} at {budget}")
-        if costs[cheapest] < NOTABLE * costs[name]:
-            limit = ", held to the budget," if totals.raised else ""
-            text += f"; {name_strategy(cheapest)}{limit} would have cost {dollars(costs[cheapest])}"
-            loss = self.totals(cheapest).loss
-            if loss.user_turns_lost:
-                text += f" and lost {loss.user_turns_lost:,} of the user's {loss.user_turns:,} turns"
-        return text
+        return costs
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data: the figures over all sessions and of each session."""

@@ -23,7 +23,7 @@ from wane.lab.report.headline import facts_of, facts_of_all
 from wane.lab.report.page import SIZE_LIMIT, Texts, frame_size, render, texts_within, to_json, write_page
 from wane.lab.report.sessions import LEVELS, Outline, episodes_of, outline_of, recorded_run, run_of, session_of
 from wane.lab.report.simulating import Fact, Simulated, budget_and_facts, simulate_sessions
-from wane.lab.report.tiles import tiles_of
+from wane.lab.report.tiles import tiles_of, tiles_of_comparison
 from wane.lab.room import tight_lines
 from wane.lab.sweep import Sweep
 from wane.lab.tune import Tuning
@@ -131,6 +131,7 @@ def write_report(
         **prices_of(comparison.studied),
         "columns": columns_dict(),
         "verdict": comparison.verdict(),
+        "tiles": [asdict(tile) for tile in tiles_of_comparison(comparison)],
         "tight": tight_lines(tight, len(comparison.studied)),
         "strategies": rows(
             {name: comparison.totals(name) for name in comparison.names},

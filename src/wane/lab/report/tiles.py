@@ -1,21 +1,24 @@
-"""What a session comes to, in three figures: its cost with and without Wane, what stayed in view, the user's messages.
+"""What sessions come to, in three figures: their cost with and without Wane, what stayed in view, the user's messages.
 
 Each figure comes with how it was computed, line by line. The sentence of `wane.lab.report.headline` says the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wane.lab.counting import Material
+from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
+from wane.lab.replaying.compare import Comparison
 from wane.lab.replaying.managed import money_of
 from wane.lab.replaying.recorded import RecordedViews
 from wane.lab.replaying.replay import Pricing
+from wane.lab.replaying.studying import budgets_told
 from wane.lab.report.headline import recorded_loss
 from wane.lab.report.simulating import Simulated
-from wane.lab.verdict import NOTABLE, Baselines, amounts, capital, prices_used, savings, with_room
+from wane.lab.verdict import NOTABLE, OURS, Baselines, amounts, capital, prices_used, savings, with_room
 from wane.money import dollars, share
 
 UNKNOWN: Final = "not known"
@@ -52,19 +55,34 @@ def tiles_of(material: Material, simulated: Simulated) -> tuple[Tile, Tile, Tile
     if material.session.managed:
         loss = recorded_loss(material)
         return _managed_cost(material, simulated.pricing), _in_view(loss), _messages(loss, None)
-    loss = simulated.replay.totals.loss
-    return _cost(material, simulated), _in_view(loss), _messages(loss, material)
-
-
-def _cost(material: Material, simulated: Simulated) -> Tile:
-    what = "Cost, without and with Wane"
     baselines, totals = Baselines.of(material, simulated.pricing, simulated.baseline), simulated.replay.totals
-    notes = (f"{capital(baselines.describe())}.", f"Prices of {prices_used([(material.session, simulated.pricing)])}.")
-    at_budget = f"at {with_room(f'{simulated.replay.budget:,} tokens', totals.raised_to)}"
+    prices = prices_used([(material.session, simulated.pricing)])
+    cost = _cost(baselines, totals, f"{simulated.replay.budget:,} tokens", prices)
+    return cost, _in_view(totals.loss), _messages(totals.loss, material)
+
+
+def tiles_of_comparison(comparison: Comparison) -> tuple[Tile, ...]:
+    """Return the three figures of compared sessions with Wane, and what would have cost less; none without Wane."""
+    if OURS not in comparison.names:
+        return ()
+    totals = comparison.totals(OURS)
+    prices = prices_used((studied.recording.session, studied.pricing) for studied in comparison.studied)
+    cost = _cost(comparison.baselines(), totals, budgets_told(comparison.budget, comparison.studied), prices)
+    if cheaper := comparison.cheaper():
+        cost = replace(cost, bound=f"{cost.bound} {capital(cheaper)}.")
+    return cost, _in_view(totals.loss), _messages(totals.loss, None)
+
+
+def _cost(baselines: Baselines, totals: Totals, budget: str, prices: str) -> Tile:
+    what = "Cost, without and with Wane"
+    twice = (f"{capital(baselines.twice)}.",) if baselines.evicted and totals.reread_cost else ()
+    notes = (f"{capital(baselines.describe())}.", f"Prices of {prices}.", *twice)
+    at_budget = f"at {with_room(budget, totals.raised_to)}"
     before = baselines.lowest()
     if not totals.passes:
         recorded = baselines.recorded
-        fits = f"The session fits: nothing leaves the view {at_budget}."
+        who = "The session fits" if baselines.sessions == 1 else "The sessions fit"
+        fits = f"{who}: nothing leaves the view {at_budget}."
         if not recorded.spent.known:
             return Tile(what, UNKNOWN, "", "", fits, (), notes)
         value = f"{'' if recorded.complete else '≥ '}{dollars(recorded.paid)}"

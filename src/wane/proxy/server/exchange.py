@@ -59,7 +59,7 @@ from wane.core import DELIMITER, RECALL, Kind, chars
 from wane.core.errors import FormatError, HistoryError, JournalError, WaneError
 from wane.formats.base import repeated_call
 from wane.journal import Record
-from wane.journal.titles import title_of
+from wane.journal.titles import better_title, is_command, title_of
 from wane.prices import NO_USAGE
 from wane.proxy import head, jsons
 from wane.proxy.head import RefusedError
@@ -345,9 +345,9 @@ class Exchange:
             _LOGGER.warning("session %s: %s", cached.id, cached.remark)
         cached.last = now
         cached.requests += 1
-        if not cached.title:
-            titles = (title_of(arrival.message) for arrival in arrivals)
-            cached.title = next(filter(None, titles), "")
+        if not cached.title or is_command(cached.title):
+            for arrival in arrivals:
+                cached.title = better_title(cached.title, title_of(arrival.message)) or ""
         self.cached = cached
         self.facts = self._note_facts()
         if self.view.changed:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Final
 
 from wane.core import Kind, chars
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part, PersonCalls, in_history, is_answer
+from wane.journal.titles import better_title, is_command
 from wane.lab.readers.building.blocks import Content, keeps_text, part_of_size
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
@@ -195,6 +197,10 @@ class SessionBuilder:
                 self.problems.add(line, f"no result of the call {recorded!r}; taken as empty", "no result of a call")
             self.result(recorded, Content(text or ""))
 
+    def entitle(self, words: str) -> None:
+        """Take the user's words as the title, unless there is one; one that is a client's command gives way."""
+        self.title = better_title(self.title, words if words.strip() else "") or ""
+
     def sidechain(self, session: RecordedSession) -> None:
         """Add the session of a sub-agent."""
         self._session.sidechains.append(session)
@@ -203,7 +209,8 @@ class SessionBuilder:
         """Return the finished session."""
         session = self._session
         turns = (part.text for part in session.parts if part.kind is Kind.USER and part.text.strip())
-        session.title = first_words(sound(self.title)) or first_words(next(turns, ""))
+        title = reduce(better_title, turns, None) if is_command(self.title) or not self.title else None
+        session.title = first_words(sound(better_title(self.title, title) or ""))
         session.cwd = None if self.cwd is None else sound(self.cwd)
         session.system_tokens = self.system_tokens
         session.problems = self.problems.listed()

@@ -151,8 +151,8 @@ class _Assembly:
                 self._results[result.call_id or ""] = position
         if entry.turn is not None:
             self._builder.settle(line=entry.line, coming=self._coming)
-            if entry.typed and not self._builder.title:
-                self._builder.title = entry.turn.text
+            if entry.typed:
+                self._builder.entitle(entry.turn.text)
             for part in entry.parts:
                 self._builder.add(part)
 

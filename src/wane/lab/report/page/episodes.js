@@ -153,14 +153,17 @@ function drawBars(canvas, box, view, lives) {
       context.globalAlpha = 1;
     }
     drawBar(context, bar, lives[number], x, y, view.row, colours[bar.type]);
-    if (y + top - named >= NAME) {
-      label(context, bar, x, y, view.row, width, colours);
-      named = y + top;
-    }
   }
-  if (chosen) drawKin(context, of, chosen, x, view.row, top, colours.accent);
   context.fillStyle = colours.accent;
   context.fillRect(Math.round(x(app.call)) , 0, 1, height - AXIS);
+  // Names stand on top of bars and lines, which they would else touch.
+  for (const bar of barRows(of).slice(first, stop)) {
+    const y = bar.row * view.row - top;
+    if (y + top - named < NAME) continue;
+    label(context, bar, x, y, view.row, width, colours);
+    named = y + top;
+  }
+  if (chosen) drawKin(context, of, chosen, x, view.row, top, colours.accent);
   context.fillStyle = colours.paper;
   context.fillRect(0, height - AXIS, width, AXIS);
   context.fillStyle = colours.muted;

@@ -12,22 +12,23 @@ function heading() {
     head.append(h("p", { class: "lead" }, data.purpose));
     const outcome = data.outcome || (data.report === "sweep" ? outcomeOfSweep() : "");
     if (outcome) head.append(h("p", { class: "outcome" }, outcome));
-    if (data.verdict) head.append(h("p", { class: "outcome" }, `${data.verdict}.`));
-    for (const line of data.tight || []) head.append(h("p", { class: "note" }, line));
+    if (data.tiles?.length) note = figures();
+    else if (data.verdict) head.append(h("p", { class: "outcome" }, `${data.verdict}.`));
   }
   if (data.left_out.length) head.append(h("p", { class: "note" }, `The page is full: ${many(data.left_out.length, "session")} stand in the figures alone.`));
   return note;
 }
 
-// Three figures of the session that is looked at, each with how it was computed.
+// Three figures of all sessions, or of the one that is looked at, each with how it was computed.
 function figures() {
   const tiles = h("div", { class: "tiles", role: "group", "aria-label": "In three figures" });
   const note = h("p", { class: "note" });
   const fill = () => {
-    const it = session();
+    const it = data.tiles ? data : session();
+    const tight = [it?.tight || []].flat();
     tiles.hidden = !(it && it.tiles);
-    note.hidden = !(it && it.tight);
-    note.textContent = it && it.tight;
+    note.hidden = !tight.length;
+    note.replaceChildren(...tight.flatMap((line, at) => (at ? [h("br"), line] : [line])));
     if (!tiles.hidden) tiles.replaceChildren(...it.tiles.flatMap((made, at) => tile({
       id: `tile-${at}`,
       what: made.what,
@@ -53,6 +54,7 @@ function factsOf(facts) {
 
 function about() {
   const body = section("about", data.report === "view" ? "About this session" : "What was compared");
+  if (data.tiles?.length) body.append(h("p", { class: "small" }, `${data.verdict}.`));
   body.append(factsOf(() => [...data.facts, ...((session() && session().facts) || [])]));
 }
 
@@ -88,6 +90,7 @@ function start() {
   const note = heading();
   if (data.report === "comparison") {
     comparedPlot();
+    if (note) main.append(note);
     strategyTable();
   }
   if (data.report === "tune") tuneSection();
@@ -97,7 +100,7 @@ function start() {
   if (some) {
     chooser();
     viewsSection();
-    if (note) main.append(note);
+    if (note && data.report === "view") main.append(note);
     episodesSection();
     scrubberSection();
   } else if (data.report === "view") main.append(h("p", { class: "note" }, "No model was called in this session, so that there is nothing to draw."));
