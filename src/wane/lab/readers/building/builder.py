@@ -15,7 +15,7 @@ from typing import Final
 from wane.core import Kind, chars
 from wane.core.items import ASSISTANT
 from wane.formats.base import Part, PersonCalls, in_history, is_answer
-from wane.journal.titles import better_title, is_command
+from wane.journal.titles import better_title
 from wane.lab.readers.building.blocks import Content, keeps_text, part_of_size
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
@@ -209,8 +209,7 @@ class SessionBuilder:
         """Return the finished session."""
         session = self._session
         turns = (part.text for part in session.parts if part.kind is Kind.USER and part.text.strip())
-        title = reduce(better_title, turns, None) if is_command(self.title) or not self.title else None
-        session.title = first_words(sound(better_title(self.title, title) or ""))
+        session.title = first_words(sound(self.title or reduce(better_title, turns, None) or ""))
         session.cwd = None if self.cwd is None else sound(self.cwd)
         session.system_tokens = self.system_tokens
         session.problems = self.problems.listed()
