@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -135,3 +137,27 @@ def test_sessions_of_the_agent_need_no_extra(spawn: Run, old: Path, command: tup
 def test_the_list_is_still_what_the_command_alone_gives(run: Run, old: Path) -> None:
     assert "5a3e" in run("sessions", "--all").out
     assert "unknown option --all" in run("sessions", "prune", "--all").err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the lines have Linux's paths")
+def test_the_lines_of_the_docs_that_delete_all_leave_the_settings_alone(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "stored.md").read_text(encoding="utf-8")
+    (lines,) = (block for block in re.findall(r"```\n(.*?)```", page, re.DOTALL) if "rm -rf" in block)
+    state, settings = tmp_path / ".local" / "state" / "wane", tmp_path / ".config" / "wane"
+    sample.save(SessionStore(state / "sessions").directory(tmp_path), cwd=tmp_path)
+    named = (state / "sessions" / "prompts", state / "sessions" / "deleted.jsonl", state / "log" / "run.log")
+    cached = (tmp_path / ".cache" / "wane" / name for name in ("report.sqlite", "prices.json"))
+    configured = (settings / name for name in ("approvals.json", "approvals.json.lock", "tuned.json", "config.toml"))
+    for path in (*named, *cached, *configured):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    search = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("WANE_", "XDG_"))}
+    shell = subprocess.run(
+        ["bash", "-e", "-c", lines],
+        env={**environ, "HOME": str(tmp_path), "PATH": search},
+        capture_output=True,
+        text=True,
+    )
+    assert "1 session deleted" in shell.stdout, shell.stderr
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [settings / "config.toml"]
