@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.marks import then_full, wide
-from tests.proxy.served import DEFERRED, PROVIDERS, PausingClient, SearchingClient, Serving
+from tests.proxy.served import DEFERRED, PROVIDERS, PausingClient, SearchingClient, Serving, ThinkingClient
 from tests.proxy.strict import SERVERS as STRICT
 from tests.proxy.strict import LocalAnthropicClient, Reckless, StrictUpstream
-from tests.proxy.world import ChatClient, Client, GeminiCliClient, GeminiClient, ResponsesClient
+from tests.proxy.world import ChatClient, Client, GeminiCliClient, GeminiClient, RemindedClient, ResponsesClient
 from tests.strategies import times
 from wane import Conversation, Policy
 from wane.conversation import ContextSettings
@@ -164,7 +164,11 @@ def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
         (PausingClient, "anthropic", "truncate"),
         *then_full(
             *((PausingClient, "anthropic", strategy) for strategy in ("cwl", "fold", "mask")),
-            *((SearchingClient, "openai", "cwl"), (GeminiClient, "gemini 3", "cwl")),
+            *(
+                (ThinkingClient, "anthropic", "cwl"),
+                (SearchingClient, "openai", "cwl"),
+                (GeminiClient, "gemini 3", "cwl"),
+            ),
         ),
         *wide(*((*provider, strategy) for provider in PROVIDERS for strategy in STRATEGIES)),
     ],
@@ -175,6 +179,14 @@ def test_a_server_that_runs_tools_itself_accepts_each_request_of_a_loop(
 ) -> None:
     settings = replace(LOOP, annotate="model" if seed % 2 else "infer", strategy=strategy)
     live(make, settings, Serving(make.provider, Reckless(seed), server=STRICT[server], seed=seed), seed)
+
+
+@pytest.mark.parametrize("strategy", ["cwl", *wide("paper", "truncate", "streaming", "clear-tools", "mask", "fold")])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.wide) for n in range(2, 24))])
+def test_a_server_accepts_each_later_system_message_of_a_loop(strategy: str, seed: int) -> None:
+    """Anthropic takes one behind a turn of the user alone, whatever of what stood between them has left."""
+    settings = replace(LOOP, annotate="model" if seed % 2 else "infer", strategy=strategy)
+    live(RemindedClient, settings, StrictUpstream(RemindedClient.provider, Reckless(seed)), seed)
 
 
 def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream, seed: int) -> None:
@@ -188,7 +200,10 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
         sent = {key: conversation.request().messages, "tools": [*body["tools"], *conversation.tools]}
         return json.loads(upstream.ask({**body, **sent}))
 
-    conversation = Conversation(client.wire.name, settings=settings)
+    def begin() -> Conversation[Any]:
+        return Conversation(client.wire.name, settings=settings, keep_opening=make is ThinkingClient)
+
+    conversation = begin()
     if make is ChatClient:
         conversation.append(client.history[0])
     branches, evicted = [conversation], 0
@@ -203,15 +218,22 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
             if rng.random() < 0.2:
                 place = branches.index(conversation)
                 state, history = json.loads(json.dumps(conversation.state())), conversation.messages
-                conversation = branches[place] = Conversation(client.wire.name, settings=settings)
+                conversation = branches[place] = begin()
                 assert conversation.restore(state, history)
             calls = conversation.append(ask(conversation))
             evicted = max(evicted, conversation.evicted)
             for call in calls:
                 conversation.append(call.result(OUTPUTS.get(call.name, "line of output, as long as lines are\n" * 12)))
+            if make is RemindedClient and rng.random() < 0.7 and not conversation.ended:
+                conversation.append({"role": "system", "content": remind(len(conversation.messages))})
             if conversation.ended:
                 break
     assert evicted > 0
+
+
+def remind(number: int) -> str:
+    """What a harness says in the system's place, or a person's settings."""
+    return f"<total_tokens>{number} tokens left</total_tokens>" if number % 3 else f"Mind §{number}."
 
 
 @pytest.mark.parametrize("make", [ChatClient, LocalAnthropicClient, ResponsesClient])

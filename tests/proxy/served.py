@@ -223,6 +223,13 @@ class MergingClient(PausingClient):
     merges = True
 
 
+class ThinkingClient(PausingClient):
+    """Asks for thinking with a budget, so that each turn must begin with it."""
+
+    def body(self) -> dict[str, Any]:
+        return {**super().body(), "thinking": {"type": "enabled", "budget_tokens": 1_024}}
+
+
 class SearchingClient(ResponsesClient):
     """Approves calls of MCP servers, and searches for tools."""
 
@@ -243,7 +250,8 @@ class SearchingClient(ResponsesClient):
 
 
 PROVIDERS: tuple[tuple[type[Client], str], ...] = (
-    *((PausingClient, "anthropic"), (MergingClient, "anthropic"), (SearchingClient, "openai")),
+    *((PausingClient, "anthropic"), (MergingClient, "anthropic"), (ThinkingClient, "anthropic")),
+    (SearchingClient, "openai"),
     *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
 )
 """Clients, each with the server that it asks."""

@@ -24,9 +24,10 @@ not a message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from itertools import groupby
+from typing import Any, Final, TypeAlias, TypeVar
 
 from wane.core import Kind
 from wane.core.errors import FormatError
@@ -55,6 +56,7 @@ from wane.formats.vocabulary import ANTHROPIC, are_plain, as_data
 
 Message = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 
 SEAL: Final = 235
 """Length in characters of a signature over no thinking, measured on recorded sessions that hold both."""
@@ -130,12 +132,12 @@ class AnthropicFormat(PlainFormat):
         """Return the messages of a request.
 
         Neighbouring messages of the user become one, as Anthropic asks for all results of an answer, and services that
-        imitate it insist.
+        imitate it insist. Later system messages stand where it accepts them (`seat_systems`), neighbours as one.
         """
         sent: list[Any] = []
-        for message in messages:
-            if sent and message["role"] == sent[-1]["role"] == "user":
-                sent[-1] = _join(sent[-1], message)
+        for message in seat_systems(messages, lambda message: message):
+            if sent and message["role"] == sent[-1]["role"] != "assistant":
+                sent[-1] = join_messages(sent[-1], message)
             else:
                 sent.append(message)
         return sent
@@ -155,7 +157,7 @@ class AnthropicFormat(PlainFormat):
     def merge(self, first: Message, second: Message) -> Message | None:
         if any(block.get("type") == "tool_result" for block in _as_blocks(second)):
             return None  # results stay behind their calls
-        return _join(first, second)
+        return join_messages(first, second)
 
     def note_result(self, message: Message, text: str) -> Message | None:
         """Return a user's message with a note as the last text of its last result.
@@ -223,9 +225,53 @@ def _as_sent(message: Any) -> Any:
     return {name: value for name, value in message.items() if name not in ANTHROPIC.metadata}
 
 
-def _join(first: Message, second: Message) -> Message:
+def join_messages(first: Message, second: Message) -> Message:
+    """Return two messages of one role as one, with the user's results first: they answer the message before them."""
     content = [*_as_blocks(first), *_as_blocks(second)]
+    if first["role"] == "user":
+        content.sort(key=lambda block: block.get("type") != "tool_result")
     return {**second, **first, "content": content} if content else first
+
+
+def seat_systems(messages: Sequence[T], message_of: Callable[[T], Message]) -> Sequence[T]:
+    """Return messages with each later system message where Anthropic accepts it: after a user's, before an assistant's.
+
+    In a view, its neighbours may have left. It then moves as little as possible: after the user's messages of the same
+    stretch or, if there are none, of the stretch before.
+
+    Args:
+        messages: messages, or what holds them.
+        message_of: returns the message of each.
+    """
+    shown = [message_of(message) for message in messages]
+    if all(_sits(shown, number) for number, message in enumerate(shown) if message["role"] == "system"):
+        return messages
+    seated: list[T] = []
+    behind = 0  # where the last stretch with a user's message ends
+    for is_assistant, group in groupby(messages, lambda message: message_of(message)["role"] == "assistant"):
+        stretch = sorted(group, key=lambda message: message_of(message)["role"] == "system")
+        alone = not is_assistant and message_of(stretch[0])["role"] == "system"
+        if alone and behind and not _may_precede(message_of(seated[-1])):
+            seated[behind:behind] = stretch
+            behind += len(stretch)
+        else:
+            seated += stretch
+            behind = behind if is_assistant or alone else len(seated)
+    return seated
+
+
+def _sits(messages: Sequence[Message], number: int) -> bool:
+    followed = number + 1 == len(messages) or messages[number + 1]["role"] == "assistant"
+    return followed and number > 0 and _may_precede(messages[number - 1])
+
+
+def _may_precede(message: Message) -> bool:
+    """Whether a system message may follow: after a user's message, and after one that waits for a server tool."""
+    content = message.get("content")
+    if message["role"] != "assistant" or not content or not isinstance(content, list):
+        return bool(message["role"] == "user")
+    kind = str(content[-1].get("type"))
+    return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
 
 
 def _as_blocks(message: Message) -> list[Block]:

@@ -10,7 +10,7 @@ a new one, as it does for the cache. Requests should be valid by both readings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -112,34 +112,53 @@ def _find_cheapest_continuation(
         if parts[position].kind is Kind.TEXT and not parts[position].text.strip():
             continue  # the provider refuses blank text
         # The reasoning needs some part after it, which it has.
-        positions = sorted({*range(lead), *_together(parts, position)})
-        shown = [parts[number] for number in positions]
-        open_calls = {part.call_id for part in shown if part.kind is Kind.CALL}
-        open_calls -= {part.call_id for part in shown if part.kind is Kind.RESULT}
-        if not open_calls <= results.keys():
+        shown = {(begin, number) for number in (*range(lead), *_together(parts, position))}
+        if not _add_results(history, shown, results):
             continue
-        continuation = {begin: positions}
-        for number, result_position, part in sorted((results[call] for call in open_calls), key=lambda row: row[:2]):
-            continuation.setdefault(number, []).append(result_position)
-            shown.append(part)
-        tokens = sum(part.item(chars, 0).tokens for part in shown)
+        tokens = sum(history(number)[position].item(chars, 0).tokens for number, position in shown)
         if not cheapest or tokens < fewest:
-            fewest, cheapest = tokens, continuation
+            fewest, cheapest = tokens, {}
+            for number, shown_position in sorted(shown):
+                cheapest.setdefault(number, []).append(shown_position)
     return cheapest
+
+
+def _add_results(
+    history: Callable[[int], Sequence[Part]],
+    shown: set[tuple[int, int]],
+    results: Mapping[str | None, tuple[int, int]],
+) -> bool:
+    """Add the results of all calls among shown parts, with what they need; return whether each call has one."""
+    pending = list(shown)
+    while pending:
+        number, position = pending.pop()
+        part = history(number)[position]
+        if part.kind is not Kind.CALL:
+            continue
+        if part.call_id not in results:
+            return False
+        number, position = results[part.call_id]
+        added = {(number, needed) for needed in _together(history(number), position)} - shown
+        shown |= added
+        pending += added
+    return True
 
 
 def _results_behind(
     history: Callable[[int], Sequence[Part]], length: int, begin: int
-) -> dict[str | None, tuple[int, int, Part]]:
-    """Return the results between an answer and the next one, by call, each with its message and its position there."""
-    results: dict[str | None, tuple[int, int, Part]] = {}
-    for number in range(begin + 1, length):
+) -> dict[str | None, tuple[int, int]]:
+    """Return where the results of a turn stand from an answer on, by call: their messages and their positions there.
+
+    What the provider runs may return its result in a later answer (`pause_turn`).
+    """
+    results: dict[str | None, tuple[int, int]] = {}
+    for number in range(begin, length):
         parts = history(number)
-        if is_answer(parts):
+        returned = [(part.call_id, position) for position, part in enumerate(parts) if part.kind is Kind.RESULT]
+        if not returned and not is_answer(parts) and any(map(_speaks, parts)):
             break
-        for position, part in enumerate(parts):
-            if part.kind is Kind.RESULT:
-                results[part.call_id] = (number, position, part)
+        for call_id, position in returned:
+            results.setdefault(call_id, (number, position))
     return results
 
 

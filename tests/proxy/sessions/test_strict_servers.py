@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 
 from tests.marks import then_full, wide
-from tests.proxy.served import PROVIDERS, MergingClient, PausingClient, SearchingClient, Serving, loads_in
+from tests.proxy.served import (
+    PROVIDERS,
+    MergingClient,
+    PausingClient,
+    SearchingClient,
+    Serving,
+    ThinkingClient,
+    loads_in,
+)
 from tests.proxy.sessions.test_index import disk, result
 from tests.proxy.strict import SERVERS, LocalAnthropicClient, Reckless, StrictUpstream
 from tests.proxy.world import (
@@ -98,6 +106,7 @@ SERVED: list[Any] = [
         *((PausingClient, "anthropic", strategy) for strategy in ("cwl", "streaming", "fold")),
         *((MergingClient, "anthropic", strategy) for strategy in ("cwl", "truncate")),
         *((SearchingClient, "openai", strategy) for strategy in ("cwl", "truncate")),
+        (ThinkingClient, "anthropic", "cwl"),
         (GeminiClient, "gemini 3", "cwl"),
     ),
     *wide(*((*provider, strategy) for provider in PROVIDERS for strategy in STRATEGIES)),

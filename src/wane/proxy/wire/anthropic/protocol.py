@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
 from operator import attrgetter, ne
 from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
-from wane.formats.anthropic import AnthropicFormat
+from wane.formats.anthropic import AnthropicFormat, join_messages, seat_systems
 from wane.formats.base import WritingFormat
 from wane.formats.roles import join_neighbours, order_of
 from wane.formats.turns import openings
@@ -305,62 +304,17 @@ def _placed(view: Sequence[ViewMessage], history: Sequence[Message], order: Sequ
     """
     joined: list[Message] = []
     before: ViewMessage | None = None
-    view = _seated(view)
+    view = seat_systems(view, attrgetter("message"))
     placed = list(zip(view, _rescued(view, history), strict=True))
     placed = join_neighbours(placed, _PLACED, order_of(order, _FORMAT.speaker))
     for shown, message in placed:
         # Neighbours of one role that the client sent itself stay as they are.
         as_sent, before = shown.was_sent_behind(before), shown
         if joined and not as_sent and joined[-1].get("role") == message.get("role") in _JOINED:
-            joined[-1] = _join(joined[-1], message)
+            joined[-1] = join_messages(joined[-1], message)
         else:
             joined.append(message)
     return joined
-
-
-def _seated(view: Sequence[ViewMessage]) -> Sequence[ViewMessage]:
-    """Return messages with each system message where Anthropic accepts it: after a user's, before an assistant's.
-
-    Its neighbours may have left the view. It then moves as little as possible: after the user's messages of the same
-    stretch or, if there are none, of the stretch before.
-    """
-    systems = [place for place, shown in enumerate(view) if shown.message.get("role") == "system"]
-    if all(_sits(view, place) for place in systems):
-        return view
-    seated: list[ViewMessage] = []
-    behind = 0  # where the last stretch with a user's message ends
-    for is_assistant, group in groupby(view, lambda shown: shown.message.get("role") == "assistant"):
-        stretch = sorted(group, key=lambda shown: shown.message.get("role") == "system")
-        alone = not is_assistant and stretch[0].message.get("role") == "system"
-        if alone and behind and not _may_precede(seated[-1].message):
-            seated[behind:behind] = stretch
-            behind += len(stretch)
-        else:
-            seated += stretch
-            behind = behind if is_assistant or alone else len(seated)
-    return seated
-
-
-def _sits(view: Sequence[ViewMessage], place: int) -> bool:
-    followed = place + 1 == len(view) or view[place + 1].message.get("role") == "assistant"
-    return followed and place > 0 and _may_precede(view[place - 1].message)
-
-
-def _may_precede(message: Message) -> bool:
-    """Whether a system message may follow: after a user's message, and after one that waits for a server tool."""
-    content = _listed(message)
-    if message.get("role") != "assistant" or not content:
-        return message.get("role") == "user"
-    kind = str(content[-1].get("type"))
-    return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
-
-
-def _join(first: Message, second: Message) -> Message:
-    content = [*blocks_of(first), *blocks_of(second)]
-    if first["role"] == "user":
-        # Results answer the message before them, so they must come first.
-        content.sort(key=lambda block: block.get("type") != "tool_result")
-    return {**second, **first, "content": content} if content else first
 
 
 def _rescued(view: Sequence[ViewMessage], history: Sequence[Message]) -> Sequence[Message]:
