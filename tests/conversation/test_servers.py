@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.marks import then_full, wide
-from tests.proxy.served import DEFERRED, PROVIDERS, PausingClient, SearchingClient, Serving, ThinkingClient
+from tests.proxy.served import DEFERRED, PROVIDERS, PausingClient, SearchingClient, Serving, ThinkingClient, model_of
 from tests.proxy.strict import SERVERS as STRICT
 from tests.proxy.strict import LocalAnthropicClient, Reckless, StrictUpstream
 from tests.proxy.world import ChatClient, Client, GeminiCliClient, GeminiClient, RemindedClient, ResponsesClient
@@ -178,7 +178,7 @@ def test_a_server_that_runs_tools_itself_accepts_each_request_of_a_loop(
     make: type[Client], server: str, strategy: str, seed: int
 ) -> None:
     settings = replace(LOOP, annotate="model" if seed % 2 else "infer", strategy=strategy)
-    live(make, settings, Serving(make.provider, Reckless(seed), server=STRICT[server], seed=seed), seed)
+    live(make, settings, Serving(make.provider, model_of(make, seed), server=STRICT[server], seed=seed), seed)
 
 
 @pytest.mark.parametrize("strategy", ["cwl", *wide("paper", "truncate", "streaming", "clear-tools", "mask", "fold")])

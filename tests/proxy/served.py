@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.proxy.strict import StrictUpstream
+from tests.proxy.agents import Worker
+from tests.proxy.strict import Reckless, StrictUpstream
 from tests.proxy.world import AnthropicClient, Client, GeminiCliClient, GeminiClient, ResponsesClient
 from wane.testing.gemini import signature
 
@@ -228,6 +229,11 @@ class ThinkingClient(PausingClient):
 
     def body(self) -> dict[str, Any]:
         return {**super().body(), "thinking": {"type": "enabled", "budget_tokens": 1_024}}
+
+
+def model_of(make: type[Client], seed: int) -> Worker:
+    """The model that a client asks: with a budget for thinking it thinks where a turn begins, and then works on."""
+    return Worker(seed, steps=20) if make is ThinkingClient else Reckless(seed)
 
 
 class SearchingClient(ResponsesClient):

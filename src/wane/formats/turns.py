@@ -34,7 +34,7 @@ class Opening(NamedTuple):
     after_results: bool
 
 
-def openings(visible: Iterable[tuple[int, Sequence[Part]]]) -> Iterator[Opening]:
+def openings(visible: Iterable[tuple[int, Sequence[Part]]], answers_at: Callable[[int], bool]) -> Iterator[Opening]:
     """Yield the beginning of the current turn by each reading; nothing if the user spoke last.
 
     To the provider, neighbours of one role are one message. Messages with only reasoning are not sent.
@@ -42,10 +42,12 @@ def openings(visible: Iterable[tuple[int, Sequence[Part]]]) -> Iterator[Opening]
     Args:
         visible: the messages of a request, the last one first: their positions in the history, and their visible parts.
             It is read only as far back as the turn goes.
+        answers_at: whether a message is the assistant's. Its visible parts cannot tell: they may be a result alone, of
+            a tool that the provider ran.
     """
     first: tuple[int, Sequence[Part]] | None = None
     yielded = False
-    for answers, group in groupby(filter(_is_sent, visible), lambda message: is_answer(message[1])):
+    for answers, group in groupby(filter(_is_sent, visible), lambda message: answers_at(message[0])):
         messages = list(group)
         if answers:
             first = messages[-1]
@@ -77,7 +79,7 @@ def required_opening(
         reasoning anyway, or began without it.
     """
     required: dict[int, list[int]] = {}
-    for opening in openings(visible):
+    for opening in openings(visible, lambda number: is_answer(history(number))):
         if not opening.reasons:
             for number in range(opening.after + 1, opening.at + 1):
                 if continuation := _find_cheapest_continuation(history, length, number):

@@ -22,6 +22,7 @@ from tests.proxy.served import (
     Serving,
     ThinkingClient,
     loads_in,
+    model_of,
 )
 from tests.proxy.sessions.test_index import disk, result
 from tests.proxy.strict import SERVERS, LocalAnthropicClient, Reckless, StrictUpstream
@@ -121,7 +122,7 @@ async def test_what_the_provider_ran_stays_whole(
     """R12 and R15: searches, code, MCP, and searches for tools, within an answer or over several."""
     rng = random.Random(seed)
     settings = replace(SETTINGS, annotate=rng.choice(("model", "infer")), strategy=strategy)
-    client, upstream = make(), Serving(make.provider, Reckless(seed), server=SERVERS[server], seed=seed)
+    client, upstream = make(), Serving(make.provider, model_of(make, seed), server=SERVERS[server], seed=seed)
     index = SessionIndex(disk(tmp_path), settings)
     forks, evicted = [client], 0
     for turn in range(12):

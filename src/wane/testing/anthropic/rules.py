@@ -274,8 +274,12 @@ def _check_led(messages: Sequence[_Joined]) -> None:
     """Check that the current turn begins with thinking, and that the latest calls still have theirs (R13)."""
     leading = list(_openings(messages))
     latest = next((message for message in reversed(messages) if message.role == "assistant"), None)
-    if latest is not None and _lacks_thinking(latest.blocks):
-        leading.append(latest)
+    for block in latest.blocks if latest else ():
+        if block.get("type") in THINKING:  # after a pause, other blocks may stand ahead of it
+            break
+        if latest and block.get("type") == "tool_use" and _REASONED_CALL.fullmatch(str(block.get("id"))):
+            leading.append(latest)
+            break
     for message in leading:
         if (kind := message.blocks[0].get("type")) not in THINKING:
             raise Refused(
@@ -283,16 +287,6 @@ def _check_led(messages: Sequence[_Joined]) -> None:
                 f" `{kind}`. When `thinking` is enabled, a final `assistant` message must start with a thinking block"
                 " (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
             )
-
-
-def _lacks_thinking(blocks: Sequence[Block]) -> bool:
-    """Whether a call that followed thinking has none before it; after a pause, other blocks may stand ahead of it."""
-    for block in blocks:
-        if block.get("type") in THINKING:
-            return False
-        if block.get("type") == "tool_use" and _REASONED_CALL.fullmatch(str(block.get("id"))):
-            return True
-    return False
 
 
 def _check_no_thinking(messages: Sequence[_Joined]) -> None:

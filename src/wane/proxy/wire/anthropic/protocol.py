@@ -397,7 +397,8 @@ def readings_without(messages: Sequence[Message]) -> set[bool]:
         True for the reading that text after results starts a turn, False for the other.
     """
     backwards = ((number, _FORMAT.parts(message)) for number, message in reversed(list(enumerate(messages))))
-    return {opening.after_results for opening in openings(backwards) if not opening.reasons}
+    beginnings = openings(backwards, lambda number: messages[number].get("role") == "assistant")
+    return {opening.after_results for opening in beginnings if not opening.reasons}
 
 
 def _thinks_on_budget(body: Body) -> bool:
