@@ -26,7 +26,7 @@ from wane.core.items import ASSISTANT
 from wane.lab.cache.rewrites import examine
 from wane.lab.counting import count, measure
 from wane.lab.overview.figures import CallRow, Calls, CompactionRow, LostMessage, SessionFigures, Simulation, figures_of
-from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
+from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
 from wane.lab.overview.summary import Overview, summarise
 from wane.lab.readers import Recording, figures_alone, read_session
 from wane.lab.replaying.managed import money_of
@@ -37,6 +37,7 @@ from wane.lab.report.overview import overview_dict, write_overview
 from wane.lab.report.simulating import simulate_sessions
 from wane.lab.report.tiles import tiles_of
 from wane.lab.session import RecordedSession, Usage
+from wane.lab.store import Source
 from wane.money import dollars
 from wane.rewrites import Cause
 

@@ -77,6 +77,8 @@ _LowWater: TypeAlias = Annotated[
 _Report: TypeAlias = Annotated[
     str | None, Flag("--report", "Also write the result as one HTML page that needs no network.", "FILE")
 ]
+_Afresh: TypeAlias = Annotated[bool, Flag("--afresh", "Read everything anew, and keep nothing.")]
+_Workers: TypeAlias = Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")]
 _Redact: TypeAlias = Annotated[
     bool, Flag("--redact", "Leave texts, titles and names out of the HTML page, so that it can be shared.")
 ]
@@ -123,7 +125,7 @@ class LabOptions:
     engine: Annotated[
         Literal["processes", "ray"], Flag("--engine", "Where to run: processes of this machine, or ray.", "ENGINE")
     ] = "processes"
-    workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
+    workers: _Workers = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +288,8 @@ class DoctorOptions:
     full: Annotated[bool, Flag("--full", "List every request that paid again, not only the largest.")] = False
     report: _Report = None
     redact: _Redact = False
+    afresh: _Afresh = False
+    workers: _Workers = None
     as_json: Json = False
 
 
@@ -343,6 +347,6 @@ class ReportOptions:
             "N",
         ),
     ] = 10
-    afresh: Annotated[bool, Flag("--afresh", "Read everything anew, and keep nothing.")] = False
-    workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
+    afresh: _Afresh = False
+    workers: _Workers = None
     as_json: Json = False

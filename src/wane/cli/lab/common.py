@@ -21,6 +21,7 @@ from wane.cli.terminal.tables import plain_table
 from wane.cli.terminal.text import counted, first_few, plain_console, printable, say, write_json
 from wane.core import Kind
 from wane.lab.readers import Gathered, gather, shown_path
+from wane.lab.readers.gathering import FileReader
 from wane.lab.session import RecordedSession
 from wane.money import share
 from wane.prices import kept_prices
@@ -52,7 +53,13 @@ class Readable(Protocol):
 
 
 def gathered_from(
-    names: Sequence[str], options: Readable, bar: Bar, *, sidechains: bool, joined: bool = False
+    names: Sequence[str],
+    options: Readable,
+    bar: Bar,
+    *,
+    sidechains: bool,
+    joined: bool = False,
+    reader: FileReader | None = None,
 ) -> Gathered:
     """Read the sessions that a command line names, and say which ones it names repeatedly; see `gather`."""
     keep_prices()
@@ -64,6 +71,7 @@ def gathered_from(
         joined=joined,
         max_unpacked=options.max_unpacked,
         progress=progress,
+        reader=reader,
     )
     if gathered.repeated:
         verb = "is" if len(gathered.repeated) == 1 else "are"

@@ -12,8 +12,10 @@ from typing import Final
 from wane.cli import failure
 from wane.cli.lab.commands import DoctorOptions
 from wane.cli.lab.common import (
+    cache_folder,
     check_report,
     gathered_from,
+    keep_prices,
     print_figures,
     print_json,
     print_lines,
@@ -23,10 +25,12 @@ from wane.cli.lab.common import (
 from wane.cli.lab.reading import sessions_here
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, first_few, local_time, printable, say, write_json
-from wane.lab.cache.rewrites import Examination, Rewrite, examine, totals_by_cause
+from wane.lab.cache.examining import ExaminedSession, Examiner
+from wane.lab.cache.rewrites import Examination, Rewrite, totals_by_cause
 from wane.lab.names import JOURNAL
-from wane.lab.readers import Gathered, figures_alone
+from wane.lab.readers import Gathered
 from wane.lab.session import RecordedSession
+from wane.lab.store import FileStore
 from wane.money import dollars, share
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals, say_cost
 from wane.words import PURPOSES
@@ -45,10 +49,14 @@ def run_doctor(options: DoctorOptions) -> int:
     names = options.sessions or [path for path, _ in sessions_here(Path.cwd())]
     if not options.sessions:
         say(f"{counted(len(names), 'session')} of this directory, of any agent")
-    with Bar() as bar, figures_alone():
-        gathered = gathered_from(names, options, bar, sidechains=True)
+    store = FileStore(None if options.afresh else cache_folder(os.environ, Path.home()) / "doctor.sqlite")
+    keep_prices()
+    with Bar() as bar, Examiner(store, options.format, options.max_unpacked, options.workers) as examiner:
+        gathered = gathered_from(names, options, bar, sidechains=True, reader=examiner)
     gathered, copies = _without_copies(gathered)
-    examinations = [examine(entry.session) for entry in gathered.recordings]
+    examinations = [
+        entry.session.examination for entry in gathered.recordings if isinstance(entry.session, ExaminedSession)
+    ]
     if options.as_json:
         print_json({"sessions": [examination.to_dict() for examination in examinations]}, gathered)
     else:

@@ -19,13 +19,14 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, cut, first_few, printable, say, write_json
 from wane.journal import SessionStore, default_root
 from wane.lab.discover import find_sessions
-from wane.lab.overview.gathering import FigureReader, FigureStore, Source, Terms
+from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
 from wane.lab.overview.summary import Overview, Sums, days_until, summarise
 from wane.lab.readers import STDIN, Unread, find_files
 from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session
 from wane.lab.replaying.spent import unrecorded_output, unrecorded_summaries
 from wane.lab.report.overview import NAMES, overview_dict, write_overview
+from wane.lab.store import Source
 from wane.lab.verdict import amounts, with_room
 from wane.money import dollars, share
 

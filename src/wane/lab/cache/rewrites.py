@@ -131,14 +131,19 @@ def examine(session: RecordedSession) -> Examination:
 
     Requests without recorded usage are left out. If no cache reads or writes were recorded, nothing can be compared.
     """
-    requests = Requests(session)
-    own = [request for request in requests.sent if not request.call.inherited]
+    return summed_up(session, Requests(session).rewrites())
+
+
+def summed_up(session: RecordedSession, rewrites: Iterable[Rewrite]) -> Examination:
+    """Return the examination of a session, given what its own requests paid again; it needs no content of a session."""
+    sent = [call for call in session.calls if call.usage and call.usage.total_input]
+    own = [call.usage for call in sent if call.usage and not call.inherited]
     without = sum(not call.inherited for call in session.calls) - len(own)
-    written = sum(request.usage.cache_write for request in own)
-    if not any(request.usage.cache_read or request.usage.cache_write for request in requests.sent):
+    if not any(call.usage and (call.usage.cache_read or call.usage.cache_write) for call in sent):
         return Examination(session, (), 0, 0, without, len(own))
-    compared = sum(1 for _ in requests.pairs())
-    return Examination(session, tuple(requests.rewrites()), written, compared, without, len(own))
+    written = sum(usage.cache_write for usage in own)
+    compared = sum(not call.inherited for call in sent[1:])
+    return Examination(session, tuple(rewrites), written, compared, without, len(own))
 
 
 @light_dataclass(frozen=True, slots=True)

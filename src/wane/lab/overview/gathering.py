@@ -2,66 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sqlite3
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from wane.core import Policy
 from wane.core.errors import FormatError, JournalError, MissingExtraError
 from wane.lab.names import JOURNAL
 from wane.lab.overview.figures import SessionFigures, figures_of
 from wane.lab.readers import figures_alone, read_session
-from wane.lab.readers.choice import split_choice
 from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
+from wane.lab.store import FileStore, Source
 from wane.prices import list_version
 
-FORM: Final = 8
+FORM: Final = 9
 """Raise it when the figures of a file change their meaning or form, so that older ones are not taken for them."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done, and the number of all files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A session file, or a session in a database.
-
-    Attributes:
-        path: its path, as `read_session` takes it.
-        modified: when it, or a sub-agent's file beside it, was last written, in seconds since 1970 UTC.
-        size: their bytes.
-        stamp: a text that differs once any of them has been written to, or another file is in its place.
-    """
-
-    path: str
-    modified: float
-    size: int
-    stamp: str
-
-    @classmethod
-    def of(cls, path: Path, modified: float, size: int) -> Source:
-        """Return a file with those of its sub-agents, which are read with it."""
-        sides = path.with_suffix("").glob("subagents/**/*.jsonl") if path.suffix == ".jsonl" else ()
-        stamps = [f"{modified} {size}"]
-        for file in (path, *sorted(sides)):
-            try:
-                status = file.stat()
-            except OSError:
-                continue  # a session in a database; or deleted in the meantime
-            stamps.append(f"{status.st_ino} {status.st_mtime_ns} {status.st_size}")
-            if file is not path:
-                modified, size = max(modified, status.st_mtime), size + status.st_size
-        return cls(str(path), modified, size, blake2b("\n".join(stamps).encode(), digest_size=16).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,93 +50,19 @@ class Terms:
         return f"{FORM} {list_version()} {self.budget} {self.price} {Policy()} {zone}"
 
 
-class FigureStore:
-    """Keeps the figures of files in a database; one that cannot be used is as if it were empty.
-
-    It holds titles and the beginnings of messages. What it has of a file goes once the file is gone.
-
-    Args:
-        path: its file, which is created, and made again if it is damaged; None keeps nothing.
-        patience: seconds to wait for another process that writes to it.
-    """
-
-    def __init__(self, path: Path | None, patience: float = 5.0) -> None:
-        self._path, self._patience = path, patience
+class FigureStore(FileStore):
+    """Keeps the figures of files, with titles and the beginnings of messages; see `FileStore`."""
 
     def known(self, sources: Iterable[Source], terms: Terms) -> Iterator[tuple[Source, list[SessionFigures]]]:
         """Yield the files that have not changed since their figures were kept, with these figures."""
-        rows = self._select("SELECT path, stamp, figures FROM kept WHERE terms = ?", terms.key)
-        kept = {path: (stamp, figures) for path, stamp, figures in rows}
-        for source in sources:
-            stamp, figures = kept.get(source.path, ("", b""))
-            if stamp == source.stamp:
-                with suppress(ValueError, LookupError, TypeError, zlib.error):  # damaged
-                    yield source, [SessionFigures.read(data) for data in json.loads(zlib.decompress(figures))]
+        for source, data in self.known_data(sources, terms.key):
+            with suppress(LookupError, TypeError):  # damaged
+                yield source, [SessionFigures.read(figures) for figures in data]
 
     def keep(self, entries: Sequence[tuple[Source, list[SessionFigures]]], terms: Terms) -> None:
         """Keep the figures of some files."""
-        rows, key = [], terms.key
-        for source, sessions in entries:
-            data = json.dumps([figures.to_dict() for figures in sessions]).encode()
-            rows.append((source.path, source.stamp, key, zlib.compress(data, 1)))
-        self._change("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", rows)
-
-    def forget_gone(self) -> None:
-        """Forget the files that are gone."""
-        gone = []
-        for (path,) in self._select("SELECT path FROM kept"):
-            file, _ = split_choice(path)
-            # The path of a session in a database is below the database's.
-            if not file.exists() and not file.parent.is_file():
-                gone.append((path,))
-        if gone:
-            self._change("DELETE FROM kept WHERE path = ?", gone)
-
-    def _select(self, statement: str, *values: str) -> list[Any]:
-        rows: list[Any] = []
-        with self._opened() as database:
-            if database is not None:
-                rows = database.execute(statement, values).fetchall()
-        return rows
-
-    def _change(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-        with self._opened() as database:
-            if database is not None:
-                database.executemany(statement, rows)
-                database.commit()
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection | None]:
-        """Open the database; None if it cannot be used. What fails in it is given up."""
-        database = None
-        try:
-            if self._path is not None:
-                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._path.touch(mode=0o600)  # nobody else may read it
-                database = sqlite3.connect(self._path, timeout=self._patience)
-                database.execute("PRAGMA secure_delete = ON")  # what is forgotten is in no free page
-                database.execute(
-                    "CREATE TABLE IF NOT EXISTS kept (path TEXT PRIMARY KEY, stamp TEXT, terms TEXT, figures BLOB)"
-                )
-        except (OSError, sqlite3.Error) as error:
-            if database is not None:
-                database.close()
-            self._give_up(error)
-            database = None
-        try:
-            yield database
-        except sqlite3.Error as error:
-            self._give_up(error)
-        finally:
-            if database is not None:
-                database.close()
-
-    def _give_up(self, error: Exception) -> None:
-        """Remove the database if it is damaged; another process may hold it, or the disk may be full."""
-        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-        if damaged and self._path is not None:
-            with suppress(OSError):
-                self._path.unlink()
+        rows = [(source, [figures.to_dict() for figures in sessions]) for source, sessions in entries]
+        self.keep_data(rows, terms.key)
 
 
 _BATCH: Final = 32

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
 from wane.lab.names import MAX_UNPACKED
@@ -37,6 +38,18 @@ class Recording:
     parent: str | None = None
     number: int = 1
     of: int = 1
+
+
+class FileReader(Protocol):
+    """Reads the files of `gather` in another way than `read_file`."""
+
+    def begin(self, files: Sequence[Path]) -> None:
+        """Prepare to read some files, most of which will be read."""
+        ...
+
+    def read(self, file: Path) -> list[RecordedSession]:
+        """Return the sessions of a file; see `read_file` for its errors."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,7 @@ def gather(
     joined: bool = False,
     max_unpacked: int = MAX_UNPACKED,
     progress: Progress | None = None,
+    reader: FileReader | None = None,
 ) -> Gathered:
     """Read the sessions of some paths; a file that is named twice is read once.
 
@@ -112,6 +126,7 @@ def gather(
         joined: whether to join all sessions into one.
         max_unpacked: bytes that a compressed file may hold.
         progress: called with the number of files read, and the number of all files.
+        reader: how to read each file; None for `read_file`.
 
     Raises:
         SessionNotFoundError: if a path matches no file.
@@ -119,7 +134,7 @@ def gather(
         FormatError: if a file given by name is in an unknown format, or all files of a folder or pattern are.
         MissingExtraError: if the format of a file given by name needs an extra that is not installed.
     """
-    recordings, unread, repeated = _read_all(paths, format, max_unpacked, progress)
+    recordings, unread, repeated = _read_all(paths, format, max_unpacked, progress, reader)
     if not joined:
         recordings = _branched(recordings)
     if sidechains:
@@ -133,7 +148,11 @@ def gather(
 
 
 def _read_all(
-    paths: Iterable[str | Path], format_: str, max_unpacked: int, progress: Progress | None = None
+    paths: Iterable[str | Path],
+    format_: str,
+    max_unpacked: int,
+    progress: Progress | None = None,
+    reader: FileReader | None = None,
 ) -> tuple[list[Recording], list[Unread], list[str]]:
     """Return the sessions of some paths, without those of sub-agents, the files skipped, and those named repeatedly."""
     files, named, repeated = _files(paths)
@@ -141,10 +160,12 @@ def _read_all(
     unread: list[Unread] = []
     read_with_parent: set[str] = set()
     # Those of sub-agents last: most of them have been read with the session that started them by then.
+    if reader is not None:
+        reader.begin([file for file in files if not _is_of_sub_agent(file)])
     for number, file in enumerate(sorted(files, key=_is_of_sub_agent)):
         if str(file) not in read_with_parent:
             try:
-                by_file[file] = read_file(file, format_, max_unpacked)
+                by_file[file] = reader.read(file) if reader else read_file(file, format_, max_unpacked)
             except (FormatError, JournalError, MissingExtraError) as error:
                 if file in named:
                     raise

@@ -23,11 +23,11 @@ LONGEST_LINE: Final = 128 * 1024 * 1024
 NAMED_EACH: Final = 20
 """How many problems of a kind are named line by line; the rest are only counted."""
 
-_fast_loads: Callable[[bytes], Any] = json.loads
+fast_loads: Callable[[bytes], Any] = json.loads
 with suppress(ImportError):  # without the extra `lab`
     from orjson import loads
 
-    _fast_loads = loads
+    fast_loads = loads
 
 LOOKED_AT: Final = 30
 """Number of lines at the beginning of a file that tell its format."""
@@ -244,7 +244,7 @@ def _decode(number: int, raw: bytes, file: BinaryIO, problems: Problems, longest
     """
     # Nearly all lines are whole objects of strict JSON. What follows is for the others, such as half a surrogate pair.
     try:
-        quick: object = _fast_loads(raw) if len(raw) < longest else None
+        quick: object = fast_loads(raw) if len(raw) < longest else None
     except (ValueError, RecursionError):
         quick = None
     if isinstance(quick, dict):
