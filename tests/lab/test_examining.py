@@ -21,8 +21,8 @@ from wane.core.errors import WaneError
 from wane.lab.cache import examining
 from wane.lab.cache.examining import ExaminedSession, Examiner
 from wane.lab.cache.rewrites import examine
+from wane.lab.file_store import FileStore, Source
 from wane.lab.readers import Gathered, gather
-from wane.lab.store import FileStore, Source
 
 EVERY_FOLDER = [
     folder

@@ -25,6 +25,7 @@ from wane.core.errors import WaneError
 from wane.core.items import ASSISTANT
 from wane.lab.cache.rewrites import examine
 from wane.lab.counting import count, measure
+from wane.lab.file_store import Source
 from wane.lab.overview.figures import CallRow, Calls, CompactionRow, LostMessage, SessionFigures, Simulation, figures_of
 from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
 from wane.lab.overview.summary import Overview, summarise
@@ -37,7 +38,6 @@ from wane.lab.report.overview import overview_dict, write_overview
 from wane.lab.report.simulating import simulate_sessions
 from wane.lab.report.tiles import tiles_of
 from wane.lab.session import RecordedSession, Usage
-from wane.lab.store import Source
 from wane.money import dollars
 from wane.rewrites import Cause
 
@@ -530,6 +530,25 @@ def test_what_the_proxy_recorded_too_counts_once() -> None:
     assert summarise([client, proxied], DAY, DAY).total.calls == 3
     other = replace(client, calls=Calls.of([row(7, id="", input=7)]))
     assert summarise([other, proxied], DAY, DAY).total.calls == 4
+
+
+def test_what_the_proxy_has_of_a_named_session_takes_its_place_and_nothing_else_of_it_counts() -> None:
+    calls = [row(1, id="", input=100), row(2, id="", input=200)]
+    client = made("client", calls, source="claude-code")
+    proxied = made("proxied", [*calls, row(3, id="", input=300)], source="journal", managed=True)
+    child = made("child", [row(4, id="", input=400)], source="journal", parent="proxied")
+    other = made("other", [row(5, id="", input=500)], source="journal", agent="codex")
+    overview = summarise([client], DAY, DAY, journals=[proxied, child, other])
+    assert (overview.total.calls, set(overview.by_agent)) == (4, {"claude-code"})
+    assert summarise([client, proxied], DAY, DAY, journals=[proxied]).total.calls == 3
+    assert summarise([client], DAY, DAY, journals=[other]).total.calls == 2
+
+
+def test_a_recording_of_the_proxy_has_the_name_of_the_agent_that_sent_the_requests() -> None:
+    calls = [row(1, id="", input=100)]
+    proxied = made("proxied", calls, source="journal", agent="opencode")
+    assert set(summarise([proxied], DAY, DAY).by_agent) == {"opencode"}
+    assert set(summarise([replace(proxied, agent="")], DAY, DAY).by_agent) == {"journal"}
 
 
 def test_what_wane_saves_is_told_of_the_calls_of_which_both_costs_are_known() -> None:

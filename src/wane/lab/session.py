@@ -257,6 +257,8 @@ class RecordedSession:
         path: for a sub-agent's session that was read with the one that started it, its own file; else empty.
         parent: for a sub-agent's session in a file of its own, the id of the session that started it, or `?` if the
             recording says that it is unknown; else empty.
+        agent: of a session that Wane's proxy recorded, the agent that sent the requests, by the format of its own
+            sessions; empty if it is unknown.
         marks: the marks of the program around the agent (R18), by index of the part after them.
     """
 
@@ -282,6 +284,7 @@ class RecordedSession:
     id: str = ""
     parent: str = ""
     path: str = ""
+    agent: str = ""
     marks: dict[int, tuple[Mark, ...]] = field(default_factory=dict)
 
     @property

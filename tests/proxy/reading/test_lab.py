@@ -31,6 +31,7 @@ from wane.journal import (
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.sender import sender_of
 from wane.proxy.store.disk import DiskStore
 
 
@@ -146,6 +147,35 @@ def test_a_reply_that_its_client_dropped_is_a_call_without_parts(
     for number in empty[:2]:
         assert session.calls[number].first == session.calls[count - 2].first
     assert all(call.usage for call in session.calls)
+
+
+@pytest.mark.parametrize(
+    ("headers", "agent"),
+    [
+        ({"user-agent": "claude-cli/2.1.332 (external, cli)", "x-claude-code-session-id": "s"}, "claude-code"),
+        ({"user-agent": "opencode/1.18.33 ai-sdk"}, "opencode"),
+        ({"user-agent": "OpenAI/JS 6.1.0", "x-initiator": "agent"}, "copilot-cli"),
+        ({"user-agent": "curl/8"}, ""),
+    ],
+)
+def test_it_says_which_agent_sent_the_requests_and_a_report_names_it(
+    headers: dict[str, str], agent: str, store: SessionStore, here: Path, run: Run
+) -> None:
+    async def main() -> None:
+        client = AnthropicClient()
+        index = SessionIndex(DiskStore(store, cwd=here, fsync=False), ContextSettings())
+        upstream = Upstream(client.provider, Worker(1))
+        sender = sender_of([(name.encode(), value.encode()) for name, value in headers.items()], {})
+        for words in ("Go.", "Go on."):
+            client.say(words)
+            client.take((await exchange(index, client, upstream, sender=sender)).answer, lambda *_: "done")
+        await index.close()
+
+    asyncio.run(main())
+    path = store.latest(here).path
+    assert only(path).agent == agent
+    (told,) = json.loads(run("report", path, "--days", "4000", "--json", "--afresh").out)["agents"]
+    assert told["agent"] == (agent or "journal")
 
 
 @pytest.mark.full

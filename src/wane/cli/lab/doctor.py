@@ -27,10 +27,10 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, first_few, local_time, printable, say, write_json
 from wane.lab.cache.examining import ExaminedSession, Examiner
 from wane.lab.cache.rewrites import Examination, Rewrite, totals_by_cause
+from wane.lab.file_store import FileStore
 from wane.lab.names import JOURNAL
 from wane.lab.readers import Gathered
 from wane.lab.session import RecordedSession
-from wane.lab.store import FileStore
 from wane.money import dollars, share
 from wane.rewrites import SMALLEST, Cause, CauseTotals, Certainty, merged_totals, say_cost
 from wane.words import PURPOSES

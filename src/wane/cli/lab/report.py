@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, cut, first_few, printable, say, write_json
 from wane.journal import SessionStore, default_root
 from wane.lab.discover import find_sessions
+from wane.lab.file_store import Source
+from wane.lab.names import JOURNAL
 from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
 from wane.lab.overview.summary import Overview, Sums, days_until, summarise
 from wane.lab.readers import STDIN, Unread, find_files
@@ -26,7 +29,6 @@ from wane.lab.readers.choice import split_choice
 from wane.lab.readers.databases import is_session
 from wane.lab.replaying.spent import unrecorded_output, unrecorded_summaries
 from wane.lab.report.overview import NAMES, overview_dict, write_overview
-from wane.lab.store import Source
 from wane.lab.verdict import amounts, with_room
 from wane.money import dollars, share
 
@@ -63,10 +65,19 @@ def run_report(options: ReportOptions) -> int:
         reader = FigureReader(terms, store, options.workers)
         reader.read(sources, bar.stage("Reading"))
         reader.replay(sources, bar.stage("Replaying"))
+        unread = tuple(reader.unread)
+        journals: list[Source] = []
+        recorders = {figures.source for figures in chain.from_iterable(reader.figures.values())}
+        if options.sessions and recorders - {JOURNAL}:
+            # What an agent's own files lack of their sessions: the rounds that the proxy made by itself.
+            earliest = min(source.modified for source in sources)
+            journals = [source for source in _journals() if source.modified >= max(begins, earliest)]
+            reader.read(journals, bar.stage("Reading"))
     figures = [session for source in sources for session in reader.figures.get(source.path, ())]
-    overview = summarise(figures, since, until, reader.unread)
+    recorded = [session for source in journals for session in reader.figures.get(source.path, ())]
+    overview = summarise(figures, since, until, unread, journals=recorded)
     if not overview.total.calls:
-        raise InputError(_nothing(options, since, reader.unread))
+        raise InputError(_nothing(options, since, unread))
     if options.as_json:
         write_json(overview_dict(overview))
     else:
@@ -88,9 +99,7 @@ def _sources(names: Sequence[str]) -> list[Source]:
         for session in find_sessions(os.environ, Path.home()):
             source = Source.of(session.path, session.modified.timestamp(), session.size)
             sources.setdefault(source.path, source)
-        for info in SessionStore(default_root(os.environ)).sessions():
-            sources.setdefault(str(info.path), Source.of(info.path, info.modified.timestamp(), info.size))
-        return list(sources.values())
+        return list({**sources, **{source.path: source for source in _journals()}}.values())
     for name in names:
         if name == STDIN:
             raise UsageError("a report keeps the figures of files, and standard input is none: give a file")
@@ -100,6 +109,12 @@ def _sources(names: Sequence[str]) -> list[Source]:
             status = (file.parent if is_session(file) else file).stat()
             sources.setdefault(str(path), Source.of(path, status.st_mtime, status.st_size))
     return list(sources.values())
+
+
+def _journals() -> list[Source]:
+    """Return the sessions that Wane recorded on this machine."""
+    infos = SessionStore(default_root(os.environ)).sessions()
+    return [Source.of(info.path, info.modified.timestamp(), info.size) for info in infos]
 
 
 def _nothing(options: ReportOptions, since: date | None, unread: Sequence[Unread] = ()) -> str:

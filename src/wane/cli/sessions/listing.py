@@ -166,9 +166,9 @@ def _figures_of(infos: Sequence[SessionInfo], others: Sequence[SessionFile]) -> 
     from wane.cli.lab.commands import PRICE, ReportOptions
     from wane.cli.lab.common import cache_folder, keep_prices
     from wane.cli.terminal.progress import Bar
+    from wane.lab.file_store import Source
     from wane.lab.overview.gathering import FigureReader, FigureStore, Terms
     from wane.lab.overview.summary import Sums
-    from wane.lab.store import Source
 
     listed: Counter[str] = Counter()
     sources = [Source.of(info.path, info.modified.timestamp(), info.size) for info in infos[:MOST_ROWS]]

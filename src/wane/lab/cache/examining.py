@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from wane.core.errors import WaneError
 from wane.lab.cache.rewrites import Examination, Rewrite, examine, summed_up
+from wane.lab.file_store import FileStore, Source
 from wane.lab.names import JOURNAL, MAX_UNPACKED
 from wane.lab.readers import figures_alone, read_file
 from wane.lab.session import ModelCall, Problem, RecordedSession, Usage
-from wane.lab.store import FileStore, Source
 from wane.prices import list_version
 from wane.rewrites import Cause, Certainty, Explanation
 
@@ -73,7 +73,7 @@ class Examiner:
         self._terms = f"{_FORM} {list_version()}"
         self._sources: dict[Path, Source] = {}
         self._kept: dict[Path, Any] = {}
-        self._futures: dict[Path, Future[list[Any] | None]] = {}
+        self._futures: dict[Path, Future[list[dict[str, Any]] | WaneError]] = {}
         self._pool: ProcessPoolExecutor | None = None
         self._new: list[tuple[Source, Any]] = []
 
@@ -93,11 +93,11 @@ class Examiner:
             if file.suffix in _KEPT and file.is_file():
                 status = file.stat()
                 self._sources[file] = Source.of(file, status.st_mtime, status.st_size)
-        known = dict(self._store.known_data(self._sources.values(), self._terms))
+        examined = dict(self._store.known_data(self._sources.values(), self._terms))
         waiting: list[tuple[int, Path]] = []
         for file, source in self._sources.items():
-            if source in known:
-                self._kept[file] = known[source]
+            if source in examined:
+                self._kept[file] = examined[source]
             else:
                 waiting.append((source.size, file))
         if len(waiting) < 2 or self._workers < 2 or sum(size for size, _ in waiting) < _ALONE:
@@ -107,33 +107,29 @@ class Examiner:
         self._pool = ProcessPoolExecutor(min(self._workers, len(waiting)))
         # The largest first, so that none of them starts when the others are nearly done.
         for _, file in sorted(waiting, reverse=True):
-            self._futures[file] = self._pool.submit(_try_to_read, file, self._format, self._max_unpacked)
+            self._futures[file] = self._pool.submit(_read, file, self._format, self._max_unpacked)
 
     def read(self, file: Path) -> list[RecordedSession]:
         """Return the sessions of a file as examined ones; see `read_file` for its errors."""
         data = self._kept.pop(file, None)
         if data is None:
-            if file in self._futures:
-                data = self._futures.pop(file).result()
-            if data is None:
-                data = _read(file, self._format, self._max_unpacked)
+            future = self._futures.pop(file, None)
+            data = _read(file, self._format, self._max_unpacked) if future is None else future.result()
+            if isinstance(data, WaneError):
+                raise data
             source = self._sources.get(file)
             if source is not None and all(map(_may_be_kept, data)):
                 self._new.append((source, data))
         return [_session_of(entry) for entry in data]
 
 
-def _try_to_read(file: Path, format_: str, max_unpacked: int) -> list[dict[str, Any]] | None:
-    """Return what `_read` does; None if it fails: the caller reads the file again, and raises why."""
+def _read(file: Path, format_: str, max_unpacked: int) -> list[dict[str, Any]] | WaneError:
+    """Return the sessions of a file as data, or why it cannot be read."""
     try:
-        return _read(file, format_, max_unpacked)
-    except WaneError:
-        return None
-
-
-def _read(file: Path, format_: str, max_unpacked: int) -> list[dict[str, Any]]:
-    with figures_alone():
-        return [_data_of(session) for session in read_file(file, format_, max_unpacked)]
+        with figures_alone():
+            return [_data_of(session) for session in read_file(file, format_, max_unpacked)]
+    except WaneError as error:
+        return error
 
 
 def _may_be_kept(data: Mapping[str, Any]) -> bool:
@@ -159,7 +155,7 @@ def _data_of(session: RecordedSession) -> dict[str, Any]:
     }
 
 
-_NAMES: Final = ("name", "source", "title", "id", "parent", "path", "unread")
+_NAMES: Final = ("name", "source", "title", "id", "parent", "path", "agent", "unread")
 """Attributes of a session that stay as they are."""
 
 

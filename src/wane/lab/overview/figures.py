@@ -247,6 +247,7 @@ class SessionFigures:
         simulation: what Wane would have made of it; of a session that it managed, what it made of it.
         modified: when its file was last written, for calls without a time.
         pending: whether part of it must be replayed for a simulation, which was not done yet.
+        agent: of a session that Wane's proxy recorded, the agent that sent the requests; empty if it is unknown.
     """
 
     source: str
@@ -260,6 +261,7 @@ class SessionFigures:
     simulation: Simulation
     modified: float
     pending: bool = False
+    agent: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON-able data."""
@@ -327,6 +329,7 @@ def figures_of(
         simulation,
         modified,
         pending,
+        session.agent,
     )
 
 

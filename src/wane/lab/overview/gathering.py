@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from wane.core import Policy
 from wane.core.errors import FormatError, JournalError, MissingExtraError
-from wane.lab.names import JOURNAL
+from wane.lab.file_store import FileStore, Source
 from wane.lab.overview.figures import SessionFigures, figures_of
 from wane.lab.readers import figures_alone, read_session
 from wane.lab.readers.gathering import Unread
 from wane.lab.readers.reading import briefly
-from wane.lab.store import FileStore, Source
 from wane.prices import list_version
 
 FORM: Final = 9
@@ -61,7 +60,9 @@ class FigureStore(FileStore):
 
     def keep(self, entries: Sequence[tuple[Source, list[SessionFigures]]], terms: Terms) -> None:
         """Keep the figures of some files."""
-        rows = [(source, [figures.to_dict() for figures in sessions]) for source, sessions in entries]
+        rows: list[tuple[Source, Any]] = []
+        for source, sessions in entries:
+            rows.append((source, [figures.to_dict() for figures in sessions]))
         self.keep_data(rows, terms.key)
 
 
@@ -153,9 +154,6 @@ def _figures_in(source: Source, terms: Terms, replayed: bool) -> list[SessionFig
     try:
         # Only a replay needs the text of results.
         with nullcontext() if replayed else figures_alone():
-            sessions = read_session(source.path)
-        if not replayed and any(session.source == JOURNAL for session in sessions):
-            # So does what Wane's own tools held in a session that it managed.
             sessions = read_session(source.path)
         return [figures_of(session, *settings, replayed=replayed) for session in sessions]
     except (FormatError, JournalError, MissingExtraError) as error:

@@ -215,15 +215,28 @@ class Overview:
 
 
 def summarise(
-    sessions: Iterable[SessionFigures], since: date | None, until: date, unread: Sequence[Unread] = ()
+    sessions: Iterable[SessionFigures],
+    since: date | None,
+    until: date,
+    unread: Sequence[Unread] = (),
+    *,
+    journals: Iterable[SessionFigures] = (),
 ) -> Overview:
     """Add up sessions over some days, or all of them if `since` is None, in the time zone of this machine.
 
     A call that several files hold counts once, in the session that made it first. A sub-agent's session in a file of
     its own counts with the session that started it.
+
+    Args:
+        sessions: the sessions.
+        since: the first day.
+        until: the last day.
+        unread: the files that could not be read.
+        journals: what Wane's proxy recorded on this machine: what it has of these sessions takes their place, and the
+            rest of it counts nowhere.
     """
     overview = Overview(since, until, unread=tuple(unread))
-    ordered = sorted(_distinct(sessions), key=_first_moment)
+    ordered = sorted(_distinct(sessions, journals), key=_first_moment)
     parents = {(figures.source, figures.id): figures for figures in ordered if figures.id}
     groups: dict[int, SessionSummary] = {}
     repeated = _repeated(ordered)
@@ -325,12 +338,15 @@ def _part(simulation: Simulation, counted: Sums, every: Sums) -> Simulation:
     )
 
 
-def _distinct(sessions: Iterable[SessionFigures]) -> list[SessionFigures]:
+def _distinct(sessions: Iterable[SessionFigures], journals: Iterable[SessionFigures]) -> list[SessionFigures]:
     """Return sessions without those of agents whose requests all went through Wane's proxy, which recorded them too.
 
-    The proxy's recording then counts for the agent that sent the requests.
+    The proxy's recording then counts for the agent that sent the requests. Of `journals`, those that take no session's
+    place are left out.
     """
     every = list(sessions)
+    counting = {figures.id for figures in every if figures.source == JOURNAL}
+    every += [figures for figures in journals if figures.id not in counting]
     proxied: Counter[tuple[int, ...]] = Counter()
     for figures in every:
         if figures.source == JOURNAL:
@@ -350,11 +366,13 @@ def _distinct(sessions: Iterable[SessionFigures]) -> list[SessionFigures]:
         agents = Counter(senders[usage] for usage in _usages(figures) if usage in senders)
         if figures.source == JOURNAL and agents:
             sources[figures.id] = agents.most_common(1)[0][0]
+            counting.add(figures.id)
     named = []
     for figures in distinct:
-        own = sources.get(figures.id, figures.source)
-        # A sub-agent is of the agent that started it.
-        named.append(replace(figures, source=sources.get(figures.parent, own)))
+        if figures.source != JOURNAL or counting & {figures.id, figures.parent}:
+            own = sources.get(figures.id, figures.agent or figures.source)
+            # A sub-agent is of the agent that started it.
+            named.append(replace(figures, source=sources.get(figures.parent, own)))
     return named
 
 

@@ -39,7 +39,7 @@ from wane.journal.records import (
 from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.values import usage_of
+from wane.lab.readers.building.values import text, usage_of
 from wane.lab.readers.documents import is_model_message
 from wane.lab.session import Eviction, EvictionStep, ModelCall, RecordedSession, Usage
 from wane.prices import split_tier
@@ -163,7 +163,8 @@ def session_of(header: Header, records: Sequence[Record]) -> RecordedSession:
 
 
 def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], problems: Problems) -> RecordedSession:
-    fold = _Fold(SessionBuilder(name, NAME, problems), get_format(header.format))
+    # What Wane changed of a cost follows from the calls of its own tools, and from what they held.
+    fold = _Fold(SessionBuilder(name, NAME, problems, whole=True), get_format(header.format))
     for number, record in records:
         fold.take(record, number)
     fold.finish()
@@ -171,7 +172,7 @@ def _session(name: str, header: Header, records: Iterable[tuple[int, Record]], p
     session = fold.builder.build()
     session.evictions = fold.evictions
     session.marks = fold.marks
-    session.id, session.parent = header.id, header.parent
+    session.id, session.parent, session.agent = header.id, header.parent, fold.agent
     return session
 
 
@@ -265,6 +266,7 @@ class _Fold:
     def __init__(self, builder: SessionBuilder, message_format: StoredFormat[Any]) -> None:
         self.builder = builder
         self.evictions: list[Eviction] = []
+        self.agent = ""  # whose requests the proxy recorded
         self._format = message_format
         self._usages = _PendingUsage()
         self._rewritten: Explanation | None = None  # of the call whose usage comes next
@@ -296,6 +298,7 @@ class _Fold:
             self.builder.system_tokens = record.overhead
         elif isinstance(record, NoteRecord) and record.topic == CLIENT_NOTE:
             self._usages.rounds = True
+            self.agent = text(record.data.get("agent")) or self.agent
         elif isinstance(record, NoteRecord) and record.topic == REPLY_NOTE:
             self._usages.complete()
         elif isinstance(record, NoteRecord) and record.topic == FORK_NOTE:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from wane.lab.cache.rewrites import Examination, totals_by_cause
 from wane.lab.discover import AGENTS
+from wane.lab.names import JOURNAL
 from wane.lab.report.page import DOCTOR, render, to_json, write_page
 from wane.rewrites import SMALLEST, Cause, say_cost
 
@@ -80,7 +81,7 @@ def _session(examination: Examination, number: int, contents: bool) -> dict[str,
     return {
         "number": number,
         "title": (session.title or session.name) if contents else f"Session {number + 1}",
-        "source": AGENTS.get(session.source, "Wane" if session.source == "journal" else session.source),
+        "source": AGENTS.get(session.agent or session.source, "Wane" if session.source == JOURNAL else session.source),
         "input": [usage.total_input if usage else 0 for usage in usages],
         "read": [usage.cache_read if usage else 0 for usage in usages],
         "cost": say_cost(totals_by_cause(examination.rewrites)),

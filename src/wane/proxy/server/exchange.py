@@ -330,7 +330,9 @@ class Exchange:
         if alignment.common:  # a new session has no cache yet that could have expired
             is_cold = (now - cached.last).total_seconds() > (cached.caching.lifetime or lifetime_of(body))
         try:
-            records, self._history = await _take_in(session, self._equipped, arrivals, alignment, self._model)
+            records, self._history = await _take_in(
+                session, self._equipped, arrivals, alignment, self._model, self._sender.client
+            )
             reminds = not self._sender.compacts
             self.view = session.fit(self._history, self._equipped.body, cold=is_cold, reminds=reminds)
         except BaseException:
@@ -708,7 +710,12 @@ class Exchange:
 
 
 async def _take_in(
-    session: Session, equipped: Equipped, arrivals: Sequence[Arrival], alignment: Alignment, model: str
+    session: Session,
+    equipped: Equipped,
+    arrivals: Sequence[Arrival],
+    alignment: Alignment,
+    model: str,
+    agent: str = "",
 ) -> tuple[list[Record], FullHistory]:
     """Let a session take in a request; return the records of it, and the whole history."""
     is_first = not session.entries
@@ -723,7 +730,7 @@ async def _take_in(
         if len(entries) % 200 == 0:
             await asyncio.sleep(0)  # let other requests run
     if entries:
-        records.append(client_note(entries))
+        records.append(client_note(entries, agent))
     if is_first and session.auto:
         message_records += session.choose_budget(model)
     return [*records, *message_records], session.full_history(arrivals)

@@ -433,10 +433,10 @@ class GivenReply:
     inherited: bool = False
 
 
-def client_note(entries: Sequence[Entry]) -> NoteRecord:
-    """Return the note on the client's messages of one request."""
+def client_note(entries: Sequence[Entry], agent: str = "") -> NoteRecord:
+    """Return the note on the client's messages of one request, with the agent that sent it if that is known."""
     rows = [[entry.digest.hex(), entry.shape.hex(), entry.messages, entry.tokens] for entry in entries]
-    return NoteRecord(CLIENT_NOTE, {"entries": rows})
+    return NoteRecord(CLIENT_NOTE, {"entries": rows, **({"agent": agent} if agent else {})})
 
 
 def entries_of(note: NoteRecord) -> list[Entry]:

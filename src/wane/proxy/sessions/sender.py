@@ -30,20 +30,25 @@ _CODEX: Final = ("codex_", "codex-")
 _CODEX_TURN: Final = b"x-codex-turn-metadata"
 """A header of Codex, which names the editor and not itself in `user-agent` where one runs it as a server (0.166.0)."""
 
-_COMPACTING: Final = (
-    *(*_CLAUDE_CODE, *_CODEX, "GeminiCLI", "pi (", "pi/"),
-    *("opencode/", "QwenCode/", "kimi-code-cli/"),
-)
-"""Beginnings of the header `user-agent` of agents that compact their context when a reply reports high usage."""
+_NAMED: Final = {
+    "claude-code": _CLAUDE_CODE,
+    "codex": _CODEX,
+    "gemini-cli": ("GeminiCLI",),
+    "pi": ("pi (", "pi/"),
+    "opencode": ("opencode/",),
+    "qwen-code": ("QwenCode/",),
+    "kimi-code": ("kimi-code-cli/",),
+}
+"""By agent, the beginnings of the header `user-agent`; all of them compact when a reply reports high usage."""
 
 _NAMELESS: Final = (
-    ("", _CODEX_TURN),
-    ("Anthropic/JS ", b"anthropic-dangerous-direct-browser-access"),  # pi before 0.84
-    ("OpenAI/JS ", b"session_id"),
-    ("Anthropic/JS ", b"x-initiator"),  # Copilot CLI (1.0.102)
-    ("OpenAI/JS ", b"x-initiator"),
-    ("python-httpx/", b"x-affinity"),  # Mistral Vibe (3.0.2), with Mistral's API or another
-    ("mistral-client-python/", b"x-affinity"),
+    ("codex", "", _CODEX_TURN),
+    ("pi", "Anthropic/JS ", b"anthropic-dangerous-direct-browser-access"),  # before 0.84
+    ("pi", "OpenAI/JS ", b"session_id"),
+    ("copilot-cli", "Anthropic/JS ", b"x-initiator"),  # 1.0.102
+    ("copilot-cli", "OpenAI/JS ", b"x-initiator"),
+    ("mistral-vibe", "python-httpx/", b"x-affinity"),  # 3.0.2, with Mistral's API or another
+    ("mistral-vibe", "mistral-client-python/", b"x-affinity"),
 )
 """Such agents that do not name themselves, each with a header that other programs rarely send."""
 
@@ -84,12 +89,14 @@ class Sender:
         parent: its id of the sub-agent that started this one; empty if the main agent did.
         compacts: whether the request is one of the client's own compaction, by what the client says of it. Most show it
             only by their prompt, which ends the request.
+        client: the client, by the format of its sessions (`wane.lab.names`); empty if it is not known.
     """
 
     session: str = ""
     agent: str = ""
     parent: str = ""
     compacts: bool = field(default=False, compare=False)
+    client: str = field(default="", compare=False)
 
     def is_other(self, other: Sender) -> bool:
         """Return whether another request is from another agent of the same client's session."""
@@ -115,7 +122,7 @@ def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
         compacts = _text(sent, b"x-claude-code-request-class") == "compaction" or bool(
             first(sent, b"x-claude-code-compaction")
         )
-        return Sender(session, agent, parent, compacts)
+        return Sender(session, agent, parent, compacts, "claude-code")
     turn = _text(sent, _CODEX_TURN)
     if turn or client.startswith(_CODEX):
         # Each agent is a thread, and the session has the id of the main one.
@@ -127,16 +134,26 @@ def sender_of(sent: Headers, body: Mapping[str, Any]) -> Sender:
             "" if thread == session else thread,
             "" if parent == session else parent,
             fields_of(turn).get("request_kind") == "compaction",
+            "codex",
         )
-    return NOBODY
+    return Sender(client=client_of(sent))
+
+
+def client_of(sent: Headers) -> str:
+    """Return the agent that sent a request, by the format of its sessions; empty if it is none that is known."""
+    name = _text(sent, b"user-agent")
+    for agent, beginnings in _NAMED.items():
+        if name.startswith(beginnings):
+            return agent
+    for agent, library, header in _NAMELESS:
+        if name.startswith(library) and first(sent, header) is not None:
+            return agent
+    return ""
 
 
 def compacts(sent: Headers) -> bool:
     """Return whether a request is from an agent that compacts its context when a reply reports high usage."""
-    client = _text(sent, b"user-agent")
-    if client.startswith(_COMPACTING):
-        return True
-    return any(client.startswith(library) and first(sent, name) is not None for library, name in _NAMELESS)
+    return bool(client_of(sent))
 
 
 def _text(sent: Headers, name: bytes) -> str:

@@ -31,9 +31,12 @@ UNKNOWN_TOOL: Final = "unknown"
 
 
 class SessionBuilder:
-    """Builds one recorded session, and notes what it leaves out in `problems`, which the caller may share."""
+    """Builds one recorded session, and notes what it leaves out in `problems`, which the caller may share.
 
-    def __init__(self, name: str, source: str, problems: Problems | None = None) -> None:
+    A `whole` session keeps all of its text even where only figures are read (`figures_alone`).
+    """
+
+    def __init__(self, name: str, source: str, problems: Problems | None = None, *, whole: bool = False) -> None:
         self.problems = Problems() if problems is None else problems
         self.title = ""
         self.cwd: str | None = None
@@ -46,7 +49,7 @@ class SessionBuilder:
         self._message = -1
         self._said = False  # whether a model has said anything
         self._person_calls = PersonCalls()
-        self._keeps_text = keeps_text()
+        self._keeps_text = whole or keeps_text()
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}  # how often an id was changed
         self._open: dict[str, list[str]] = {}  # by recorded id, the calls without a result, oldest first

@@ -36,8 +36,13 @@ class Source:
     @classmethod
     def of(cls, path: Path, modified: float, size: int) -> Source:
         """Return a file with those that are read with it: of its sub-agents, and what its agent keeps beside it."""
+        beside = [path.with_name(f"{path.name}-wal")] if path.suffix == ".db" else []  # SQLite writes there first
+        if path.suffix == ".jsonl":
+            if (own := path.with_suffix("")).is_dir():
+                beside += sorted(own.glob("subagents/**/*.jsonl"))
+            beside += [*_agents_in(path.parent), path.with_name("meta.json")]  # the latter is Mistral Vibe's
         stamps = [f"{modified} {size}"]
-        for file in (path, *_files_read_with(path)):
+        for file in (path, *beside):
             try:
                 status = file.stat()
             except OSError:
@@ -46,17 +51,6 @@ class Source:
             if file is not path:
                 modified, size = max(modified, status.st_mtime), size + status.st_size
         return cls(str(path), modified, size, blake2b("\n".join(stamps).encode(), digest_size=16).hexdigest())
-
-
-def _files_read_with(path: Path) -> Iterator[Path]:
-    if path.suffix == ".db":
-        yield path.with_name(f"{path.name}-wal")  # SQLite writes there first
-    if path.suffix == ".jsonl":
-        own = path.with_suffix("")
-        if own.is_dir():
-            yield from sorted(own.glob("subagents/**/*.jsonl"))
-        yield from _agents_in(path.parent)
-        yield path.with_name("meta.json")  # Mistral Vibe
 
 
 @lru_cache(maxsize=64)
