@@ -17,6 +17,7 @@ from tests.oracle import (
     assistant_messages,
     eligible,
     exempt,
+    fixed_items,
     innermost,
     kept,
     read,
@@ -219,6 +220,8 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
         if life.items[index].kind is Kind.NOTICE and (owner := reading.owner.get(index)):
             notices[owner.number] = notices.get(owner.number, 0) + life.meter.scaled(life.items[index].tokens)
     assert window.notices == notices
+    fixed = fixed_items(reading, state, rules_of(window.policy, window.budget))
+    assert window.fixed_head == next((n for n, index in enumerate(shown) if index not in fixed), len(shown))
 
 
 def assert_same_pass(report: FitReport, outcome: Outcome) -> None:

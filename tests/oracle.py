@@ -505,22 +505,27 @@ def choose(reading: Reading, state: State, rules: Rules, spared: Iterable[int] =
     return candidates[0] if candidates else None
 
 
-def fixed_tokens(reading: Reading, state: State, rules: Rules, meter: Meter) -> int:
-    """R22: what no pass may ever take; each kind of it is counted by itself."""
-    by_kind: dict[str, int] = {}
+def fixed_items(reading: Reading, state: State, rules: Rules) -> dict[int, str]:
+    """R22: the items in view that no pass may ever take, with what they are."""
+    fixed: dict[int, str] = {}
     for index, item in enumerate(reading.items):
         owner = reading.owner.get(index)
         if index in state.gone:
             continue
         if index in reading.beside:
-            kind = reading.beside[index]
+            fixed[index] = reading.beside[index]
         elif owner is None:
-            kind = item.kind.value
+            fixed[index] = item.kind.value
         elif exempt(owner, rules):
-            kind = "prologue"
-        else:
-            continue
-        by_kind[kind] = by_kind.get(kind, 0) + item.tokens
+            fixed[index] = "prologue"
+    return fixed
+
+
+def fixed_tokens(reading: Reading, state: State, rules: Rules, meter: Meter) -> int:
+    """R22: what no pass may ever take; each kind of it is counted by itself."""
+    by_kind: dict[str, int] = {}
+    for index, kind in fixed_items(reading, state, rules).items():
+        by_kind[kind] = by_kind.get(kind, 0) + reading.items[index].tokens
     system = meter.total(0) + meter.scaled(by_kind.pop("system", 0))
     return max(0, system) + sum(meter.scaled(tokens) for tokens in by_kind.values())
 

@@ -50,6 +50,7 @@ class CacheRules:
         grid: without breakpoints, tokens between the places where a read can end.
         hidden: tokens that the provider puts ahead of the request; the grid counts from there.
         charges_writes: whether written tokens are reported and priced separately.
+        marks_head: whether `wane proxy` adds a breakpoint behind what no pass may take at the head of a view.
         source: where the provider documents this.
         note: assumptions, or measurements that differ from the source; empty if there are none.
     """
@@ -63,6 +64,7 @@ class CacheRules:
     grid: int = 1
     hidden: int = 0
     charges_writes: bool = False
+    marks_head: bool = False
     source: str = ""
     note: str = ""
 
@@ -82,6 +84,7 @@ _CLAUDE: Final = CacheRules(
     lifetime=_FIVE_MINUTES,
     breakpoints=4,
     charges_writes=True,
+    marks_head=True,
     source=_ANTHROPIC,
 )
 

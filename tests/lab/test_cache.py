@@ -106,6 +106,19 @@ def test_a_call_aside_uses_the_cache_and_is_no_request(cache: PrefixCache) -> No
     assert cache.prefix_breaks == 0
 
 
+@pytest.mark.parametrize(("marks_head", "read"), [(True, 230), (False, 200)])
+def test_what_no_pass_takes_is_read_up_to_a_breakpoint_of_its_own(*, marks_head: bool, read: int) -> None:
+    cache = PrefixCache(replace(MARKED, marks_head=marks_head), overhead=200)
+    cache.request([0, 1, 2, *range(10, 40)], TENS, 0, head=3)
+    assert cache.request([0, 1, 2, *range(30, 40)], TENS, 1, head=3).read == read
+
+
+def test_without_a_head_nothing_else_is_marked() -> None:
+    cache = PrefixCache(replace(MARKED, marks_head=True), overhead=200)
+    cache.request([0, 1, 2, *range(10, 40)], TENS, 0)
+    assert cache.request([0, 1, 2, *range(30, 40)], TENS, 1).read == 200
+
+
 # Automatic caching (OpenAI before GPT-5.6, Google, DeepSeek, others)
 
 

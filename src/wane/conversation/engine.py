@@ -171,6 +171,11 @@ class Engine:
         """The view of the next request if nothing is evicted; valid until the next call of the engine."""
         return self._by_episode.view if self._other is None else self._view
 
+    @property
+    def fixed_head(self) -> int:
+        """Number of leading slots of the view behind which a breakpoint helps; see `WindowStrategy.fixed_head`."""
+        return self._by_episode.fixed_head if self.evicts else 0
+
     # Items and requests
 
     def add(self, item: Item, part: Part, marks: Sequence[Mark] | None = None) -> Added:

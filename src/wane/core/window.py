@@ -308,6 +308,22 @@ class ContextWindow:
         )
 
     @property
+    def fixed_head(self) -> int:
+        """Number of leading items in view that no pass may ever take (R22): a pass leaves this prefix as it is.
+
+        It takes as long as these items are many.
+        """
+        view, graph = self._view, self._graph
+        for position, index in enumerate(view.tokens):
+            # Results are not asked about: they stay with their calls, which come first.
+            if index in self._fixed_members or not (index in view.messages or index in view.notices):
+                continue
+            owner = graph.find_owner(index) if self._policy.prologue == "whole" else None
+            if owner is None or not graph.exempt(owner):
+                return position
+        return len(view.tokens)
+
+    @property
     def notices(self) -> dict[int, int]:
         """Tokens of the notices in view, by the number of the episode that they belong to (R15)."""
         by_episode: dict[int, int] = {}

@@ -134,6 +134,17 @@ class WindowStrategy(Strategy):
         """The view as it stands; valid until the next call."""
         return self._view
 
+    @property
+    def fixed_head(self) -> int:
+        """Number of leading slots of the view that no pass may take; 0 as long as nothing has left the view.
+
+        Where a provider caches up to breakpoints alone, one behind them keeps a pass from paying for them again.
+        """
+        if self.window.index is None and len(self._view) == self.window.item_count:
+            return 0
+        head = self.window.fixed_head
+        return next((place for place in range(head) if isinstance(self._view[place], Substitute)), head)
+
     def add(self, item: Item, part: Part, marks: Sequence[Mark] | None = None) -> Added:
         """Take in the next item of the history.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from tests.proxy.agents import Worker
 from tests.proxy.world import AnthropicClient, ChatClient, Client, Upstream, exchange, work
 from wane.conversation import ContextSettings
+from wane.core import Policy
 from wane.prices import TokenUsage
 from wane.proxy.sessions.caching import AnsweredPrefix, CacheWatch, SentPrefix
 from wane.proxy.sessions.index import SessionIndex
@@ -307,3 +309,33 @@ async def test_a_cache_is_cold_when_its_lifetime_is_over(
         cached.caching = CacheWatch()
     client.say("Go on after the pause.")
     assert ((await exchange(index, client, upstream)).facts.evicted_now > 0) is cold
+
+
+# The breakpoint that the proxy adds
+
+
+def blocks_up_to_marks(sent: Body) -> list[list[Any]]:
+    """What a body's messages hold up to each of their breakpoints, block by block."""
+    blocks: list[Any] = []
+    prefixes = []
+    for message in sent["messages"]:
+        for block in message["content"] if isinstance(message["content"], list) else [message["content"]]:
+            plain = {key: value for key, value in block.items() if key != "cache_control"}
+            blocks.append((message["role"], plain))
+            if "cache_control" in block:
+                prefixes.append(list(blocks))
+    return prefixes
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_pass_changes_what_is_ahead_of_the_breakpoint_that_is_added(seed: int) -> None:
+    client = AnthropicClient()
+    settings = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_at=None)
+    index, upstream = SessionIndex(MemoryStore(), settings), Upstream(client.provider, Worker(seed, marks=False))
+    done = await work(index, client, upstream, 10)
+    bodies = [sent for one in done for sent in one.bodies]
+    added = [prefixes[0] for sent in bodies if len(prefixes := blocks_up_to_marks(sent)) == 2]
+    assert len(added) > 10
+    assert len({len(prefix) for prefix in added}) > 1, "it moves on with the user's turns"
+    for before, after in pairwise(added):
+        assert after[: len(before)] == before

@@ -98,7 +98,8 @@ async def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], see
     for words in ("<permissions instructions>", "# AGENTS.md instructions"):
         assert shown.count(words) == sent.count(words)
     for each in done:
-        assert breakpoints(each.bodies[-1]) <= 2 if issubclass(make, AnthropicClient) else True
+        # The client's two, and one behind what no pass may take.
+        assert breakpoints(each.bodies[-1]) <= 3 if issubclass(make, AnthropicClient) else True
 
 
 async def test_notices_that_are_not_marked_stay_and_the_client_is_told_that_the_budget_is_not_kept() -> None:

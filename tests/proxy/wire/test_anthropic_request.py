@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy.wire.anthropic_replies import WIRE, Block, call, own, text, thinking
-from tests.proxy.wire.views import with_view
+from tests.proxy.wire.views import view_of, with_view
 from tests.strategies import times
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
@@ -288,6 +288,40 @@ def test_a_block_that_was_changed_keeps_its_breakpoint() -> None:
     placed = place(sent, view)
     assert list(marks(placed)) == [MARK]
     assert list(marks(placed[0])) == []
+
+
+def place_headed(sent: list[Message], view: list[Message], head: int, **body: Any) -> Body:
+    """The body of a view whose first `head` messages are what no pass may take."""
+    shown = view_of(sent, view)
+    shown[head - 1] = shown[head - 1]._replace(ends_head=True)
+    return WIRE.with_messages(Equipped({**body, "messages": sent}), shown, sent)
+
+
+WORK = [model(text("a"), call("c")), user(result("c")), model(text("b"))]
+
+
+@pytest.mark.parametrize("mark", [MARK, LONG])
+def test_a_breakpoint_stands_behind_what_no_pass_takes_and_lives_as_long_as_the_next(mark: Block) -> None:
+    sent = [said("Hi"), *WORK, user(text("Ho"), text("  ")), *WORK, user(marked(text("Hm"), mark))]
+    placed = place_headed(sent, [sent[0], sent[4], *sent[7:]], 2)["messages"]
+    assert placed[0] == user(text("Hi"), marked(text("Ho"), mark), text("  "))
+    assert list(marks(placed)) == [mark, mark]
+    whole = {"cache_control": mark}
+    sent = [*sent[:-1], said("Hm")]
+    assert list(marks(place_headed(sent, [sent[0], *sent[3:]], 1, **whole))) == [mark, mark]
+
+
+def test_no_breakpoint_is_added_where_there_is_no_room_for_one_or_nothing_to_cache() -> None:
+    ahead = {"system": [marked(text("S"))], "tools": [marked(READ)]}
+    sent = [said("Hi"), *WORK, user(marked(text("Ho")))]
+    assert list(marks(place_headed(sent, [sent[0], *sent[3:]], 1, **ahead)["messages"])) == [MARK, MARK]
+    ahead["system"].append(marked(text("T")))
+    assert list(marks(place_headed(sent, [sent[0], *sent[3:]], 1, **ahead)["messages"])) == [MARK]
+    uncached = [*sent[:-1], said("Ho")]
+    assert list(marks(place_headed(uncached, [sent[0], *uncached[3:]], 1))) == []
+    # What the client itself marks at the end of the head is enough.
+    own = [user(marked(text("Hi"))), *sent[1:]]
+    assert list(marks(place_headed(own, [own[0], *own[3:]], 1))) == [MARK, MARK]
 
 
 @st.composite

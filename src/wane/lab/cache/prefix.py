@@ -173,7 +173,8 @@ def _end(entry: CachedPrefix) -> int:
 class PrefixCache:
     """Simulates the provider's cache over the requests of one session, in order.
 
-    If the provider has breakpoints, one is set after the system prompt and one at the end of the view, as agents do.
+    If the provider has breakpoints, one is set after the system prompt and one at the end of the view, as agents do,
+    and one behind the head of the view where `wane proxy` sets it.
 
     Args:
         rules: the provider's rules.
@@ -204,6 +205,7 @@ class PrefixCache:
         *,
         aside: bool = False,
         same: int = 0,
+        head: int = 0,
     ) -> CacheUse:
         """Make a request, and return the tokens that it reads and writes.
 
@@ -214,17 +216,19 @@ class PrefixCache:
             aside: whether the strategy makes the call, for a summary for example. It uses the cache and renews its
                 entries, but does not count as a request of the session.
             same: leading slots that are known to be those of the session's last request.
+            head: leading slots behind which Wane sets a breakpoint, if it does for this provider; 0 for none.
         """
         slots = view if isinstance(view, list) else list(view)
         self._now = max(self._now, at or 0.0)
         if aside and self._main_view is None:
             self._main_view = list(self._lineage.current.view)
-        head = self._lineage.advance(slots, tokens_of, self._now, same if self._main_view is None else 0)
+        shared = self._lineage.advance(slots, tokens_of, self._now, same if self._main_view is None else 0)
         if not aside:
-            shared = head if self._main_view is None else common_prefix(slots, self._main_view, same)
+            if self._main_view is not None:
+                shared = common_prefix(slots, self._main_view, same)
             self.prefix_breaks += shared < self._main_size
             self._main_view, self._main_size = None, len(slots)
-        return self._with_breakpoints() if self.rules.breakpoints else self._automatic()
+        return self._with_breakpoints(head) if self.rules.breakpoints else self._automatic()
 
     def _automatic(self) -> CacheUse:
         """Without breakpoints: read the longest prefix that an earlier request sent."""
@@ -241,12 +245,15 @@ class PrefixCache:
         current.entries = [CachedPrefix(len(current.view), now + rules.lifetime)]
         return self._use(read if read >= rules.minimum else 0, current.sums[-1])
 
-    def _with_breakpoints(self) -> CacheUse:
+    def _with_breakpoints(self, head: int) -> CacheUse:
         """With breakpoints: read the longest entry that the lookback from a breakpoint finds."""
         current, expires = self._lineage.current, self._now + self.rules.lifetime
         last = len(current.sums) - 1
         # A prefix that is too short is not cached.
-        marks = [mark for mark in sorted({min(self._system, last), last}) if current.sums[mark] >= self.rules.minimum]
+        places = {min(self._system, last), last}
+        if self.rules.marks_head and head > self._system:
+            places.add(min(head, last))
+        marks = [mark for mark in sorted(places) if current.sums[mark] >= self.rules.minimum]
         if not marks:
             return self._use(0, 0)
         hits = [hit for hit in map(self._look_back, marks) if hit]

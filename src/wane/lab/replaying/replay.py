@@ -258,7 +258,8 @@ class _Run:
         same = common_prefix(self._view, outcome.view, outcome.same)
         removed, entered = self._view[same:], outcome.view[same:]
         self._view[same:] = entered
-        use = self._cache.request(self._view, self._tokens, call.at, same=same)
+        head = self._strategy.fixed_head if isinstance(self._strategy, WindowStrategy) else 0
+        use = self._cache.request(self._view, self._tokens, call.at, same=same, head=head)
         loss = self._loss.observe(number, self._view, same)
         cost = self._pricing.cost(use, self._material.output_tokens[number], call)
         cost += self._pricing.further(call) or Cost()

@@ -86,8 +86,13 @@ class FullHistory:
     edited: AbstractSet[int]
     inserted: AbstractSet[int]
 
-    def render(self, slots: Sequence[Slot]) -> list[ViewMessage]:
-        """Return the messages of a view; whole messages are the same objects."""
+    def render(self, slots: Sequence[Slot], head: int = 0) -> list[ViewMessage]:
+        """Return the messages of a view; whole messages are the same objects.
+
+        Args:
+            slots: the view.
+            head: number of its leading slots that no pass may take.
+        """
         outline = self.outline
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
             inserted = self.inserted
@@ -120,6 +125,16 @@ class FullHistory:
                 replaced = any(isinstance(slot, Substitute) for slot in remaining.values())
                 sent = whole and number not in self.inserted and not replaced
                 rendered.append(ViewMessage(reduced, number, None if whole else [*remaining], sent))
+        # The index stands ahead of a message, as no part of it.
+        behind_head = next((item for slot in slots[head:] if (item := item_of(slot)) is not None), self.items)
+        stop = outline.message_of(behind_head) if behind_head < self.items else len(self.messages)
+        last = -1
+        while (
+            last + 1 < len(rendered) and (rendered[last + 1].number or 0) < stop and rendered[last + 1].positions != ()
+        ):
+            last += 1
+        if head and last >= 0:
+            rendered[last] = rendered[last]._replace(ends_head=True)
         return rendered
 
     def _remaining(self, number: int, items: Sequence[int | None], visible: Mapping[int, Slot]) -> dict[int, Slot]:

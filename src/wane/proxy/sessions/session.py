@@ -300,13 +300,13 @@ class Session:
         self._weigh(extra)
         fitted = self.history.fit(cold=cold)
         assert isinstance(fitted, Fitted)  # none of the proxy's strategies needs summaries
-        slots = fitted.view
-        rendered = history.render(slots)
+        slots, head = fitted.view, self.engine.fixed_head
+        rendered = history.render(slots, head)
         tokens = 0
         if self.engine.evicted and self.wire.must_open_with_reasoning(body):
             opened, added = history.opened(slots, rendered)
             if len(opened) > len(slots) and added <= self.budget * 0.1:
-                rendered = history.render(opened)
+                rendered = history.render(opened, head)
                 tokens = added
         self.history.configure(replace(self.history.settings, required=tokens))
         self._weigh(extra)

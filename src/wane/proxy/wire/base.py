@@ -52,12 +52,14 @@ class ViewMessage(NamedTuple):  # made for each message of each request, which t
             None for a message after the history.
         positions: positions of the parts that it shows of that message; None for all.
         sent: whether it is as the client sent it.
+        ends_head: whether it is the last of the leading messages that no pass may ever take.
     """
 
     message: Message
     number: int | None = None
     positions: Sequence[int] | None = None
     sent: bool = False
+    ends_head: bool = False
 
     def was_sent_behind(self, before: ViewMessage | None) -> bool:
         """Whether the client sent this message, right behind another one."""
@@ -374,8 +376,9 @@ class Wire(ABC):
         """Return a body with the messages of a view in place of its own.
 
         If the provider demands alternating roles, neighbouring messages of one role are joined. A `cache_control`
-        breakpoint whose block has left the view moves to the nearest block before it that may carry one; there are
-        never more than the provider's limit.
+        breakpoint whose block has left the view moves to the nearest block before it that may carry one. Where the
+        provider caches up to breakpoints alone, one is added behind the leading messages that no pass may take. There
+        are never more than the provider's limit.
 
         Args:
             equipped: the body.

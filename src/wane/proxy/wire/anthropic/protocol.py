@@ -1,6 +1,7 @@
 """Anthropic Messages: `/v1/messages` and `/v1/messages/count_tokens`, whose bodies are the same.
 
-In a view, neighbours of one role are joined, and the client's cache breakpoints stay. The current turn begins with
+In a view, neighbours of one role are joined, and the client's cache breakpoints stay; one is added where a pass leaves
+the prefix as it is. The current turn begins with
 thinking, as Anthropic demands if thinking has a budget (`thinking.type: enabled`). If its beginning has left the view,
 the request shows the least of it that is valid (`wane.formats.turns`). That stays visible until the user speaks, so
 that nothing reappears later.
@@ -58,6 +59,7 @@ _BOUND: Final = "bound to a different conversation"
 _FOREIGN: Final = re.compile(r"Invalid .?signature.? in .?thinking.? block|thinking\.signature: Field required")
 _BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
 _DROP: Final = "drop_block"
+_MOST_BREAKPOINTS: Final = 4
 # Anthropic accepts breakpoints on these, in messages of either role, but not on thinking or empty text.
 _CARRIERS: Final = ("text", "image", "document", "search_result", "tool_use", "tool_result")
 _JOINED: Final = ("user", "assistant", "system")
@@ -125,7 +127,7 @@ class AnthropicWire(Wire):
             if "system" not in roles and all(map(ne, roles, roles[1:])):
                 # The client's own history, in which there is nothing to move or join: most views are.
                 return {**equipped.body, "messages": [*history]}
-        return {**equipped.body, "messages": _placed(view, history, history)}
+        return {**equipped.body, "messages": _placed(view, history, history, equipped.body)}
 
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note as the last block of its last message, unless that is the assistant's.
@@ -294,18 +296,43 @@ class _PlacedMessages:
 _PLACED: Final = _PlacedMessages()
 
 
-def _placed(view: Sequence[ViewMessage], history: Sequence[Message], order: Sequence[Message]) -> list[Message]:
+def _placed(
+    view: Sequence[ViewMessage], history: Sequence[Message], order: Sequence[Message], body: Body
+) -> list[Message]:
     """Return the messages of a view as they go into a request.
 
     Args:
         view: the view.
         history: the messages that it is of; empty for those of a request that was made before.
         order: the client's messages, whose order of roles it keeps.
+        body: the request, for the breakpoints ahead of its messages.
     """
     joined: list[Message] = []
     before: ViewMessage | None = None
     view = seat_systems(view, attrgetter("message"))
-    placed = list(zip(view, _rescued(view, history), strict=True))
+    messages = _rescued(view, history)
+    head = next((number for number, message in enumerate(view) if message.ends_head), None)
+    if head is not None:
+        # A pass changes the prefix behind its head, so that the provider reads from its cache what is ahead of this
+        # breakpoint, which would otherwise be the system prompt alone. It lives as long as the client's next one: a
+        # breakpoint that lives longer may not follow one that lives shorter. Without a next one nothing is cached.
+        ahead = [*blocks_of({"content": body.get("system")}), *(body.get("tools") or ()), body]
+        used = sum(isinstance(carrier, dict) and bool(carrier.get("cache_control")) for carrier in ahead)
+        following = body.get("cache_control")
+        end: _BlockLocation | None = None
+        for number, message in reversed(list(enumerate(messages))):
+            for position, block in reversed(list(enumerate(_listed(message) or [message]))):
+                if (mark := _breakpoint(block)) is not None:
+                    used += 1
+                    if number > head:
+                        following = mark
+                    elif number == head:
+                        following = None  # one of the client's is there
+                if number <= head and end is None and _may_carry(block):
+                    end = number, position
+        if following is not None and end is not None and used < _MOST_BREAKPOINTS:
+            messages = _marked(messages, {end: following})
+    placed = list(zip(view, messages, strict=True))
     placed = join_neighbours(placed, _PLACED, order_of(order, _FORMAT.speaker))
     for shown, message in placed:
         # Neighbours of one role that the client sent itself stay as they are.
@@ -475,4 +502,5 @@ def _without(body: Body, sent: Body, gone: Callable[[Block], bool]) -> Body:
             remaining.append(message)
         elif message.get("role") != "assistant" or any(b.get("type") not in THINKING for b in content):
             remaining.append({**message, "content": content})
-    return {**body, "messages": _placed([ViewMessage(message) for message in remaining], [], sent["messages"])}
+    placed = _placed([ViewMessage(message) for message in remaining], [], sent["messages"], body)
+    return {**body, "messages": placed}
