@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -76,5 +78,36 @@ def test_the_transcript_or_a_summary_is_told(folders: tuple[Path, Path, Path]) -
 
 
 def test_traces_that_are_not_there_are_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="are its LFS files there"):
+    with pytest.raises(ConfigError, match="is it a folder of traces"):
         write_recovery(tmp_path, tmp_path, tmp_path / "new", "none")
+
+
+@pytest.mark.parametrize("part", ["verifier/reward.txt", "agent/trajectory.json"])
+def test_a_pointer_in_the_place_of_a_file_is_told(folders: tuple[Path, Path, Path], part: str) -> None:
+    path = folders[0] / "0a1b2c3d-build-it__Xy12" / part
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:61ff\nsize 29226\n")
+    with pytest.raises(ConfigError, match=f"{path.name} is a pointer of Git LFS"):
+        write_recovery(*folders, "none")
+
+
+def test_attempts_of_the_first_harness_are_read(folders: tuple[Path, Path, Path]) -> None:
+    traces, tasks, target = folders
+    shutil.rmtree(traces)
+    episodes: list[tuple[str, list[str]]] = [
+        ("", ["cd src\n", "make"]),
+        ("src: no such folder", ["vi a\n", "C-c", "C-d"]),
+    ]
+    for resolved, trial in ((False, "build-it.1-of-1.initial"), (True, "solved.1-of-1.initial")):
+        folder = traces / "0a1b2c3d" / trial
+        for number, (prompt, keystrokes) in enumerate(episodes):
+            episode = folder / "agent-logs" / f"episode-{number}"
+            episode.mkdir(parents=True)
+            (episode / "prompt.txt").write_text(prompt)
+            commands = [{"keystrokes": keys, "is_blocking": True, "timeout_sec": 5} for keys in keystrokes]
+            (episode / "response.json").write_text(json.dumps({"explanation": "I build.", "commands": commands}))
+        (folder / "results.json").write_text(json.dumps({"task_id": "build-it", "is_resolved": resolved}))
+    assert write_recovery(traces, tasks, target, "full") == ("build-it",)
+    replay = command(parse((target / "build-it" / "environment" / "Dockerfile").read_text()).steps[-1])
+    assert [shlex.split(line)[4] for line in replay.splitlines()[:-1]] == ["cd src", "make"]
+    told = (target / "build-it" / "instruction.md").read_text()
+    assert told.index("I build.") < told.index("src: no such folder") < told.index("Build it.")

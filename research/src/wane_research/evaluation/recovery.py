@@ -31,35 +31,29 @@ An earlier attempt at this task failed, and the environment is as that attempt l
 another way.
 """
 _END: Final = "END_OF_REPLAY"
+_POINTER: Final = "version https://git-lfs.github.com/"
+_KEY: Final = re.compile(r"C-\w")  # as tmux names a key, which types nothing
 _TRIAL: Final = re.compile(r"^(?:[0-9a-f]{6,}-)?(?P<task>.+?)__\w+$")
 
 
 def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) -> tuple[str, ...]:
     """Write the tasks of failed attempts into a folder, and return their names.
 
-    Attempts are trials with an ATIF trajectory and a reward below 1.
+    Attempts are trials with a reward below 1: of Harbor, with an ATIF trajectory, or of Terminal-Bench's first harness,
+    with the answers of Terminus in `agent-logs`.
 
     Raises:
         ConfigError: if there are none, or one cannot be used.
     """
-    paths = sorted(traces.rglob("agent/trajectory.json"))
-    if not paths:
-        raise ConfigError(f"{traces} has no trials with agent/trajectory.json; are its LFS files there?")
     names: list[str] = []
-    for path in paths:
-        trial = path.parents[1]
-        if _passed(trial / "verifier" / "reward.txt"):
-            continue
-        match = _TRIAL.match(trial.name)
-        name = match["task"] if match else trial.name
+    for name, logs, steps in _failed_attempts(traces):
         if name in names:
             raise ConfigError(f"{traces} has two failed attempts at {name}; one is needed")
         try:
-            steps = json.loads(path.read_text(encoding="utf-8"))["steps"]
             commands = list(_commands(steps))
             transcript = "\n\n".join(_transcript(steps))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"{path} is not a trajectory: {error!r}") from error
+            raise ConfigError(f"{logs} has no trajectory: {error!r}") from error
         (task,) = find_tasks(tasks, (name,), ())
         new = target / name
         shutil.copytree(task.path, new, dirs_exist_ok=True)
@@ -74,7 +68,7 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
         if messages == "full":
             known = f"What was said and done in that attempt:\n\n{transcript}\n\nThe task:\n"
         elif messages == "summary":
-            summary = path.with_name(SUMMARY)
+            summary = logs / SUMMARY
             summary_text = summary.read_text(encoding="utf-8") if summary.exists() else ""
             if not summary_text:
                 raise ConfigError(f"{name}: the mode summary needs a {SUMMARY} beside its trajectory")
@@ -86,12 +80,72 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
     return tuple(names)
 
 
+def _failed_attempts(traces: Path) -> Iterator[tuple[str, Path, list[dict[str, Any]]]]:
+    """Yield the failed attempts: the name of the task, the folder with the logs, and the steps as ATIF has them."""
+    none = True
+    for path in sorted(traces.rglob("agent/trajectory.json")):
+        none = False
+        trial = path.parents[1]
+        if not _passed(trial / "verifier" / "reward.txt"):
+            match = _TRIAL.match(trial.name)
+            steps = _read_object(path).get("steps")
+            yield match["task"] if match else trial.name, path.parent, steps if isinstance(steps, list) else []
+    for logs in sorted(traces.rglob("agent-logs")):
+        none = False
+        result = _read_object(logs.with_name("results.json"))
+        if not result.get("is_resolved"):
+            yield str(result.get("task_id")), logs, list(_read_episodes(logs))
+    if none:
+        raise ConfigError(
+            f"{traces} has no trials, with agent/trajectory.json or agent-logs in them; is it a folder of traces?"
+        )
+
+
+def _read_episodes(logs: Path) -> Iterator[dict[str, Any]]:
+    """The steps of an attempt by the first Terminus: each answer has commands, and the next prompt is their screen."""
+    number = 0
+    while (answered := logs / f"episode-{number}" / "response.json").exists():
+        number += 1
+        screen = logs / f"episode-{number}" / "prompt.txt"
+        answer = _read_object(answered)
+        calls = [{"arguments": {"keystrokes": typed["keystrokes"]}} for typed in answer.get("commands") or ()]
+        shown = screen.read_text(encoding="utf-8").strip() if screen.exists() else ""
+        yield {
+            "source": "agent",
+            "message": answer.get("explanation") or "",
+            "tool_calls": calls,
+            "observation": {"results": [{"content": shown}]},
+        }
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    text = _read_text(path)
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} is no JSON object")
+    return value
+
+
+def _read_text(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if text.startswith(_POINTER):
+        raise ConfigError(f"{path} is a pointer of Git LFS, not the file; fetch it: git lfs pull")
+    return text
+
+
 def _passed(reward: Path) -> bool:
     """Return whether a trial got the full reward. A trial that was not graded did not."""
     if not reward.exists():
         return False
+    text = _read_text(reward)
     try:
-        return float(reward.read_text(encoding="utf-8")) >= 1
+        return float(text) >= 1
     except ValueError:
         raise ConfigError(f"{reward} is not a reward: a number is needed") from None
 
@@ -106,14 +160,14 @@ def _replay(name: str, commands: Sequence[str]) -> str:
 
 
 def _commands(steps: list[dict[str, Any]]) -> Iterator[str]:
-    """The shell commands of a trajectory, without those that Ctrl-C interrupted."""
+    """The shell commands of a trajectory, without single keys, and without those that Ctrl-C interrupted."""
     texts: list[str] = []
     for step in steps:
         for call in step.get("tool_calls") or ():
             arguments = call["arguments"]
             texts.append(str(arguments.get("command") or arguments.get("keystrokes") or ""))
     for text, following in pairwise([*texts, ""]):
-        if text.strip() not in ("", "C-c") and following.strip() != "C-c":
+        if text.strip() and not _KEY.fullmatch(text.strip()) and following.strip() != "C-c":
             yield text.rstrip("\n")
 
 
