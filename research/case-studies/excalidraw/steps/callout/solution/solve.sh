@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+git -C /app/excalidraw apply "$(realpath "$(dirname "$0")")/callout.patch"
