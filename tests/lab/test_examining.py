@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import zlib
@@ -21,7 +22,7 @@ from wane.core.errors import WaneError
 from wane.lab.cache import examining
 from wane.lab.cache.examining import ExaminedSession, Examiner
 from wane.lab.cache.rewrites import examine
-from wane.lab.file_store import FileStore, Source
+from wane.lab.file_store import FileStore, Source, stamp_of_agents
 from wane.lab.readers import Gathered, gather
 
 EVERY_FOLDER = [
@@ -153,6 +154,7 @@ def test_a_file_that_is_read_with_another_changes_its_stamp(beside: str, tmp_pat
         file.write_text("{}")
     before = Source.of(path, 1.0, 1)
     other.write_text('{"more": 1}')
+    stamp_of_agents.cache_clear()  # as in the next run
     assert Source.of(path, 1.0, 1).stamp != before.stamp
 
 
@@ -169,6 +171,16 @@ def test_a_file_that_is_named_and_of_no_format_is_refused(tmp_path: Path) -> Non
     path.write_text('{"some": "thing"}\n')
     with pytest.raises(WaneError, match="known format"):
         gathered_by(FileStore(None), path)
+
+
+def test_what_was_kept_in_another_form_is_read_again(tmp_path: Path) -> None:
+    path, kept = tmp_path / "a.jsonl", tmp_path / "kept.sqlite"
+    write_lines(path, *lines_of(("m1", 0, 9_000, 5), ("m2", 0, 9_500, 5)))
+    whole = told(gathered_by(FileStore(kept), path))
+    for damaged in ([{"name": "a"}], [7], {"a": 1}, [{**json.loads(rows_in(kept)[0])[0], "calls": [[1]]}]):
+        with closing(sqlite3.connect(kept)) as database, database:
+            database.execute("UPDATE kept SET figures = ?", (zlib.compress(json.dumps(damaged).encode()),))
+        assert told(gathered_by(FileStore(kept), path)) == whole
 
 
 def test_calls_that_count_for_another_session_are_left_out_of_what_was_kept(tmp_path: Path) -> None:

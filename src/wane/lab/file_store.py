@@ -40,8 +40,8 @@ class Source:
         if path.suffix == ".jsonl":
             if (own := path.with_suffix("")).is_dir():
                 beside += sorted(own.glob("subagents/**/*.jsonl"))
-            beside += [*_agents_in(path.parent), path.with_name("meta.json")]  # the latter is Mistral Vibe's
-        stamps = [f"{modified} {size}"]
+            beside.append(path.with_name("meta.json"))  # Mistral Vibe's
+        stamps = [f"{modified} {size}", stamp_of_agents(path.parent) if path.suffix == ".jsonl" else ""]
         for file in (path, *beside):
             try:
                 status = file.stat()
@@ -54,9 +54,18 @@ class Source:
 
 
 @lru_cache(maxsize=64)
-def _agents_in(folder: Path) -> tuple[Path, ...]:
-    """Return the files of sub-agents as older versions of Claude Code left them: beside all sessions of a project."""
-    return tuple(sorted(folder.glob("agent-*.jsonl")))
+def stamp_of_agents(folder: Path) -> str:
+    """Return a text that differs once a sub-agent's file in a folder has changed.
+
+    Older versions of Claude Code left these beside all sessions of a project. A folder is looked at once, because all
+    of its sessions ask.
+    """
+    stamps: list[str] = []
+    for file in sorted(folder.glob("agent-*.jsonl")):
+        with suppress(OSError):  # deleted in the meantime
+            status = file.stat()
+            stamps.append(f"{file.name} {status.st_mtime_ns} {status.st_size}")
+    return blake2b("\n".join(stamps).encode(errors="replace"), digest_size=16).hexdigest() if stamps else ""
 
 
 class FileStore:
@@ -85,7 +94,7 @@ class FileStore:
     def keep_data(self, entries: Iterable[tuple[Source, Any]], terms: str) -> None:
         """Keep data of some files, on some terms."""
         rows = []
-        for source, data in entries:
+        for source, data in entries if self._path is not None else ():
             rows.append((source.path, source.stamp, terms, zlib.compress(json.dumps(data).encode(), 1)))
         self._change("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)", rows)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -72,7 +73,7 @@ class Examiner:
         self._workers = workers or os.cpu_count() or 1
         self._terms = f"{_FORM} {list_version()}"
         self._sources: dict[Path, Source] = {}
-        self._kept: dict[Path, Any] = {}
+        self._kept: dict[Path, list[ExaminedSession]] = {}
         self._futures: dict[Path, Future[list[dict[str, Any]] | WaneError]] = {}
         self._pool: ProcessPoolExecutor | None = None
         self._new: list[tuple[Source, Any]] = []
@@ -93,12 +94,13 @@ class Examiner:
             if file.suffix in _KEPT and file.is_file():
                 status = file.stat()
                 self._sources[file] = Source.of(file, status.st_mtime, status.st_size)
-        examined = dict(self._store.known_data(self._sources.values(), self._terms))
+        paths = {source: file for file, source in self._sources.items()}
+        for source, entries in self._store.known_data(paths, self._terms):
+            with suppress(LookupError, TypeError, ValueError):  # damaged
+                self._kept[paths[source]] = [_session_of(entry) for entry in entries]
         waiting: list[tuple[int, Path]] = []
         for file, source in self._sources.items():
-            if source in examined:
-                self._kept[file] = examined[source]
-            else:
+            if file not in self._kept:
                 waiting.append((source.size, file))
         if len(waiting) < 2 or self._workers < 2 or sum(size for size, _ in waiting) < _ALONE:
             return
@@ -111,15 +113,15 @@ class Examiner:
 
     def read(self, file: Path) -> list[RecordedSession]:
         """Return the sessions of a file as examined ones; see `read_file` for its errors."""
-        data = self._kept.pop(file, None)
-        if data is None:
-            future = self._futures.pop(file, None)
-            data = _read(file, self._format, self._max_unpacked) if future is None else future.result()
-            if isinstance(data, WaneError):
-                raise data
-            source = self._sources.get(file)
-            if source is not None and all(map(_may_be_kept, data)):
-                self._new.append((source, data))
+        if file in self._kept:
+            return [*self._kept.pop(file)]
+        future = self._futures.pop(file, None)
+        data = _read(file, self._format, self._max_unpacked) if future is None else future.result()
+        if isinstance(data, WaneError):
+            raise data
+        source = self._sources.get(file)
+        if source is not None and all(map(_may_be_kept, data)):
+            self._new.append((source, data))
         return [_session_of(entry) for entry in data]
 
 
