@@ -28,6 +28,7 @@ from tests.lab.test_rereads import rollout
 from tests.marks import first_quick
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
+from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import PlottedPoint, letters_for, pareto_picture
@@ -390,7 +391,7 @@ class TestReplay:
     def test_without_the_extra_the_install_command_is_printed(self, spawn: Run, chat: Path, command: str) -> None:
         done = spawn("genai_prices", command, chat, code=WITHOUT)
         assert (done.code, done.out) == (1, "")
-        assert done.err.endswith('Install it with: pip install "wane[lab]"\n')
+        assert done.err.endswith(f"Install it with: {install_line('lab', Path(sys.prefix), origin_of_wane())}\n")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are watched in /proc")

@@ -17,6 +17,7 @@ from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from tests.marks import cross_quick
 from wane.agent.options import CHOOSE, AgentOptions
+from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.main import agent_options, main
 from wane.cli.parser import Command, parse
 from wane.cli.registry import AGENT, COMMANDS, installed
@@ -155,7 +156,7 @@ class TestCommandLine:
         done = spawn(module, *args, code=WITHOUT)
         assert (done.code, done.out) == (1, "")
         assert done.err.count("\n") == 1
-        assert done.err.endswith('Install it with: pip install "wane[agent]"\n')
+        assert done.err.endswith(f"Install it with: {install_line('agent', Path(sys.prefix), origin_of_wane())}\n")
 
 
 class TestAgentOptions:

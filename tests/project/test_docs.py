@@ -112,3 +112,21 @@ def test_the_reference_groups_each_member_once_ten_first(page: str, kind: type) 
     others = re.findall(rf"^::: wane\.{kind.__name__}\.(\w+)$", text, re.MULTILINE)
     assert len(first) == 10
     assert sorted([*first, *others]) == [name for name in dir(kind) if not name.startswith("_")]
+
+
+FIRST = {
+    "Bedrock": "docs/proxy/your-provider.md#amazon-bedrock",
+    "Azure": "docs/proxy/your-provider.md#azure-openai",
+    "Ollama, vLLM": "docs/proxy/your-provider.md#ollama-lm-studio-llamacpp-vllm-litellm",
+    "OpenRouter": "docs/proxy/your-provider.md#openrouter",
+    "a budget": "docs/budget.md",
+    "switching it off": "docs/questions.md#can-i-switch-it-off-for-a-while",
+    "what is stored": "docs/stored.md",
+    "deleting it": "docs/stored.md#delete-a-session-or-all-of-them",
+    "what it costs": "docs/questions.md#what-does-it-cost",
+}
+
+
+@pytest.mark.parametrize("question", FIRST)
+def test_what_is_asked_first_is_one_page_away_from_the_readme(question: str) -> None:
+    assert f"]({FIRST[question]})" in (ROOT / "README.md").read_text(encoding="utf-8")

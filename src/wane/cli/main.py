@@ -19,7 +19,7 @@ from wane.cli.failure import UsageError, need_agent
 from wane.cli.parser import parse
 from wane.cli.registry import AGENT, RESEARCH, installed
 from wane.cli.terminal.text import say
-from wane.core.errors import WaneError
+from wane.core.errors import MissingExtraError, WaneError
 from wane.research import MissingResearchError, is_research_installed
 
 STDIN: Final = "-"
@@ -37,7 +37,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else failure.OK
     except WaneError as error:
-        say(str(error))
+        say(_error_text(error))
         code = failure.exit_code(error)
     except KeyboardInterrupt:
         code = failure.INTERRUPTED
@@ -109,6 +109,16 @@ def agent_options(arguments: AgentOptions) -> AgentOptions:
         strategy="none" if arguments.no_wane else arguments.strategy,
         no_wane=False,
     )
+
+
+def _error_text(error: WaneError) -> str:
+    """Return an error, with the command that adds a missing extra to Wane as it was installed."""
+    if not isinstance(error, MissingExtraError):
+        return str(error)
+    from wane.cli.installing import install_line, origin_of_wane
+
+    line = install_line(error.extra, Path(sys.prefix), origin_of_wane())
+    return f'{error.part} needs the "{error.extra}" extra. Install it with: {line}'
 
 
 def _os_error_text(error: OSError) -> str:

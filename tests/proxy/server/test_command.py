@@ -19,6 +19,7 @@ from tests.proxy.server import support
 from tests.proxy.server.support import KEY, START, STOP, TOKEN, Asked, ask, body, chunk, provider, request
 from wane.cli import failure
 from wane.cli.failure import UsageError
+from wane.cli.installing import install_line, origin_of_wane
 from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.options import proxy_options
 from wane.cli.values import size
@@ -297,7 +298,8 @@ def test_missing_extra_is_named() -> None:
     args = [sys.executable, "-c", MISSING, "proxy", "--upstream", "https://api.example"]
     done = subprocess.run(args, capture_output=True, text=True, check=False)
     assert done.returncode == failure.FAILED
-    assert done.stderr == 'wane: the proxy needs the "proxy" extra. Install it with: pip install "wane[proxy]"\n'
+    line = install_line("proxy", Path(sys.prefix), origin_of_wane())
+    assert done.stderr == f'wane: the proxy needs the "proxy" extra. Install it with: {line}\n'
 
 
 @pytest.mark.full
