@@ -17,7 +17,7 @@ _CACHED: Final = re.compile(r"(archive|environments)-v\d+")
 
 
 def origin_of_wane() -> str | None:
-    """Return what pip, uv or pipx noted of where Wane came from, as JSON; None for a registry or if nothing is noted."""
+    """Return what pip, uv or pipx noted of where Wane came from, as JSON; None for a registry."""
     try:
         return distribution("wane").read_text("direct_url.json")
     except PackageNotFoundError:
