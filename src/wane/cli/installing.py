@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distribution
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
+
+from wane.core.errors import MissingExtraError
 
 _CACHED: Final = re.compile(r"(archive|environments)-v\d+")
 """Folders of uv's cache in which `uvx` runs programs."""
@@ -22,6 +25,12 @@ def origin_of_wane() -> str | None:
         return distribution("wane").read_text("direct_url.json")
     except PackageNotFoundError:
         return None
+
+
+def explain_missing(error: MissingExtraError) -> str:
+    """Return an error, with the command that adds the extra to Wane as it was installed."""
+    line = install_line(error.extra, Path(sys.prefix), origin_of_wane())
+    return f'{error.part} needs the "{error.extra}" extra. Install it with: {line}'
 
 
 def install_line(extras: str, prefix: Path, origin: str | None) -> str:

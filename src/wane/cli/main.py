@@ -37,7 +37,12 @@ def main(args: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else failure.OK
     except WaneError as error:
-        say(_error_text(error))
+        text = str(error)
+        if isinstance(error, MissingExtraError):
+            from wane.cli.installing import explain_missing
+
+            text = explain_missing(error)
+        say(text)
         code = failure.exit_code(error)
     except KeyboardInterrupt:
         code = failure.INTERRUPTED
@@ -109,16 +114,6 @@ def agent_options(arguments: AgentOptions) -> AgentOptions:
         strategy="none" if arguments.no_wane else arguments.strategy,
         no_wane=False,
     )
-
-
-def _error_text(error: WaneError) -> str:
-    """Return an error, with the command that adds a missing extra to Wane as it was installed."""
-    if not isinstance(error, MissingExtraError):
-        return str(error)
-    from wane.cli.installing import install_line, origin_of_wane
-
-    line = install_line(error.extra, Path(sys.prefix), origin_of_wane())
-    return f'{error.part} needs the "{error.extra}" extra. Install it with: {line}'
 
 
 def _os_error_text(error: OSError) -> str:
