@@ -542,6 +542,8 @@ def test_what_the_proxy_has_of_a_named_session_takes_its_place_and_nothing_else_
     assert (overview.total.calls, set(overview.by_agent)) == (4, {"claude-code"})
     assert summarise([client, proxied], DAY, DAY, journals=[proxied]).total.calls == 3
     assert summarise([client], DAY, DAY, journals=[other]).total.calls == 2
+    shadow = replace(proxied, managed=False)
+    assert summarise([client], DAY, DAY, journals=[shadow]).sessions[0].figures == client, "where Wane only looked on"
 
 
 def test_a_recording_of_the_proxy_has_the_name_of_the_agent_that_sent_the_requests() -> None:

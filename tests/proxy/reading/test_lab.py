@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.lab.readers.promises import check, kinds
+from tests.lab.readers.writing import write_lines
 from tests.marks import cross_quick, first_quick
 from tests.proxy.agents import Worker
 from tests.proxy.reading.conftest import Keep, work
@@ -176,6 +177,43 @@ def test_it_says_which_agent_sent_the_requests_and_a_report_names_it(
     assert only(path).agent == agent
     (told,) = json.loads(run("report", path, "--days", "4000", "--json", "--afresh").out)["agents"]
     assert told["agent"] == (agent or "journal")
+
+
+def test_a_report_on_the_agents_own_file_counts_the_rounds_that_the_proxy_made(
+    store: SessionStore, here: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        client = AnthropicClient()
+        index = SessionIndex(DiskStore(store, cwd=here, fsync=False), ContextSettings())
+        await work(index, client, Upstream(client.provider, Worker(1)), 3)
+        await index.close()
+
+    asyncio.run(main())
+    path = store.latest(here).path
+    calls = [call for call in only(path).calls if not call.further]
+    assert len(calls) < len(only(path).calls), "marks took rounds of their own"
+    lines = []
+    for number, call in enumerate(calls):
+        assert call.usage is not None
+        usage = {"input_tokens": call.usage.input, "output_tokens": call.usage.output}
+        usage |= {
+            "cache_read_input_tokens": call.usage.cache_read,
+            "cache_creation_input_tokens": call.usage.cache_write,
+        }
+        message = {"id": f"m{number}", "role": "assistant", "model": call.model, "stop_reason": "end_turn"}
+        message |= {"content": [{"type": "text", "text": "Done."}], "usage": usage}
+        about = {"uuid": f"a{number}", "parentUuid": f"a{number - 1}" if number else None, "sessionId": "s"}
+        lines.append({"type": "assistant", "timestamp": "2026-01-01T00:00:00.000Z", "message": message, **about})
+    own = write_lines(tmp_path / "own.jsonl", *lines)
+
+    def reported() -> tuple[int, list[str]]:
+        data = json.loads(run("report", own, "--days", "4000", "--json", "--afresh").out)
+        return data["total"]["calls"], [entry["agent"] for entry in data["agents"]]
+
+    monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "none"))
+    assert reported() == (len(calls), ["claude-code"])
+    monkeypatch.setenv("WANE_SESSION_DIR", str(store.root))
+    assert reported() == (len(only(path).calls), ["claude-code"])
 
 
 @pytest.mark.full

@@ -67,10 +67,10 @@ def run_report(options: ReportOptions) -> int:
         reader.replay(sources, bar.stage("Replaying"))
         unread = tuple(reader.unread)
         journals: list[Source] = []
-        recorders = {figures.source for figures in chain.from_iterable(reader.figures.values())}
-        if options.sessions and recorders - {JOURNAL}:
+        others = [figures for figures in chain.from_iterable(reader.figures.values()) if figures.source != JOURNAL]
+        if options.sessions and others:
             # What an agent's own files lack of their sessions: the rounds that the proxy made by itself.
-            earliest = min(source.modified for source in sources)
+            earliest = min(figures.calls.began or 0.0 for figures in others)
             journals = [source for source in _journals() if source.modified >= max(begins, earliest)]
             reader.read(journals, bar.stage("Reading"))
     figures = [session for source in sources for session in reader.figures.get(source.path, ())]

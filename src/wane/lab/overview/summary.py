@@ -346,7 +346,11 @@ def _distinct(sessions: Iterable[SessionFigures], journals: Iterable[SessionFigu
     """
     every = list(sessions)
     counting = {figures.id for figures in every if figures.source == JOURNAL}
-    every += [figures for figures in journals if figures.id not in counting]
+    recorded = [figures for figures in journals if figures.id not in counting]
+    by_id = {(figures.source, figures.id): figures for figures in recorded}
+    # Where Wane only looked on, the agent's own file has all calls.
+    managed = {id(_outermost(figures, by_id)) for figures in recorded if figures.managed}
+    every += [figures for figures in recorded if id(_outermost(figures, by_id)) in managed]
     proxied: Counter[tuple[int, ...]] = Counter()
     for figures in every:
         if figures.source == JOURNAL:
