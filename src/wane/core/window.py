@@ -492,10 +492,10 @@ class ContextWindow:
 
     def _fixed_tokens(self) -> int:
         """Tokens that no pass may ever take: `Room.fixed`, without the time to make one."""
-        scaled, fixed = self.accounting.scale, self._fixed
-        system = max(0, self.accounting.beside + scaled(fixed[Kind.SYSTEM]))
-        stated = scaled(fixed[Kind.USER]) + scaled(fixed[Kind.NOTICE]) + scaled(fixed[Kind.CALL])
-        return system + stated + scaled(self._graph.prologue_tokens)
+        fixed, ratio = self._fixed, self.accounting.ratio
+        system = max(0, self.accounting.beside + round(fixed[Kind.SYSTEM] * ratio))
+        stated = round(fixed[Kind.USER] * ratio) + round(fixed[Kind.NOTICE] * ratio) + round(fixed[Kind.CALL] * ratio)
+        return system + stated + round(self._graph.prologue_tokens * ratio)
 
     def _pass(self, budget: int, fixed: int, write_index: IndexWriter | None, *, due: bool) -> tuple[Step, ...]:
         """Run a pass, and replace the index of what has left the view."""
