@@ -13,9 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.marks import then_full, wide
-from tests.proxy.served import DEFERRED, PROVIDERS, PausingClient, SearchingClient, Serving, ThinkingClient, model_of
+from tests.proxy.served import (
+    DEFERRED,
+    PROVIDERS,
+    PausingClient,
+    SearchingClient,
+    Serving,
+    StreamedClient,
+    ThinkingClient,
+    model_of,
+)
 from tests.proxy.strict import SERVERS as STRICT
 from tests.proxy.strict import LocalAnthropicClient, Reckless, StrictUpstream
+from tests.proxy.wire.anthropic_replies import accumulated
 from tests.proxy.world import ChatClient, Client, GeminiCliClient, GeminiClient, RemindedClient, ResponsesClient
 from tests.strategies import times
 from wane import Conversation, Policy
@@ -69,7 +79,8 @@ def histories(draw: st.DrawFn, server: str) -> list[Message]:
             elif server.startswith("deepseek") or draw(st.booleans()):
                 answer["reasoning_content"] = "Hm. " * draw(st.integers(1, 60))
             messages += [{**answer, "tool_calls": calls}, *results]
-        last: Message = {"role": "assistant", "content": f"Answer {turn}. " * draw(st.integers(1, 60))}
+        # 0 for a model that had nothing to add; what it says then is left out of requests.
+        last: Message = {"role": "assistant", "content": f"Answer {turn}. " * draw(st.integers(0, 60))}
         messages.append({**last, "reasoning_content": "Well. " * 20} if server == "deepseek v4" else last)
     return messages
 
@@ -166,6 +177,7 @@ def test_a_server_accepts_each_request_of_a_loop_whose_model_marks_recklessly(
             *((PausingClient, "anthropic", strategy) for strategy in ("cwl", "fold", "mask")),
             *(
                 (ThinkingClient, "anthropic", "cwl"),
+                (StreamedClient, "anthropic", "cwl"),
                 (SearchingClient, "openai", "cwl"),
                 (GeminiClient, "gemini 3", "cwl"),
             ),
@@ -198,7 +210,8 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
     def ask(conversation: Conversation) -> Any:
         body = client.body()
         sent = {key: conversation.request().messages, "tools": [*body["tools"], *conversation.tools]}
-        return json.loads(upstream.ask({**body, **sent}))
+        answer = upstream.ask({**body, **sent})
+        return accumulated(answer) if make is StreamedClient else json.loads(answer)
 
     def begin() -> Conversation[Any]:
         return Conversation(client.wire.name, settings=settings, keep_opening=make is ThinkingClient)

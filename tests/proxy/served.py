@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.proxy.agents import Worker
 from tests.proxy.strict import Reckless, StrictUpstream
+from tests.proxy.wire.anthropic_replies import Made, accumulated
 from tests.proxy.world import AnthropicClient, Client, GeminiCliClient, GeminiClient, ResponsesClient
 from wane.testing.gemini import signature
 
@@ -43,7 +44,7 @@ class Serving(StrictUpstream):
         self._rng = random.Random(self.seed)
 
     def ask(self, body: Mapping[str, Any]) -> bytes:
-        answer = json.loads(super().ask(body))
+        answer = json.loads(super().ask({**body, "stream": False} if body.get("stream") else body))
         if "output" in answer:
             answer["output"] = self._serve_items(answer["output"])
         elif "candidates" in answer:
@@ -53,6 +54,11 @@ class Serving(StrictUpstream):
             answer["content"], paused = self._serve_messages(body, answer["content"])
             if paused:
                 answer["stop_reason"] = "pause_turn"
+            if body.get("stream"):
+                for block in answer["content"]:
+                    if block["type"] == "tool_use" and not isinstance(block["input"], dict):
+                        block["input"] = {}  # the SDK reads no stream whose arguments are malformed
+                return Made(answer["content"], answer["stop_reason"], answer["usage"], len(self.requests)).stream
         return json.dumps(answer).encode()
 
     # Anthropic's Messages
@@ -236,6 +242,18 @@ def model_of(make: type[Client], seed: int) -> Worker:
     return Worker(seed, steps=20) if make is ThinkingClient else Reckless(seed)
 
 
+class StreamedClient(PausingClient):
+    """Asks for streams, and reads its answers from them by Anthropic's SDK."""
+
+    def body(self) -> dict[str, Any]:
+        return {**super().body(), "stream": True}
+
+    def read(self, answer: bytes) -> dict[str, Any]:
+        message = accumulated(answer)
+        content = [block.to_dict(mode="json", exclude_unset=True) for block in message.content]
+        return {"content": content, "stop_reason": message.stop_reason}
+
+
 class SearchingClient(ResponsesClient):
     """Approves calls of MCP servers, and searches for tools."""
 
@@ -257,7 +275,7 @@ class SearchingClient(ResponsesClient):
 
 PROVIDERS: tuple[tuple[type[Client], str], ...] = (
     *((PausingClient, "anthropic"), (MergingClient, "anthropic"), (ThinkingClient, "anthropic")),
-    (SearchingClient, "openai"),
+    *((StreamedClient, "anthropic"), (SearchingClient, "openai")),
     *((GeminiClient, "gemini 3"), (GeminiCliClient, "gemini 2")),
 )
 """Clients, each with the server that it asks."""

@@ -85,6 +85,11 @@ class Client:
         self.tools = list(tools)
         self.edit: Callable[[list[Any]], list[Any]] = lambda history: history
 
+    def read(self, answer: bytes) -> dict[str, Any]:
+        """Return an answer as the client has it in the end."""
+        answered: dict[str, Any] = json.loads(answer)
+        return answered
+
     def copy(self) -> Any:
         other = type(self)(self.tools)
         other.history = copy.deepcopy(self.history)
@@ -342,7 +347,7 @@ async def exchange(
         out += begun.feed(upstream.ask(asked))
         asked = await begun.record(begun.end_round())
     out += begun.reply.finish()
-    return Done(bodies, json.loads(out), begun.facts)
+    return Done(bodies, client.read(out), begun.facts)
 
 
 async def run_turn(

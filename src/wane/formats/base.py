@@ -519,7 +519,7 @@ class Outline:
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
-        speaker = speaker_of(parts)
+        speaker = speaker_of(parts) if parts else "assistant"  # an empty answer: a server may count it as a turn
         if speaker == "user" and self._speaker in (CALLING, RESULTS):
             self._results_answered = False
         if speaker in ("user", "assistant"):

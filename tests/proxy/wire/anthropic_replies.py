@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import anthropic
+import httpx2
 from hypothesis import strategies as st
 
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
@@ -108,6 +110,16 @@ def play(made: Sequence[Made], *, stream: bool = True) -> tuple[bytes, list[Roun
     return out + client.finish(), rounds
 
 
+def accumulated(stream: bytes) -> anthropic.types.Message:
+    """What the official client makes of a stream."""
+    headers = {"content-type": "text/event-stream"}
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=stream))
+    client = anthropic.Anthropic(api_key="none", http_client=httpx2.Client(transport=transport))
+    asked: Any = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    with client.messages.stream(**asked) as streamed:
+        return streamed.get_final_message()
+
+
 def answered(rounds: Sequence[Round]) -> list[AnsweredRound]:
     """Rounds with the results of their own calls."""
     return [
@@ -125,7 +137,7 @@ def _streamed(block: Block) -> tuple[Block, Iterator[Block]]:
         case "text":
             begin = {**block, "text": ""}
             return begin, iter([{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])])
-        case "tool_use" | "server_tool_use":
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
             raw = json.dumps(block["input"], separators=(",", ":"), ensure_ascii=False) if block["input"] else ""
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(raw))]
             return {**block, "input": {}}, iter(deltas)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import anthropic
-import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from tests.proxy.wire.anthropic_replies import (
     OWN,
     Made,
+    accumulated,
     call,
     event,
     make,
@@ -37,16 +37,6 @@ def events_of(stream: bytes) -> list[dict[str, Any]]:
     events = [json.loads(one.data) for one in splitter.feed(stream) if one.data]
     assert not splitter.unfinished
     return events
-
-
-def accumulated(stream: bytes) -> anthropic.types.Message:
-    """What the official client makes of a stream."""
-    headers = {"content-type": "text/event-stream"}
-    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=stream))
-    client = anthropic.Anthropic(api_key="none", http_client=httpx2.Client(transport=transport))
-    asked: Any = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
-    with client.messages.stream(**asked) as streamed:
-        return streamed.get_final_message()
 
 
 def summed(made: Sequence[Made], *path: str) -> int:
