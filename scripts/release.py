@@ -25,7 +25,7 @@ DIST: Final = ROOT / "dist"
 FOLDERS: Final = {"wane": ".", "wane_research": "research"}
 """By package, the folder of its distribution."""
 
-MAX_WHEEL: Final = 2**20
+MAX_WHEEL: Final = 3 * 2**19
 """Bytes that a wheel may have, so that it does not grow unnoticed."""
 
 NEWER: Final = {"openhands": (3, 12), "dev-openhands": (3, 12)}
