@@ -57,11 +57,11 @@ async def test_a_person_lists_episodes_and_keeps_one_by_a_command_of_the_client(
     async with at_work(agent, name, tmp_path) as (index, latest, environ):
         for turn, said in enumerate((("Read a.txt",), *lines)):
             await asyncio.to_thread(say, agent, turn, said, environ, tmp_path / "work")
+        # Qwen Code asks for memories in a copy of the session; the person means the session.
+        kept = {bool(it.facts.parent): [each.choice for each in it.episodes][:1] for it in index.status()}
     # In pi it is no turn.
     for words in () if name == "pi" else ("number", "stays in view until you release or drop it"):
         assert [text for text in latest if "Wane says" in text and words in text]
-    # Qwen Code asks for memories in a copy of the session; the person means the session.
-    kept = {bool(it.facts.parent): [each.choice for each in it.episodes][:1] for it in index.status()}
     assert kept[False] == ["keep"]
     assert kept.get(True) != ["keep"]
 
