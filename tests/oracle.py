@@ -279,13 +279,23 @@ def read(items: Sequence[Item], tasks: bool = False, marks: Marks | None = None)
     return reading
 
 
+def needs_of(items: Sequence[Item]) -> list[set[int]]:
+    """R12: what each item needs, by its own word or by that of the other one."""
+    needs = [{index + offset for offset in item.needs} for index, item in enumerate(items)]
+    for index, item in enumerate(items):
+        for offset in item.needed_by:
+            needs[index + offset].add(index)
+    return needs
+
+
 def demanded(reading: Reading, indexes: Iterable[int]) -> set[int]:
     """R12: members with all that must stay as long as they do."""
     out: set[int] = set()
     more = set(indexes)
+    all_needs = needs_of(reading.items)
     while more:
         out |= more
-        needs = {index + offset for index in more for offset in reading.items[index].needs}
+        needs = set().union(*(all_needs[index] for index in more))
         needs |= {reading.partner[index] for index in more if index in reading.partner}
         more = {index for index in needs if index < len(reading.items)} - out
     return out
@@ -629,9 +639,10 @@ def leaving(
     reasoning = {index for index in shown if reading.items[index].kind is Kind.REASONING}
     along = {index for index in reasoning - wanted if reading.owner[index] is episode}
     out = wanted | along
+    needs = needs_of(reading.items)
     while True:
         staying = set(shown) - out
-        held = {index + offset for index in staying for offset in reading.items[index].needs}
+        held = set().union(*(needs[index] for index in staying))
         held |= {reading.partner[index] for index in staying if index in reading.partner}
         for message in assistant_messages(reading.items):
             bare = staying & set(message) <= reasoning
@@ -667,11 +678,11 @@ def exchange(reading: Reading, state: State, rules: Rules, index: int, clause: s
         return set()
     unit: set[int] = set()
     more = {index}
+    all_needs = needs_of(reading.items)
     while more:
         unit |= more
         more = {reading.partner[one] for one in unit if one in reading.partner} - unit
-        for one, item in enumerate(reading.items):
-            needs = {one + offset for offset in item.needs}
+        for one, needs in enumerate(all_needs):
             if one not in state.gone and one not in unit and needs & unit:
                 more.add(one)
     clauses = "bcd"[: "bcd".index(clause) + 1]

@@ -376,7 +376,26 @@ def _couple_anyhow(items: list[Item], run: range, seed: int) -> None:
             items[index] = replace(items[index], needs=(target - index,))
 
 
-COUPLINGS: tuple[Callable[[list[Item], range, int], None], ...] = (_couple_thinking, _couple_responses, _couple_anyhow)
+def _couple_turns(items: list[Item], run: range, _: int) -> None:
+    """Calls and results of a turn need the text of an answer without calls (R12b)."""
+    texts = [index for index in run if items[index].kind is Kind.TEXT]
+    if not texts or any(items[index].kind is Kind.CALL for index in run):
+        return
+    needed_by = []
+    for index in range(run[0] - 1, -1, -1):
+        if items[index].kind is Kind.USER:
+            break
+        if items[index].kind in (Kind.CALL, Kind.RESULT):
+            needed_by.append(index - texts[-1])
+    items[texts[-1]] = replace(items[texts[-1]], needed_by=tuple(needed_by))
+
+
+COUPLINGS: tuple[Callable[[list[Item], range, int], None], ...] = (
+    _couple_thinking,
+    _couple_responses,
+    _couple_anyhow,
+    _couple_turns,
+)
 
 
 @cache

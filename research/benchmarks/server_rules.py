@@ -2,8 +2,9 @@
 
     python research/benchmarks/server_rules.py SESSIONS…
 
-An engine takes in each session as it was recorded, with inferred episodes, and prepares each of its requests: with R12,
-and as if no item needed another. Tokens are counted by `chars`. A joined turn (R12b) costs the blank line between both.
+An engine takes in each session as it was recorded, with inferred episodes, and prepares each of its requests: with R12
+and R12b, with R12 alone, and as if no item needed another. Tokens are counted by `chars`. R12b costs the answers that
+stay between turns and, for a joined turn, the blank line between both.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from frame import parser_of_sessions, print_table, recorded_sessions
 from wane.conversation.context import ContextSettings
 from wane.conversation.engine import Engine
-from wane.core import Kind, chars
-from wane.formats.base import Part, speaker_of
-from wane.formats.roles import Order, join_neighbours, order_of
+from wane.core import Item, Kind, chars
+from wane.formats.base import Part, TurnReader, order_of, speaker_of
+from wane.formats.roles import Order, join_neighbours
 from wane.lab.counting import Material, count
 from wane.strategies.base import Fitted
 
@@ -57,7 +59,7 @@ class Run:
     moved: int = 0
 
     @classmethod
-    def of(cls, material: Material, budget: int, *, coupled: bool) -> Run:
+    def of(cls, material: Material, items: Sequence[Item], budget: int) -> Run:
         engine = Engine(ContextSettings(budget, overhead=material.overhead, annotate="infer"))
         parts, run, taken = material.session.parts, cls(), 0
         whole = grouped(material, range(len(material.items)))
@@ -65,8 +67,7 @@ class Run:
         before: list[str | None] = []
         for call in material.session.calls:
             while taken < call.first:
-                item = material.items[taken]
-                engine.add(item if coupled else replace(item, needs=()), parts[taken])
+                engine.add(items[taken], parts[taken])
                 taken += 1
             fitted = engine.fit()
             assert isinstance(fitted, Fitted)
@@ -85,6 +86,16 @@ class Run:
         return run
 
 
+def coupled(material: Material) -> list[Item]:
+    """Return the items of a session with what they need of other messages (R12b)."""
+    reader, items = TurnReader(), list[Item]()
+    for _, group in groupby(range(len(material.items)), lambda index: material.items[index].message):
+        indexes = list(group)
+        speaker = speaker_of([material.session.parts[index] for index in indexes])
+        items += reader.couple(speaker, [material.items[index] for index in indexes], indexes[0])
+    return items
+
+
 def grouped(material: Material, items: Sequence[int]) -> list[str | None]:
     """Return the speakers of the messages that these items are from, in order."""
     messages: dict[int, list[Part]] = defaultdict(list)
@@ -100,20 +111,35 @@ def main() -> None:
     for material in materials:
         reasoning += Kind.REASONING in {item.kind for item in material.items}
     print(f"{len(materials)} sessions, {reasoning} with reasoning\n")
-    columns = ("budget", "requests", "R12: tokens", "without", "more", "passes", "without")
+    columns = (
+        "budget",
+        "requests",
+        "both: tokens",
+        "R12",
+        "neither",
+        "R12b more",
+        "R12 more",
+        "passes",
+        "R12",
+        "neither",
+    )
     columns += ("sessions in turns", "requests with joined turns", "joins", "tokens of joins", "prefixes lost")
     rows = []
     for budget in BUDGETS:
-        kept = [Run.of(material, budget, coupled=True) for material in materials]
-        free = [Run.of(material, budget, coupled=False) for material in materials]
-        tokens, least = sum(run.tokens for run in kept), sum(run.tokens for run in free)
+        kept = [Run.of(material, coupled(material), budget) for material in materials]
+        alone = [Run.of(material, material.items, budget) for material in materials]
+        free = []
+        for material in materials:
+            uncoupled = [replace(item, needs=()) for item in material.items]
+            free.append(Run.of(material, uncoupled, budget))
+        tokens, passes = list[int](), list[int]()
+        for runs in (kept, alone, free):
+            tokens.append(sum(run.tokens for run in runs))
+            passes.append(sum(run.passes for run in runs))
         joins = sum(run.joins for run in kept)
-        row = [f"{budget:,}", f"{sum(run.requests for run in kept):,}", f"{tokens:,}", f"{least:,}"]
-        row += [
-            f"{tokens / least - 1:+.2%}",
-            f"{sum(run.passes for run in kept)}",
-            f"{sum(run.passes for run in free)}",
-        ]
+        requests = sum(run.requests for run in kept)
+        row = [f"{number:,}" for number in (budget, requests, *tokens)]
+        row += [f"{tokens[0] / tokens[1] - 1:+.2%}", f"{tokens[1] / tokens[2] - 1:+.2%}", *map(str, passes)]
         row += [f"{sum(run.alternating for run in kept)}", f"{sum(run.joined for run in kept)}", f"{joins}"]
         row += [f"{joins * SEPARATOR}", f"{sum(run.moved for run in kept)}"]
         rows.append(row)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -30,7 +32,8 @@ from tests.proxy.world import ChatClient, Client, GeminiCliClient, GeminiClient,
 from tests.strategies import times
 from wane import Conversation, Policy
 from wane.conversation import ContextSettings
-from wane.core import exact_budget
+from wane.core import ToolClass, exact_budget
+from wane.testing.openai import OpenAIResponses
 from wane.testing.request import Request
 from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
 
@@ -43,7 +46,10 @@ SERVERS = {
     "mistral": MISTRAL,
 }
 STRATEGIES = ("cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "fold")
-TOOLS = ("read", "grep", "edit")
+FORGETFUL = ("truncate", "streaming")
+"""Those under which a person's words leave."""
+
+TOOLS = ("read", "grep", "edit", "ask_user")
 Message = dict[str, Any]
 
 
@@ -52,25 +58,35 @@ def refusal(rules: Sequence[Rule], messages: Sequence[Message]) -> str | None:
     return next((words for rule in rules if (words := rule(request)) is not None), None)
 
 
+def words_of_persons(sent: Any) -> list[int]:
+    """The numbers of what persons said, in the order of a request; a recall repeats some at its end."""
+    said = re.findall(r"(?:User turn|Question|Person's answer) (\d+)\.", json.dumps(sent, ensure_ascii=False))
+    return [*dict.fromkeys(map(int, said))]
+
+
 @st.composite
 def histories(draw: st.DrawFn, server: str) -> list[Message]:
-    """A history that the server accepts as it is."""
+    """A history that the server accepts as it is. What persons say is numbered."""
     messages: list[Message] = [{"role": "system", "content": "Be brief."}]
-    number = 0
+    number, numbers = 0, count()
     for turn in range(draw(st.integers(3, 9))):
         # Mistral takes two turns of the user, such as a client's own text and the prompt; the templates take one.
-        turns = draw(st.integers(1, 2)) if server == "mistral" else 1
-        messages += [{"role": "user", "content": f"Question {turn}. " * draw(st.integers(1, 9))}] * turns
+        turns = range(draw(st.integers(1, 2)) if server == "mistral" else 1)
+        messages += [
+            {"role": "user", "content": f"Question {next(numbers)}. " * draw(st.integers(1, 9))} for _ in turns
+        ]
         for _ in range(draw(st.integers(0, 4))):
             calls, results = [], list[Message]()
             for position in range(draw(st.integers(1, 3))):
                 number += 1
-                function = {"name": draw(st.sampled_from(TOOLS)), "arguments": json.dumps({"path": f"f{number}"})}
+                tool = draw(st.sampled_from(TOOLS))
+                output = f"Person's answer {next(numbers)}." if tool == "ask_user" else "x" * draw(st.integers(0, 400))
+                function = {"name": tool, "arguments": json.dumps({"path": f"f{number}"})}
                 call: Message = {"id": f"c{number}", "type": "function", "function": function}
                 if server == "gemini" and position == 0:
                     call["extra_content"] = {"google": {"thought_signature": "c2VhbA=="}}
                 calls.append(call)
-                results.append({"role": "tool", "tool_call_id": call["id"], "content": "x" * draw(st.integers(0, 400))})
+                results.append({"role": "tool", "tool_call_id": call["id"], "content": output})
             answer: Message = {"role": "assistant", "content": draw(st.sampled_from([None, "I look."]))}
             if server == "openrouter":
                 answer["reasoning_details"] = [
@@ -79,9 +95,14 @@ def histories(draw: st.DrawFn, server: str) -> list[Message]:
             elif server.startswith("deepseek") or draw(st.booleans()):
                 answer["reasoning_content"] = "Hm. " * draw(st.integers(1, 60))
             messages += [{**answer, "tool_calls": calls}, *results]
-        # 0 for a model that had nothing to add; what it says then is left out of requests.
-        last: Message = {"role": "assistant", "content": f"Answer {turn}. " * draw(st.integers(0, 60))}
-        messages.append({**last, "reasoning_content": "Well. " * 20} if server == "deepseek v4" else last)
+        called = messages[-1]["role"] == "tool"
+        # 0 for a model that had nothing to add; what it says then is left out of requests, and parts no turns.
+        asked = any("Person's answer" in str(message["content"]) for message in messages[-20:])
+        words = f"Answer {turn}. " * draw(st.integers(1 if asked else 0, 60))
+        last: Message = {"role": "assistant", "content": words}
+        # DeepSeek demands it in turns with calls alone.
+        reasons = server == "deepseek v4" and (called or draw(st.booleans()))
+        messages.append({**last, "reasoning_content": "Well. " * 20} if reasons else last)
     return messages
 
 
@@ -99,12 +120,97 @@ def test_a_history_that_a_server_accepts_stays_acceptable(
         if message["role"] == "assistant":
             sent = conversation.request().messages
             assert refusal(SERVERS[server], sent) is None
+            said, shown = words_of_persons(history[:number]), words_of_persons(sent)
+            assert shown == (sorted(shown) if strategy in FORGETFUL else said)
             if number == forked:
                 state = json.loads(json.dumps(conversation.state()))
                 conversation = Conversation(budget=exact_budget(budget), strategy=strategy, annotate="infer")
                 conversation.restore(state, history[:number])
                 assert conversation.request().messages == sent
         conversation.append(message)
+
+
+def said(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def answered(text: str, **fields: Any) -> Message:
+    return {"role": "assistant", "content": text, **fields}
+
+
+def called(number: int, tool: str, output: str, **fields: Any) -> list[Message]:
+    function = {"name": tool, "arguments": "{}"}
+    call = {"id": f"c{number}", "type": "function", "function": function}
+    answer = {"role": "assistant", "content": None, "tool_calls": [call], **fields}
+    return [answer, {"role": "tool", "tool_call_id": f"c{number}", "content": output}]
+
+
+def views(history: Sequence[Message], **settings: Any) -> Iterator[list[Message]]:
+    """The request ahead of each answer, and at the end."""
+    conversation = Conversation(annotate="infer", **settings)
+    for message in history:
+        if message["role"] == "assistant":
+            yield conversation.request().messages
+        conversation.append(message)
+    yield conversation.request().messages
+
+
+@pytest.mark.parametrize("strategy", ["cwl", "paper", "streaming", "truncate", "fold"])
+def test_a_later_turn_never_stands_ahead_of_an_earlier_answer_of_a_person(strategy: str) -> None:
+    """The answer between both turns stays, or else the later one would join the earlier, ahead of "Yes, drop it."."""
+    history = [said("Question 1."), *called(0, "ask_user", "Person's answer 2. Yes, drop it."), answered("Dropped.")]
+    history += [said("Question 3. No, keep it!")]
+    for number in range(1, 30):
+        history += called(number, "read", "x" * 400)
+    history += [answered("Kept."), said("Question 4."), answered("Well."), said("Question 5.")]
+    sent = list(views(history, strategy=strategy, budget=exact_budget(600)))
+    assert all(words_of_persons(messages) == sorted(words_of_persons(messages)) for messages in sent)
+    assert len(sent[-1]) < len(history)
+    assert all(refusal(TEMPLATE, messages) is None for messages in sent)
+    if strategy in ("cwl", "paper"):
+        assert [message["content"] for message in sent[-1]][2:4] == ["Person's answer 2. Yes, drop it.", "Dropped."]
+
+
+@pytest.mark.parametrize("strategy", ["cwl", "paper", "streaming"])
+def test_a_turn_of_the_user_parts_turns_with_and_without_reasoning(strategy: str) -> None:
+    """DeepSeek V4 demands reasoning of each answer of a turn with calls, and of no other."""
+    history = [
+        said("Edit."),
+        *called(0, "ask_user", "Yes.", reasoning_content="Hm."),
+        answered("So. " * 400, reasoning_content="So."),
+    ]
+    history += [said("Thank you."), answered("You are welcome."), said("Go on.")]
+    for number in range(1, 30):
+        history += called(number, "read", "x" * 100, reasoning_content="Hm.")
+    assert refusal(DEEPSEEK_V4, history) is None
+    for messages in views(history, strategy=strategy, budget=exact_budget(300)):
+        assert refusal(DEEPSEEK_V4, messages) is None
+
+
+@pytest.mark.parametrize("strategy", ["cwl", "paper", "truncate", "streaming", "fold"])
+def test_reasoning_that_is_appended_alone_stays_with_the_item_behind_it(strategy: str) -> None:
+    """R12: in OpenAI's Responses an answer may be appended item by item."""
+    history: list[Any] = [{"role": "user", "content": "Look."}]
+    for number in range(40):
+        names = (f"a{number}", f"b{number}")
+        calls = [{"type": "function_call", "call_id": name, "id": f"fc_{name}", "name": "read"} for name in names]
+        history.append([{"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "c2VhbA=="}])
+        history += [[{**call, "arguments": "{}"}] for call in calls]
+        history += [[{"type": "function_call_output", "call_id": name, "output": "x" * 200}] for name in names]
+        if number % 9 == 8:
+            history += [[{"role": "assistant", "content": f"Done {number}."}], {"role": "user", "content": "On."}]
+    conversation, strict = (
+        Conversation("openai_responses", annotate="infer", strategy=strategy, budget=2_000),
+        OpenAIResponses(),
+    )
+    for entry in history:
+        kind = entry[0].get("type") if isinstance(entry, list) else None
+        if kind == "reasoning":
+            sent = conversation.request().messages
+            body = {"model": "m", "input": sent}
+            strict.check(strict.parse(json.dumps(body).encode(), body, {}, 0, {"model": "m"}))
+        conversation.append(entry)
+    assert conversation.evicted > 0
 
 
 def test_a_mark_that_is_no_json_goes_back_as_an_empty_object_with_its_error() -> None:
@@ -138,7 +244,13 @@ def test_a_mark_in_responses_goes_back_as_an_empty_object_too() -> None:
     assert conversation.messages[1]["items"][0]["arguments"] == call["arguments"]
 
 
-LOOP = ContextSettings(budget=exact_budget(2_400), policy=Policy(index_share=0.1), remind_at=0.3, recall=True)
+LOOP = ContextSettings(
+    budget=exact_budget(2_400),
+    policy=Policy(index_share=0.1),
+    remind_at=0.3,
+    recall=True,
+    tool_classes={"edit": ToolClass.PERSON},
+)
 OUTPUTS = {"tool_search": [DEFERRED], "drop": {"approve": True, "reason": "It is the test system."}}
 LOOPS: list[Any] = [
     (ChatClient, "template"),
@@ -203,13 +315,15 @@ def test_a_server_accepts_each_later_system_message_of_a_loop(strategy: str, see
 
 def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream, seed: int) -> None:
     """Live twelve turns, with recalls, branches and restarts."""
-    rng, client = random.Random(seed), make()
+    rng, client, numbers = random.Random(seed), make(), count()
     client.say("(the history)")
     key = next(name for name in ("contents", "input", "messages") if name in client.body())
 
     def ask(conversation: Conversation) -> Any:
         body = client.body()
         sent = {key: conversation.request().messages, "tools": [*body["tools"], *conversation.tools]}
+        if settings.strategy not in FORGETFUL:
+            assert words_of_persons(sent[key]) == words_of_persons(conversation.format.wire(conversation.messages))
         answer = upstream.ask({**body, **sent})
         return accumulated(answer) if make is StreamedClient else json.loads(answer)
 
@@ -220,13 +334,13 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
     if make is ChatClient:
         conversation.append(client.history[0])
     branches, evicted = [conversation], 0
-    for turn in range(12):
+    for _turn in range(12):
         if rng.random() < 0.3:
             branches.append(conversation.branch())
             conversation = rng.choice(branches)
         twice = upstream.server is STRICT["mistral"] and rng.random() < 0.5
         for _ in range(1 + twice):
-            conversation.append(conversation.format.turn(f"User turn {turn}. " * rng.randint(1, 9)))
+            conversation.append(conversation.format.turn(f"User turn {next(numbers)}. " * rng.randint(1, 9)))
         while True:
             if rng.random() < 0.2:
                 place = branches.index(conversation)
@@ -236,7 +350,10 @@ def live(make: type[Client], settings: ContextSettings, upstream: StrictUpstream
             calls = conversation.append(ask(conversation))
             evicted = max(evicted, conversation.evicted)
             for call in calls:
-                conversation.append(call.result(OUTPUTS.get(call.name, "line of output, as long as lines are\n" * 12)))
+                output = OUTPUTS.get(call.name, "line of output, as long as lines are\n" * 12)
+                if call.name == "edit":
+                    output = f"Person's answer {next(numbers)}."
+                conversation.append(call.result(output))
             if make is RemindedClient and rng.random() < 0.7 and not conversation.ended:
                 conversation.append({"role": "system", "content": remind(len(conversation.messages))})
             if conversation.ended:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 
+import wane
 from tests.core.test_agreement import OVERDUE
 from tests.lives import Life, assert_agree, assert_same_pass, revive, rules_of, summary, turns_of
 from tests.strategies import Scenario, scenarios, times
@@ -52,6 +55,18 @@ def run(items: Sequence[Item], policy: Policy | None = None) -> FitReport:
 
 
 CLOSING = [Item(Kind.TEXT, 10, message=90)]
+
+
+def test_an_answer_stays_as_long_as_a_call_ahead_of_it() -> None:
+    """R12b: the closing pair stays, and so the answer that parts it from the user's next turn."""
+    items = [Item(Kind.USER, 10), start("look", 1), result("look"), end("look", 2), result("end look")]
+    answer = Item(Kind.TEXT, 10, message=3)
+    report = run([*items, answer, Item(Kind.USER, 10), *CLOSING])
+    assert 5 in {index for step in report.steps for index in step.removed}
+    report = run([*items, replace(answer, needed_by=(-2, -1)), Item(Kind.USER, 10), *CLOSING])
+    assert 5 not in {index for step in report.steps for index in step.removed}
+    with pytest.raises(wane.HistoryError, match="offsets point at earlier items"):
+        ContextWindow(1).add(replace(answer, needed_by=(-1,)))
 
 
 def test_a_signed_thought_goes_with_its_call() -> None:

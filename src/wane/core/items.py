@@ -68,8 +68,10 @@ class Item:
         arguments: for a call of `delimiter`, the raw JSON arguments; optional for other tools.
         message: ordinal of the message that the item came from. Items of one assistant message share
             it; None joins an assistant item to the assistant items right before it.
-        needs: items that must stay as long as this one does, as offsets from this one, within its
-            message (R12): a call whose signed thinking block stands two items earlier has `(-2,)`.
+        needs: items that must stay as long as this one does, as offsets from this one (R12): a call whose signed
+            thinking block stands two items earlier has `(-2,)`. Those of later items are in the same message.
+        needed_by: items of earlier messages that need this one, likewise: the calls of a turn need the answer that
+            ends it (R12b).
         tool_class: for a call, the class that its arguments imply, such as `BULK` for a shell command that only
             searches; None if they imply none. A class that the user set for the tool takes precedence.
         standing: for a notice, its statements that hold until they are replaced (R15); empty for any other item.
@@ -90,6 +92,7 @@ class Item:
     person: bool = False
     loads: tuple[str, ...] = ()
     withdraws: tuple[str, ...] = ()
+    needed_by: tuple[int, ...] = ()
 
 
 DELIMITER: Final = "delimiter"

@@ -619,7 +619,9 @@ class ContextWindow:
             if arguments is not None and not isinstance(arguments, str):
                 raise HistoryError(f"item {self._count} has arguments that are not text; give the model's JSON")
         if item.needs and any(offset == 0 or self._count + offset < 0 for offset in item.needs):
-            raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items of its message")
+            raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items")
+        if item.needed_by and not all(-self._count <= offset < 0 for offset in item.needed_by):
+            raise HistoryError(f"item {self._count} is needed by {item.needed_by}; offsets point at earlier items")
         if (item.person or item.loads) and item.kind is not Kind.RESULT:
             raise HistoryError(f"item {self._count} is a {item.kind.value}; only a result is a person's or loads tools")
         if (item.loads or item.withdraws) and _names_by_text(item.loads, item.withdraws):
@@ -651,8 +653,13 @@ class ContextWindow:
         self._view.enter(index, item.tokens)
         if item.message is None or item.message != self._answered_in:
             self._view.answered.clear()
+        shows = self._view.tokens
         if item.needs:
-            self._view.couple(index, [index + offset for offset in item.needs])
+            needed = [index + offset for offset in item.needs]
+            self._view.couple(index, [target for target in needed if target > index or target in shows])
+        for offset in item.needed_by:
+            if index + offset in shows:
+                self._view.couple(index + offset, [index])
         if item.kind is Kind.RESULT:
             return self._add_result(item, index)
         if item.kind in ASSISTANT:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
@@ -136,6 +136,8 @@ def repeated_call(parts: Iterable[Part]) -> str | None:
 def speaker_of(parts: Sequence[Part]) -> str | None:
     """Return whose turn a message with these parts is, by its role; see `WritingFormat.speaker`."""
     kinds = {part.kind for part in parts}
+    if kinds == {Kind.REASONING}:
+        return None  # a piece of an answer
     if not ASSISTANT.isdisjoint(kinds):
         return CALLING if Kind.CALL in kinds else "assistant"
     if Kind.USER in kinds or any(part.kind is Kind.NOTICE and not part.system for part in parts):
@@ -490,20 +492,135 @@ class PersonCalls:
         return [marked.get(position, part) for position, part in enumerate(parts)]
 
 
+class OrderReader:
+    """Reads the order of roles that messages keep, one by one."""
+
+    def __init__(self) -> None:
+        self._alternating = self._answered = True
+        self._before: str | None = None  # whose turn the latest message was
+        self._turn: str | None = None  # the latest of the user and of answers without calls
+
+    def read(self, speaker: str | None) -> None:
+        """Take in whose turn the next message is (`WritingFormat.speaker`)."""
+        if speaker == "user" and self._before in (CALLING, RESULTS):
+            self._answered = False
+        self._before = speaker
+        if speaker in ("user", "assistant"):
+            self._alternating &= speaker != self._turn
+            self._turn = speaker
+
+    @property
+    def order(self) -> Order:
+        """The order so far."""
+        if self._alternating:
+            return Order.ALTERNATING
+        return Order.ANSWERED if self._answered else Order.FREE
+
+
+class TurnReader(OrderReader):
+    """Reads a history's order of roles, and couples items of different messages.
+
+    Calls and results need the answer that ends their turn (R12b). It is all that keeps the user's next turn from
+    joining the one before, ahead of them, or from standing right behind a result. It is the next answer without calls,
+    or, where turns alternate, the one before them if the turn ends without another.
+
+    Reasoning that ends its message needs the item that follows it, and is needed by that one and by later calls of the
+    same answer (R12): hosts may append an answer of OpenAI's Responses item by item.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._exchanged: list[int] = []  # calls and results since the latest turn of the user or answer without calls
+        self._parting: list[int] = []  # the items of the turn's latest answer without calls that keep it one
+        self._thoughts: list[int] = []  # reasoning of the latest answer that ended its message
+        self._open_thoughts: list[int] = []  # of these, what no other item has followed yet
+
+    def couple(self, speaker: str | None, items: list[Item], first: int) -> list[Item]:
+        """Take in the next message; return its items with what they need, and what needs them.
+
+        Args:
+            speaker: whose turn it is.
+            items: its items.
+            first: the index of the first one.
+        """
+        self.read(speaker)
+        self._couple_thoughts(items, first)
+        order, parting = self.order, self._parting
+        if speaker == "user":
+            self._exchanged, self._parting = [], []
+        if order is Order.FREE or speaker == "user" or not items:
+            return items
+        if speaker == "assistant":
+            texts = [position for position, item in enumerate(items) if item.kind is Kind.TEXT]
+            # Without a text it holds results of the provider's tools.
+            anchors = texts[-1:] or range(len(items))
+            self._parting = [first + position for position in anchors]
+            for position in anchors:
+                items[position] = _needed_by(items[position], first + position, self._exchanged)
+            self._exchanged = []
+            return items
+        for position, item in enumerate(items):
+            if item.kind not in (Kind.CALL, Kind.RESULT):
+                continue
+            index = first + position
+            self._exchanged.append(index)
+            if order is Order.ALTERNATING:
+                items[position] = _needing(item, index, parting)
+        return items
+
+    def _couple_thoughts(self, items: list[Item], first: int) -> None:
+        if not items or ASSISTANT.isdisjoint([item.kind for item in items]):
+            self._thoughts, self._open_thoughts = [], []
+            return
+        for position, item in enumerate(items if self._thoughts else ()):
+            index, thoughts = first + position, self._open_thoughts
+            if thoughts:
+                items[position] = _needed_by(_needing(item, index, thoughts), index, thoughts)
+                self._open_thoughts = []
+            elif item.kind in (Kind.CALL, Kind.REASONING):
+                items[position] = _needing(item, index, self._thoughts)
+        ending = len(items)
+        while ending and items[ending - 1].kind is Kind.REASONING:
+            ending -= 1
+        self._open_thoughts += range(first + ending, first + len(items))
+        self._thoughts += range(first + ending, first + len(items))
+
+
+def _needing(item: Item, index: int, others: Iterable[int]) -> Item:
+    """Return an item that needs others, too."""
+    needs = tuple(target - index for target in others)
+    return replace(item, needs=(*item.needs, *needs)) if needs else item
+
+
+def _needed_by(item: Item, index: int, others: Iterable[int]) -> Item:
+    """Return an item that earlier ones need, too."""
+    needed_by = tuple(needer - index for needer in others)
+    return replace(item, needed_by=(*item.needed_by, *needed_by)) if needed_by else item
+
+
+def order_of(messages: Iterable[MessageT], speaker_of: Callable[[MessageT], str | None]) -> Order:
+    """Return the order of roles that messages keep.
+
+    Args:
+        messages: the messages.
+        speaker_of: says whose turn a message is (`WritingFormat.speaker`).
+    """
+    reader = OrderReader()
+    for message in messages:
+        reader.read(speaker_of(message))
+    return reader.order
+
+
 class Outline:
     """The items of each message of a history, by index. It keeps no content.
 
     Attributes:
         person_calls: tells results that a person gave (R21).
-        order: the order of roles so far (R12b).
     """
 
     def __init__(self, counter: Counter = chars) -> None:
         self.person_calls = PersonCalls()
-        self.order = Order.ALTERNATING
-        self._results_answered = True  # whether no turn of the user stands right behind calls or results
-        self._speaker: str | None = None  # whose turn the latest message was
-        self._turn: str | None = None  # the latest of the user and of answers without calls
+        self._turns = TurnReader()
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -514,24 +631,23 @@ class Outline:
         """Number of items so far."""
         return len(self._owner)
 
+    @property
+    def order(self) -> Order:
+        """The order of roles so far (R12b)."""
+        return self._turns.order
+
     def number(self, parts: list[Part]) -> list[tuple[Item, Part]]:
         """Take in the next message and return its items with their content."""
         number = len(self._first)
         if self._answered is None and is_answer(parts):
             self._answered = number
         speaker = speaker_of(parts) if parts else "assistant"  # an empty answer: a server may count it as a turn
-        if speaker == "user" and self._speaker in (CALLING, RESULTS):
-            self._results_answered = False
-        if speaker in ("user", "assistant"):
-            if self.order is not Order.ALTERNATING or speaker == self._turn:
-                self.order = Order.ANSWERED if self._results_answered else Order.FREE
-            self._turn = speaker
-        self._speaker = speaker
         parts = self.person_calls.mark(in_history(parts, answered=self._answered is not None))
-        items = [(part.item(self._counter, number), part) for part in parts]
-        self._first.append(len(self._owner))
+        first = len(self._owner)
+        items = self._turns.couple(speaker, [part.item(self._counter, number) for part in parts], first)
+        self._first.append(first)
         self._owner.extend([number] * len(items))
-        return items
+        return list(zip(items, parts, strict=True))
 
     def first(self, number: int) -> int:
         """Index of the first item of a message; if it has none, of the next item."""

@@ -17,7 +17,7 @@ same in each format; what a turn is, and how two become one, is the format's to 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -92,6 +92,8 @@ class NeighbourJoiner(Generic[T]):
         self._format = format
         self._before: str | None = None  # whose turn the latest message is
         self._turns: list[tuple[int, str]] = []  # where each turn of the user or of an answer without calls stands
+        # Where an answer without calls has joined the one behind it since the user's latest turn, and both before that.
+        self._absorbed: tuple[int, T, T] | None = None
 
     def add(self, message: T) -> int:
         """Take in the next message; return the position of the first message that is new or has changed."""
@@ -100,7 +102,12 @@ class NeighbourJoiner(Generic[T]):
         speaker = self._format.speaker(message)
         position = None
         if self.order is Order.ALTERNATING:
-            if turns and speaker == turns[-1][1]:
+            if speaker == "user" and self._absorbed is not None and turns[-1][1] == "user":
+                # No other answer without calls came: this one parts the turns.
+                first, *apart = self._absorbed
+                joined[first : first + 1] = apart
+                turns.append((first, "assistant"))
+            elif turns and speaker == turns[-1][1]:
                 position = turns[-1][0]
             elif speaker == CALLING and turns and turns[-1] == (len(joined) - 1, "assistant"):
                 position = len(joined) - 1
@@ -112,13 +119,15 @@ class NeighbourJoiner(Generic[T]):
         if position is None or merged is None:
             if speaker in ("user", "assistant"):
                 turns.append((len(joined), str(speaker)))
+                self._absorbed = None
             joined.append(message)
             self._before = speaker
             return min(first, len(joined) - 1)
-        joined[position] = merged
         if speaker == CALLING:
-            turns.pop()
+            self._absorbed = position, joined[position], message
             self._before = speaker
+            turns.pop()
+        joined[position] = merged
         return position
 
     def _join_answers(self) -> int:
@@ -140,27 +149,6 @@ class NeighbourJoiner(Generic[T]):
             turns.pop()
             first = position
         return first
-
-
-def order_of(messages: Iterable[T], speaker_of: Callable[[T], str | None]) -> Order:
-    """Return the order of roles that messages keep; `Outline.number` reads it message by message.
-
-    Args:
-        messages: the messages.
-        speaker_of: says whose turn a message is (`Joining.speaker`).
-    """
-    before = turn = None
-    alternating = answered = True
-    for message in messages:
-        speaker = speaker_of(message)
-        answered = answered and not (speaker == "user" and before in (CALLING, RESULTS))
-        before = speaker
-        if speaker in ("user", "assistant"):
-            alternating = alternating and speaker != turn
-            turn = speaker
-    if alternating:
-        return Order.ALTERNATING
-    return Order.ANSWERED if answered else Order.FREE
 
 
 def speaker_by_role(role: str, *, has_calls: bool) -> str | None:

@@ -13,8 +13,8 @@ from wane.conversation.events import Listener
 from wane.conversation.scopes import OpenScope
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError, HistoryError, WaneError
-from wane.formats.base import Format, MessageT, writes
-from wane.formats.roles import Order, order_of
+from wane.formats.base import Format, MessageT, order_of, writes
+from wane.formats.roles import Order
 
 UNMANAGED_CALL: Final = (
     "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."

@@ -32,9 +32,8 @@ from wane.conversation import Adapter, Aligner, Alignment, Conversation, Prepare
 from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
 from wane.conversation.scopes import read_scopes
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.base import Part, order_of
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
-from wane.formats.roles import order_of
 from wane.strategies.host import Scope
 
 _FORMAT: Final = PydanticAIFormat()

@@ -76,6 +76,8 @@ class Fold(Resumable):
             self._staying.update((self._groups.call[index], index))
         if item.needs:
             self._needs[index] = [index + offset for offset in item.needs]
+        for offset in item.needed_by:
+            self._needs.setdefault(index + offset, []).append(index)
         self._note(added, index, group)
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
@@ -125,9 +127,8 @@ class Fold(Resumable):
 
     def _find_needed(self, gone: set[int]) -> set[int]:
         """The items of these that must stay because a remaining item needs them (R12), or the other of a pair."""
-        of, call = self._groups.of, self._groups.call
-        touched = {of[index] for index in gone}
-        there = [index for index in self._view if isinstance(index, int) and of[index] in touched]
+        call = self._groups.call
+        there = [index for index in self._view if isinstance(index, int)]
         results = {call[index]: index for index in there if call[index] != index}
         closure: set[int] = set()
         pending = [index for index in there if index not in gone]

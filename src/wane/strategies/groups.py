@@ -2,7 +2,8 @@
 
 A group is what providers take whole or not at all: an answer with the results of its calls, and what goes on with it.
 An answer goes on in another one where the provider ran a tool between both: Anthropic ends an answer with a call of its
-own (`pause_turn`, or beside calls of the client's tools), and begins the next one with its result.
+own (`pause_turn`, or beside calls of the client's tools), and begins the next one with its result. So it does where the
+next one needs it (R12), as a call needs its reasoning that came alone.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class Groups:
         elif begins and item.message is not None and item.message == self._results_in:
             group = self.latest = self._answered
             self.served.update(self._results)
+        elif begins and any(offset < 0 and self.of[index + offset] == self.latest for offset in item.needs):
+            group = self.latest
         else:
             group = len(self.first)
             self.first.append(index)
@@ -126,7 +129,8 @@ class Cutting(Resumable):
         self._needs: dict[int, list[int]] = {}
         self._results: dict[int, int] = {}  # by call, its result
         self._loads: dict[int, set[str]] = {}  # by result, the tools that it loaded and that are still offered
-        self._loading: set[int] = set()  # items that stay for these, also those to come in the same message
+        self._head_pairs: set[int] = set()  # calls and results that stay with the head
+        self._needed: set[int] = set()  # items that stay for these, also those to come in the same message
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
         """Take in the next item; a late result of a call that was cut off goes too."""
@@ -134,11 +138,13 @@ class Cutting(Resumable):
         group = self._groups.add(item)
         if item.needs:
             self._needs[index] = [index + offset for offset in item.needs]
+        for offset in item.needed_by:
+            self._needs.setdefault(index + offset, []).append(index)
         if group == len(self._weights):
             self._weights.append(0)
         pinned = self._stays(item, index, group)
         if pinned:
-            self._loading.discard(index)
+            self._needed.discard(index)
             self._pinned.add(index)
             self._pinned_tokens += item.tokens
         else:
@@ -148,14 +154,18 @@ class Cutting(Resumable):
             self._held += item.tokens
         for replaced in self._standing.enter(index, item.standing):
             self._release(replaced)
-        self._note_loads(item, index)
+        self._keep_needed(item, index)
 
-    def _note_loads(self, item: Item, index: int) -> None:
-        """Keep what loaded tools with all that it needs (R12), until none of its tools is offered any more (R15)."""
+    def _keep_needed(self, item: Item, index: int) -> None:
+        """Keep all that calls and results need which stay (R12).
+
+        What loaded tools stays until none of its tools is offered any more (R15).
+        """
         call = self._groups.call[index]
         if item.kind is Kind.RESULT:
             self._results[call] = index
-        changed = call in self._loading or index in self._loading
+        changed = call in self._needed or index in self._needed
+        changed |= any(index + offset in self._pinned for offset in item.needed_by)
         if item.loads and (self._groups.of[index] >= self._cut or index in self._pinned):
             self._loads[index] = set(item.loads)
             changed = True
@@ -166,16 +176,17 @@ class Cutting(Resumable):
                 changed = True
         if not changed:
             return
-        loading = self._find_needed(self._loads)
-        for released in self._loading - loading:
+        needed_now = self._find_needed(self._head_pairs.union(self._loads))
+        for released in self._needed - needed_now:
             self._release(released)
-        added = loading - self._pinned
+        there = self._groups.of
+        added = {at for at in needed_now - self._pinned if at > index or there[at] >= self._cut}
         for needed in added:
             if needed <= index:
                 self._pinned.add(needed)
                 self._pinned_tokens += self._groups.tokens[needed]
                 self._weights[self._groups.of[needed]] -= self._groups.tokens[needed]
-        self._loading = (self._loading & loading) | added
+        self._needed = (self._needed & needed_now) | added
 
     def _find_needed(self, results: Iterable[int]) -> set[int]:
         """Return results with all that they need: their calls, what these need, and what answers these."""

@@ -129,7 +129,7 @@ class Summarised(Cutting):
         summary = Substitute(PREFIX + text if text else "", tokens + chars(PREFIX))
         self._summary = summary.tokens
         # Ahead of a call that stands (R15), because some providers demand that the user speaks first.
-        position = next((n for n, slot in enumerate(before) if slot in self._loading), len(before))
+        position = next((n for n, slot in enumerate(before) if slot in self._needed), len(before))
         self._view = [*before[:position], summary, *before[position:], *tail]
         self._held = sum(groups.tokens[slot] if isinstance(slot, int) else slot.tokens for slot in self._view)
 

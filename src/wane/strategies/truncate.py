@@ -50,6 +50,8 @@ class Truncate(Cutting):
     def _stays(self, item: Item, index: int, group: int) -> bool:
         first_user = item.kind is Kind.USER and not self._user
         self._user |= item.kind is Kind.USER
+        if group < self._head and item.kind in (Kind.CALL, Kind.RESULT):
+            self._head_pairs.add(index)
         return first_user or group < self._head or super()._stays(item, index, group)
 
     def _release(self, index: int) -> None:

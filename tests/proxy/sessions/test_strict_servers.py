@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conversation.test_servers import FORGETFUL, words_of_persons
 from tests.marks import then_full, wide
 from tests.proxy.served import (
     PROVIDERS,
@@ -38,12 +40,19 @@ from tests.proxy.world import (
 )
 from wane import Policy
 from wane.conversation import ContextSettings
+from wane.core import ToolClass
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request
 
 STRATEGIES = ("cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "fold")
-SETTINGS = ContextSettings(budget=2_400, policy=Policy(index_share=0.1), remind_at=0.3, recall=True)
+SETTINGS = ContextSettings(
+    budget=2_400,
+    policy=Policy(index_share=0.1),
+    remind_at=0.3,
+    recall=True,
+    tool_classes={"edit": ToolClass.PERSON},
+)
 
 DOORS: list[Any] = [
     (ChatClient, "template"),
@@ -80,13 +89,17 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
         StrictUpstream(make.provider, Reckless(seed, always_reasons=server == "deepseek v4"), server=SERVERS[server]),
     )
     index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), settings)
-    forks, evicted = [client], 0
-    for turn in range(12):
+    forks, evicted, numbers = [client], 0, count()
+
+    def answer(tool: str, arguments: Any) -> str:
+        return f"Person's answer {next(numbers)}." if tool == "edit" else result(tool, arguments)
+
+    for _turn in range(12):
         if rng.random() < 0.3:
             forks.append(client.copy())
             client = rng.choice(forks)
         for _ in range(1 + (server == "mistral" and rng.random() < 0.5)):
-            client.say(f"User turn {turn}. " * rng.randint(1, 9))
+            client.say(f"User turn {next(numbers)}. " * rng.randint(1, 9))
         calls = 1
         while calls:
             if stored and rng.random() < 0.2:
@@ -96,8 +109,10 @@ async def test_what_a_server_accepts_of_a_client_it_accepts_of_the_proxy(
             if not upstream.server.signs and make is not ResponsesClient:
                 assert upstream.refusal(client.body()) is None, "the client alone is refused"
             done = await exchange(index, client, upstream)
+            if strategy not in FORGETFUL:
+                assert all(words_of_persons(sent) == words_of_persons(client.body()) for sent in done.bodies)
             evicted = max(evicted, done.facts.evicted)
-            calls = client.take(done.answer, result)
+            calls = client.take(done.answer, answer)
     await index.close()
     assert evicted > 0
 

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
 from wane.formats.anthropic import AnthropicFormat, join_messages, seat_systems
-from wane.formats.base import WritingFormat
-from wane.formats.roles import join_neighbours, order_of
+from wane.formats.base import WritingFormat, order_of
+from wane.formats.roles import join_neighbours
 from wane.formats.turns import openings
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.reply import (

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.conversation.request import Tool
+from wane.formats.base import order_of
 from wane.formats.openai import REASONING_LISTS, OpenAIFormat, says_something
-from wane.formats.roles import join_neighbours, mend_own_calls, order_of
+from wane.formats.roles import join_neighbours, mend_own_calls
 from wane.proxy import jsons
 from wane.proxy.wire.base import (
     AnsweredRound,

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
-from wane.formats.base import WritingFormat
+from wane.formats.base import WritingFormat, order_of
 from wane.formats.openai_responses import OpenAIResponsesFormat, group, part_of, persons_texts
-from wane.formats.roles import mend_own_items, order_of
+from wane.formats.roles import mend_own_items
 from wane.proxy import jsons
 from wane.proxy.wire.base import AnsweredRound, Body, Equipped, Message, OwnCall, Reply, Round, ViewMessage
 from wane.proxy.wire.blocks import Block, BlockReader, expanded
