@@ -21,7 +21,6 @@ from wane.core.view import MessageStarts
 from wane.formats.base import Part
 from wane.formats.openai import OpenAIFormat
 from wane.inference import Annotator, Limits
-from wane.planning import plan_items
 from wane.strategies.base import Annotate, Settings, Strategy
 from wane.strategies.window import Turn, WindowStrategy
 
@@ -149,12 +148,10 @@ def test_the_conformance_cases(shared_cases: list[dict[str, Any]], subtests: pyt
     for case in shared_cases:
         policy = policy_of(case)
         strategy = WindowStrategy("cwl", Settings(budget=case["budget"]), policy)
-        items = in_openai(case["messages"])
-        for item, part in items:
+        for item, part in in_openai(case["messages"]):
             strategy.add(item, part)
         fitted = strategy.fit()
-        # The cases know nothing of what servers demand of a history (R12b).
-        planned = plan_items(items, budget=case["budget"], policy=policy, annotate="model")
+        planned = wane.plan(case["messages"], budget=case["budget"], policy=policy, format=FREE, annotate="model")
         with subtests.test(case["name"]):
             assert list(fitted.view) == list(planned.visible) == case["expect"]["visible"]
             assert fitted.report == planned.report

@@ -33,6 +33,7 @@ from tests.strategies import times
 from wane import Conversation, Policy
 from wane.conversation import ContextSettings
 from wane.core import ToolClass, exact_budget
+from wane.formats.openai import OpenAIFormat
 from wane.testing.openai import OpenAIResponses
 from wane.testing.request import Request
 from wane.testing.rules import DEEPSEEK, DEEPSEEK_V4, GEMINI_CHAT, MISTRAL, OPENROUTER, TEMPLATE, Rule
@@ -169,6 +170,21 @@ def test_a_later_turn_never_stands_ahead_of_an_earlier_answer_of_a_person(strate
     assert all(refusal(TEMPLATE, messages) is None for messages in sent)
     if strategy in ("cwl", "paper"):
         assert [message["content"] for message in sent[-1]][2:4] == ["Person's answer 2. Yes, drop it.", "Dropped."]
+
+
+def test_it_never_does_for_a_server_that_demands_nothing_either() -> None:
+    history = [said("Question 1."), *called(0, "ask_user", "Person's answer 2. Yes, drop it."), answered("Dropped.")]
+    history += [said("Question 3. No, keep it!")]
+    for number in range(1, 30):
+        history += called(number, "read", "x" * 400)
+    conversation = Conversation(
+        OpenAIFormat(demands_reasoning=False), annotate="infer", strategy="paper", budget=exact_budget(600)
+    )
+    for message in history:
+        if message["role"] == "assistant":
+            assert words_of_persons(conversation.request().messages) in ([1], [1, 2], [1, 2, 3])
+        conversation.append(message)
+    assert conversation.evicted > 0
 
 
 @pytest.mark.parametrize("strategy", ["cwl", "paper", "streaming"])

@@ -526,10 +526,15 @@ class TurnReader(OrderReader):
 
     Reasoning that ends its message needs the item that follows it, and is needed by that one and by later calls of the
     same answer (R12): hosts may append an answer of OpenAI's Responses item by item.
+
+    Args:
+        demands: whether a server may demand anything beside calls. If not, only a person's answers need the end of
+            their turn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, demands: bool = True) -> None:
         super().__init__()
+        self._demands = demands
         self._exchanged: list[int] = []  # calls and results since the latest turn of the user or answer without calls
         self._parting: list[int] = []  # the items of the turn's latest answer without calls that keep it one
         self._thoughts: list[int] = []  # reasoning of the latest answer that ended its message
@@ -560,7 +565,7 @@ class TurnReader(OrderReader):
             self._exchanged = []
             return items
         for position, item in enumerate(items):
-            if item.kind not in (Kind.CALL, Kind.RESULT):
+            if not item.person and not (self._demands and item.kind in (Kind.CALL, Kind.RESULT)):
                 continue
             index = first + position
             self._exchanged.append(index)
@@ -672,6 +677,7 @@ class Transcript(Outline, Generic[MessageT]):
 
     def __init__(self, format: Format[MessageT], counter: Counter = chars) -> None:  # noqa: A002 - the field's word
         super().__init__(counter)
+        self._turns = TurnReader(demands=getattr(format, "demands_reasoning", True))
         self.format = format
         self.messages: list[MessageT] = []
 

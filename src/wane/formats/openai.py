@@ -38,7 +38,8 @@ class OpenAIFormat(PlainFormat):
 
     Args:
         demands_reasoning: whether a server may demand a call's reasoning beside it, as DeepSeek's and Kimi's do (R12).
-            Say False for a server that does not, and a pass can take the reasoning ahead of the calls.
+            Say False for a server that does not, and a pass can take the reasoning ahead of the calls, and the answer
+            that ends a turn ahead of its calls, but not ahead of what a person answered (R12b).
     """
 
     name = "openai"
@@ -46,7 +47,7 @@ class OpenAIFormat(PlainFormat):
     reads_each = True
 
     def __init__(self, *, demands_reasoning: bool = True) -> None:
-        self._demands_reasoning = demands_reasoning
+        self.demands_reasoning = demands_reasoning
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
         """Return messages; of a whole answer its message, and of an object of OpenAI's SDK its data."""
@@ -75,7 +76,7 @@ class OpenAIFormat(PlainFormat):
         if role == "assistant":
             located = _assistant_parts(message)
             ties = [_tie(message, source) for source, _ in located]
-            if not self._demands_reasoning and SIGNED not in ties:
+            if not self.demands_reasoning and SIGNED not in ties:
                 return located
             return couple(located, ties)
         if role == "tool":
